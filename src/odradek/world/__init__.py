@@ -1,0 +1,37 @@
+"""The outside world: clock, disk, randomness and workers.
+
+Nothing above this room touches time, `open()`, `os` or `random` itself. Timers and the
+network come from the running asyncio loop. So a whole cluster runs in one process, in
+virtual time and from a seed, and the code that runs in production does not know.
+"""
+
+from dataclasses import dataclass, field
+
+from odradek.world.clock import Clock, SystemClock
+from odradek.world.disk import Disk, File, OsDisk
+from odradek.world.memory_disk import MemoryDisk
+from odradek.world.randomness import Randomness
+from odradek.world.workers import ThreadWorkers, Workers
+
+__all__ = [
+    "Clock",
+    "Disk",
+    "File",
+    "MemoryDisk",
+    "OsDisk",
+    "Randomness",
+    "SystemClock",
+    "ThreadWorkers",
+    "Workers",
+    "World",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a component is given instead of reaching outside by itself."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    disk: Disk = field(default_factory=OsDisk)
+    randomness: Randomness = field(default_factory=Randomness)
+    workers: Workers = field(default_factory=ThreadWorkers)

@@ -1,0 +1,212 @@
+"""Files and directories.
+
+Writes go to the page cache and return at once; `sync` is what survives a power cut, and is
+the only slow call. Positions are explicit: nobody seeks. Every failure is an `OSError`.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+# Linux takes at most this many buffers in one writev.
+_MOST_BUFFERS = 1024
+
+
+class File(Protocol):
+    """An open file. It stays readable after it was renamed or removed, until closed."""
+
+    def size(self) -> int: ...
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """The bytes from `position`; fewer than `length` only at the end of the file."""
+        ...
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        """Writes all buffers one after the other, or raises."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Returns when everything written so far survives a power cut."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class DirectoryLock(Protocol):
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """Paths are plain strings. Renames and removals are durable after `sync_directory`."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+        ...
+
+    def make_directories(self, path: str) -> None: ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Replaces `target` if it exists; works for files and directories."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def read(self, path: str) -> bytes: ...
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Makes `content` the durable content of `path`: after a crash it is old or new, whole."""
+        ...
+
+    def lock(self, path: str) -> DirectoryLock:
+        """Takes an exclusive lock on a file for this process, or raises `BlockingIOError`."""
+        ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int: ...
+
+
+class OsFile:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def read_at(self, position: int, length: int) -> bytes:
+        data = os.pread(self._descriptor, length, position)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        position += len(data)
+        length -= len(data)
+        while length and (data := os.pread(self._descriptor, length, position)):
+            parts.append(data)
+            position += len(data)
+            length -= len(data)
+        return b"".join(parts)
+
+    def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
+        expected = sum(map(len, buffers))
+        written = os.pwritev(self._descriptor, buffers[:_MOST_BUFFERS], position)
+        if written != expected:
+            self._write_rest(position + written, b"".join(buffers)[written:])
+
+    def _write_rest(self, position: int, data: bytes) -> None:
+        while data:
+            written = os.pwrite(self._descriptor, data, position)
+            if not written:
+                raise OSError(errno.EIO, "the disk took no bytes")
+            position += written
+            data = data[written:]
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+class OsLock:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class OsDisk:
+    """The machine's own file systems."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> OsFile:
+        flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY)
+        if create:
+            flags |= os.O_CREAT
+        return OsFile(os.open(path, flags, 0o644))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directories(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def replace(self, path: str, content: bytes) -> None:
+        temporary = path + ".tmp"
+        file = OsFile(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        try:
+            if content:
+                file.write_at(0, [content])
+            file.sync()
+        finally:
+            file.close()
+        os.replace(temporary, path)
+        self.sync_directory(os.path.dirname(path) or ".")
+
+    def lock(self, path: str) -> OsLock:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return OsLock(descriptor)
+
+    def free_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize

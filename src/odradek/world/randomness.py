@@ -1,0 +1,25 @@
+"""Randomness and fresh identifiers, repeatable when made from a seed."""
+
+import random
+import uuid
+
+
+class Randomness:
+    """Unpredictable by default; the same sequence again for the same seed."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311
+
+    def bytes(self, length: int) -> bytes:
+        return self._random.getrandbits(8 * length).to_bytes(length, "big") if length else b""
+
+    def below(self, limit: int) -> int:
+        """A whole number from 0 up to, not including, `limit`."""
+        return self._random.randrange(limit)
+
+    def fraction(self) -> float:
+        """A number from 0 up to, not including, 1: for jitter and sampling."""
+        return self._random.random()
+
+    def uuid(self) -> uuid.UUID:
+        return uuid.UUID(bytes=self.bytes(16), version=4)
