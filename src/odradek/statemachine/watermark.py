@@ -1,0 +1,100 @@
+"""A watermark is an offset that only rises and can be awaited.
+
+The flushed offset, the high watermark and the last stable offset are watermarks. The log
+end is not one: it retreats on truncation. Waiters fail at once when the watermark is closed,
+which is how lost leadership reaches the requests that wait for replication.
+
+Whoever waits for many watermarks at once (a fetch over a thousand partitions) registers one
+`Waiter` with all of them and is woken once.
+"""
+
+import asyncio
+from heapq import heappop, heappush
+from itertools import count
+
+_ticket = count()
+
+
+class Waiter:
+    """Woken by the first watermark that moves; registered with as many as need be."""
+
+    __slots__ = ("_future", "_watermarks")
+
+    def __init__(self) -> None:
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._watermarks: list[Watermark] = []
+
+    def watch(self, watermark: "Watermark") -> None:
+        watermark.waiters[self] = None
+        self._watermarks.append(watermark)
+
+    def wake(self) -> None:
+        if not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, timeout_s: float) -> bool:
+        """True when woken, False when the time is up. Either way it is registered nowhere after."""
+        timer = asyncio.get_running_loop().call_later(timeout_s, self._time_out)
+        try:
+            await self._future
+            return True
+        except TimeoutError:
+            return False
+        finally:
+            timer.cancel()
+            for watermark in self._watermarks:
+                watermark.waiters.pop(self, None)
+
+    def _time_out(self) -> None:
+        if not self._future.done():
+            self._future.set_exception(TimeoutError())
+
+
+class Watermark:
+    """Invariant: `value` never falls; nobody waits for an offset that was reached."""
+
+    __slots__ = ("_closed", "_reached", "value", "waiters")
+
+    def __init__(self, value: int = 0) -> None:
+        self.value = value
+        # A dict keeps the order of registration: sets would wake in the order of addresses.
+        self.waiters: dict[Waiter, None] = {}
+        self._reached: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._closed: Exception | None = None
+
+    def advance(self, offset: int) -> None:
+        """Raises the mark to `offset`; a lower one changes nothing."""
+        if offset <= self.value:
+            return
+        self.value = offset
+        reached = self._reached
+        while reached and reached[0][0] <= offset:
+            future = heappop(reached)[2]
+            if not future.done():
+                future.set_result(None)
+        if self.waiters:
+            self._wake_waiters()
+
+    def close(self, reason: Exception) -> None:
+        """Fails everyone who waits, now and later, with `reason`."""
+        self._closed = reason
+        reached, self._reached = self._reached, []
+        for _, _, future in reached:
+            if not future.done():
+                future.set_exception(reason)
+        self._wake_waiters()
+
+    async def reached(self, offset: int) -> None:
+        """Returns when the mark stands at `offset` or higher."""
+        if self.value >= offset:
+            return
+        if self._closed is not None:
+            raise self._closed
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._reached, (offset, next(_ticket), future))
+        await future
+
+    def _wake_waiters(self) -> None:
+        waiters, self.waiters = self.waiters, {}
+        for waiter in waiters:
+            waiter.wake()
