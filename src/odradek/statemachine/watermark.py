@@ -1,7 +1,7 @@
 """A watermark is an offset that only rises and can be awaited.
 
 The flushed offset, the high watermark and the last stable offset are watermarks. The log
-end is not one: it retreats on truncation. Waiters fail at once when the watermark is closed,
+end is not one: it retreats on truncation. Waiters fail at once when the watermark fails,
 which is how lost leadership reaches the requests that wait for replication.
 
 Whoever waits for many watermarks at once (a fetch over a thousand partitions) registers one
@@ -53,14 +53,14 @@ class Waiter:
 class Watermark:
     """Invariant: `value` never falls; nobody waits for an offset that was reached."""
 
-    __slots__ = ("_closed", "_reached", "value", "waiters")
+    __slots__ = ("_failed", "_reached", "value", "waiters")
 
     def __init__(self, value: int = 0) -> None:
         self.value = value
         # A dict keeps the order of registration: sets would wake in the order of addresses.
         self.waiters: dict[Waiter, None] = {}
         self._reached: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._closed: Exception | None = None
+        self._failed: Exception | None = None
 
     def advance(self, offset: int) -> None:
         """Raises the mark to `offset`; a lower one changes nothing."""
@@ -75,9 +75,9 @@ class Watermark:
         if self.waiters:
             self._wake_waiters()
 
-    def close(self, reason: Exception) -> None:
+    def fail(self, reason: Exception) -> None:
         """Fails everyone who waits, now and later, with `reason`."""
-        self._closed = reason
+        self._failed = reason
         reached, self._reached = self._reached, []
         for _, _, future in reached:
             if not future.done():
@@ -88,8 +88,8 @@ class Watermark:
         """Returns when the mark stands at `offset` or higher."""
         if self.value >= offset:
             return
-        if self._closed is not None:
-            raise self._closed
+        if self._failed is not None:
+            raise self._failed
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._reached, (offset, next(_ticket), future))
         await future
