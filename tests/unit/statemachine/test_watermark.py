@@ -1,31 +1,17 @@
 """The watermark only rises, wakes exactly those it reached, and fails the rest at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from odradek.statemachine.watermark import Waiter, Watermark
 
 
-def on_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    def run() -> None:
-        async def main() -> None:
-            await test()
-
-        asyncio.run(main())
-
-    run.__name__ = getattr(test, "__name__", "test")
-    return run
-
-
-@on_loop
 async def test_a_reached_offset_does_not_wait() -> None:
     mark = Watermark(5)
     await asyncio.wait_for(mark.reached(5), 0)
 
 
-@on_loop
 async def test_advancing_wakes_only_those_it_reached() -> None:
     mark = Watermark()
     near = asyncio.ensure_future(mark.reached(3))
@@ -40,7 +26,6 @@ async def test_advancing_wakes_only_those_it_reached() -> None:
     await far
 
 
-@on_loop
 async def test_failure_reaches_everyone_who_waits_now_and_later() -> None:
     mark = Watermark()
     waiting = asyncio.ensure_future(mark.reached(1))
@@ -52,7 +37,6 @@ async def test_failure_reaches_everyone_who_waits_now_and_later() -> None:
         await mark.reached(1)
 
 
-@on_loop
 async def test_a_cancelled_wait_does_not_disturb_the_others() -> None:
     mark = Watermark()
     given_up = asyncio.ensure_future(mark.reached(1))
@@ -63,7 +47,6 @@ async def test_a_cancelled_wait_does_not_disturb_the_others() -> None:
     await patient
 
 
-@on_loop
 async def test_one_waiter_over_many_watermarks_is_woken_once_and_forgotten_by_all() -> None:
     marks = [Watermark() for _ in range(1000)]
     waiter = Waiter()
@@ -74,7 +57,6 @@ async def test_one_waiter_over_many_watermarks_is_woken_once_and_forgotten_by_al
     assert not any(mark.waiters for mark in marks)
 
 
-@on_loop
 async def test_a_waiter_gives_up_when_its_time_is_over() -> None:
     mark = Watermark()
     waiter = Waiter()
@@ -83,7 +65,6 @@ async def test_a_waiter_gives_up_when_its_time_is_over() -> None:
     assert not mark.waiters
 
 
-@on_loop
 async def test_a_waiter_is_woken_by_failure() -> None:
     mark = Watermark()
     waiter = Waiter()

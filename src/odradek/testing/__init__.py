@@ -1,0 +1,1 @@
+"""A real broker for tests, in pytest and outside it."""
