@@ -1,0 +1,34 @@
+"""Names for the numbers of the protocol, so that one kind is not passed for another.
+
+They cost nothing at run time; the type checker keeps them apart.
+"""
+
+from typing import Final, NamedTuple, NewType
+
+Offset = NewType("Offset", int)
+"""A record's position in the log of its partition."""
+
+LeaderEpoch = NewType("LeaderEpoch", int)
+"""How often a partition has changed its leader."""
+
+ProducerId = NewType("ProducerId", int)
+"""Names an idempotent producer in record batches; -1 is none."""
+
+ProducerEpoch = NewType("ProducerEpoch", int)
+"""Tells a producer from its predecessors with the same id; -1 is none."""
+
+BrokerId = NewType("BrokerId", int)
+"""A broker's number in its cluster; -1 is none."""
+
+TopicId = NewType("TopicId", bytes)
+"""The sixteen bytes of a topic's UUID, which a topic of the same name made later does not share."""
+
+NO_TOPIC_ID: Final = TopicId(bytes(16))
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
