@@ -1,0 +1,240 @@
+"""The settings of a broker, layered as Kafka layers them.
+
+default < static (the file and the command line) < dynamic for the whole cluster < dynamic for
+this broker < override of a topic. The layers are kept as text, so that `describe` can say
+where each value comes from. Every name a broker takes is in `BROKER_DECLARED`.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Self
+
+from odradek.config.cluster_settings import ClusterSettings
+from odradek.config.coordinator_settings import (
+    GroupSettings,
+    QuotaSettings,
+    TransactionSettings,
+)
+from odradek.config.listeners import Listener
+from odradek.config.network_settings import NetworkSettings
+from odradek.config.setting import InvalidSetting, Scope, Setting, did_you_mean, merge
+from odradek.config.storage_settings import StorageSettings
+from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
+from odradek.config.without_effect import is_without_effect
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Layers:
+    """The texts that were set, by who set them."""
+
+    __slots__ = ("dynamic_broker", "dynamic_default", "static")
+
+    def __init__(
+        self,
+        static: Mapping[str, str] = _NOTHING,
+        dynamic_default: Mapping[str, str] = _NOTHING,
+        dynamic_broker: Mapping[str, str] = _NOTHING,
+    ) -> None:
+        self.static = static
+        self.dynamic_default = dynamic_default
+        self.dynamic_broker = dynamic_broker
+
+
+class BrokerSettings(
+    ClusterSettings,
+    NetworkSettings,
+    StorageSettings,
+    GroupSettings,
+    TransactionSettings,
+    QuotaSettings,
+):
+    layers: Layers
+    topic_defaults: TopicSettings
+    # Lines for the operator: names nobody knows, and stored values that could not be used.
+    warnings: tuple[str, ...]
+    # Names of Kafka's settings that were set and change nothing here.
+    without_effect: tuple[str, ...]
+    _topics: dict[tuple[tuple[str, str], ...], TopicSettings]
+
+    def __init__(self, layers: Layers | None = None) -> None:
+        """Raises `InvalidSetting` for a bad static value; a bad dynamic one becomes a warning."""
+        layers = layers or Layers()
+        warnings: list[str] = []
+        usable = merge(
+            _alias(layers.static),
+            _usable(layers.dynamic_default, warnings),
+            _usable(layers.dynamic_broker, warnings),
+        )
+        values: dict[str, object] = dict(self.defaults)
+        without_effect = []
+        for name, text in usable.items():
+            setting = self.declared.get(name)
+            if setting is not None:
+                values[setting.attribute] = setting.parse(text)
+            elif name in BROKER_SYNONYMS:
+                BROKER_SYNONYMS[name].parse(text)
+            elif is_without_effect(name):
+                without_effect.append(name)
+            else:
+                hint = did_you_mean(name, BROKER_DECLARED)
+                warnings.append(f"Unknown setting {name} is ignored{hint}")
+        values["layers"] = layers
+        values["topic_defaults"] = TopicSettings.from_broker(usable)
+        values["warnings"] = tuple(warnings)
+        values["without_effect"] = tuple(sorted(without_effect))
+        values["_topics"] = {}
+        self.__dict__.update(values)
+        _check_together(self)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> Self:
+        return cls(Layers(static=dict(properties)))
+
+    def with_dynamic(
+        self, cluster_default: Mapping[str, str], this_broker: Mapping[str, str]
+    ) -> "BrokerSettings":
+        """The same static settings under what the metadata store holds now."""
+        layers = Layers(self.layers.static, dict(cluster_default), dict(this_broker))
+        return BrokerSettings(layers)
+
+    def topic(self, overrides: Mapping[str, str] = _NOTHING) -> TopicSettings:
+        """The settings of a topic. Topics with the same overrides get the same object."""
+        key = tuple(sorted(overrides.items()))
+        settings = self._topics.get(key)
+        if settings is None:
+            settings = self._topics[key] = self.topic_defaults.with_overrides(overrides)
+        return settings
+
+    @property
+    def data_directories(self) -> tuple[str, ...]:
+        return self.log_dirs or (self.log_dir,)
+
+    @property
+    def effective_advertised_listeners(self) -> tuple[Listener, ...]:
+        return self.advertised_listeners or self.listeners
+
+    @property
+    def effective_inter_broker_listener_name(self) -> str:
+        if self.inter_broker_listener_name is not None:
+            return self.inter_broker_listener_name.upper()
+        for listener in self.listeners:
+            if self.security_protocol(listener.name) == self.security_inter_broker_protocol:
+                return listener.name
+        return self.listeners[0].name
+
+    def security_protocol(self, listener_name: str) -> str:
+        """The protocol a listener name stands for; PLAINTEXT and its like stand for themselves."""
+        return self.listener_security_protocol_map[listener_name]
+
+
+BROKER_DECLARED: Final[dict[str, Setting[object]]] = BrokerSettings.declared | BROKER_SYNONYMS
+
+# Other names of a setting, as broker.id is of node.id.
+_ALIASES: Final = {
+    other: setting for setting in BrokerSettings.declared.values() for other in setting.also
+}
+
+
+def broker_setting(name: str) -> Setting[object] | None:
+    return BROKER_DECLARED.get(name) or _ALIASES.get(name)
+
+
+def check_broker_overrides(
+    overrides: Mapping[str, str | None], current: BrokerSettings, *, per_broker: bool
+) -> None:
+    """Raises `InvalidSetting` if these cannot be all the dynamic settings of one broker
+    (`per_broker`) or of the cluster. Unknown names pass, as they do in Kafka: they may be a
+    plugin's."""
+    for name, text in overrides.items():
+        setting = broker_setting(name)
+        if setting is None:
+            continue
+        if setting.scope is Scope.READ_ONLY:
+            raise InvalidSetting(
+                name, text, "it cannot change while the broker runs; set it in the file and restart"
+            )
+        if setting.scope is Scope.PER_BROKER and not per_broker:
+            raise InvalidSetting(name, text, "it can only be set for one broker, by its id")
+        if text is None:
+            raise InvalidSetting(name, "null", f"it takes {setting.takes}")
+        setting.parse(text)
+    given = {name: text for name, text in overrides.items() if text is not None}
+    layers = current.layers
+    if per_broker:
+        BrokerSettings(Layers(layers.static, layers.dynamic_default, given))
+    else:
+        BrokerSettings(Layers(layers.static, given, layers.dynamic_broker))
+
+
+def _alias(static: Mapping[str, str]) -> Mapping[str, str]:
+    """The properties with every setting under its first name."""
+    if not any(name in static for name in _ALIASES):
+        return static
+    renamed = dict(static)
+    for other, setting in _ALIASES.items():
+        text = renamed.pop(other, None)
+        if text is None:
+            continue
+        if renamed.setdefault(setting.name, text).strip() != text.strip():
+            raise InvalidSetting(
+                other, text, f"{setting.name} says {renamed[setting.name]}; they mean the same"
+            )
+    return renamed
+
+
+def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str]:
+    """Stored values that still parse: one bad value must not keep a broker from starting."""
+    usable = {}
+    for name, text in dynamic.items():
+        setting = BROKER_DECLARED.get(name)
+        if setting is not None:
+            try:
+                setting.parse(text)
+            except InvalidSetting as error:
+                warnings.append(f"{error}; the stored value is ignored")
+                continue
+        usable[name] = text
+    return usable
+
+
+def _check_together(settings: BrokerSettings) -> None:
+    _check_listeners(settings)
+    for shortest, longest in (
+        (BrokerSettings.group_min_session_timeout_ms, BrokerSettings.group_max_session_timeout_ms),
+        (
+            BrokerSettings.group_consumer_min_session_timeout_ms,
+            BrokerSettings.group_consumer_max_session_timeout_ms,
+        ),
+        (
+            BrokerSettings.group_consumer_min_heartbeat_interval_ms,
+            BrokerSettings.group_consumer_max_heartbeat_interval_ms,
+        ),
+    ):
+        least = getattr(settings, shortest.attribute)
+        most = getattr(settings, longest.attribute)
+        if least > most:
+            raise InvalidSetting(shortest.name, least, f"it is more than {longest.name}, {most}")
+    if settings.log_dirs is not None and len(set(settings.log_dirs)) != len(settings.log_dirs):
+        raise InvalidSetting("log.dirs", ",".join(settings.log_dirs), "a directory appears twice")
+    if not all(settings.data_directories):
+        raise InvalidSetting("log.dirs", "(empty)", "name at least one directory")
+
+
+def _check_listeners(settings: BrokerSettings) -> None:
+    names = [listener.name for listener in settings.listeners]
+    for name in names:
+        if name not in settings.listener_security_protocol_map:
+            raise InvalidSetting(
+                "listeners", name, "add the name to listener.security.protocol.map"
+            )
+    for listener in settings.advertised_listeners or ():
+        if listener.name not in names:
+            raise InvalidSetting(
+                "advertised.listeners", listener, f"listeners has no {listener.name}"
+            )
+    inter_broker = settings.inter_broker_listener_name
+    if inter_broker is not None and inter_broker.upper() not in names:
+        raise InvalidSetting(
+            "inter.broker.listener.name", inter_broker, f"listeners has only {', '.join(names)}"
+        )

@@ -1,0 +1,209 @@
+"""What DescribeConfigs answers and what AlterConfigs changes: settings as text, with sources."""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.config.broker_settings import BROKER_DECLARED, BrokerSettings, broker_setting
+from odradek.config.setting import InvalidSetting, Kind, Scope, Setting, split_names
+from odradek.config.topic_settings import TopicSettings
+
+
+class Source(IntEnum):
+    """Who set a value, with the numbers the protocol gives them."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class SynonymDescription(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class Description(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+    is_sensitive: bool
+    read_only: bool
+    kind: int
+    synonyms: tuple[SynonymDescription, ...]
+    documentation: str
+
+
+def describe_topic(
+    settings: BrokerSettings, overrides: Mapping[str, str], names: Iterable[str] | None = None
+) -> list[Description]:
+    """The settings of a topic with these overrides, all of them or those named."""
+    topic = settings.topic(overrides)
+    wanted = None if names is None else set(names)
+    described = []
+    for setting in TopicSettings.declared.values():
+        if wanted is not None and setting.name not in wanted:
+            continue
+        value = setting.text(getattr(topic, setting.attribute))
+        synonyms = _synonyms(settings, tuple(synonym.name for synonym in setting.synonyms))
+        if setting.name in overrides:
+            synonyms = (SynonymDescription(setting.name, value, Source.TOPIC), *synonyms)
+        described.append(_description(setting, setting.name, value, synonyms, read_only=False))
+    return described
+
+
+def describe_broker(
+    settings: BrokerSettings, names: Iterable[str] | None = None
+) -> list[Description]:
+    """The settings of a broker, unknown ones that were set included (with hidden values)."""
+    known = {**BROKER_DECLARED, **dict.fromkeys(_set_names(settings))}
+    for setting in BROKER_DECLARED.values():
+        known.update(dict.fromkeys(setting.also, setting))
+    wanted = known if names is None else set(names)
+    return [
+        _describe_broker_setting(settings, name, broker_setting(name))
+        for name in known
+        if name in wanted
+    ]
+
+
+def describe_cluster_default(
+    settings: BrokerSettings, names: Iterable[str] | None = None
+) -> list[Description]:
+    """Only what was set dynamically for the whole cluster: what an empty broker name asks for."""
+    wanted = None if names is None else set(names)
+    described = []
+    for name, text in settings.layers.dynamic_default.items():
+        if wanted is not None and name not in wanted:
+            continue
+        setting = broker_setting(name)
+        shown = None if setting is None or setting.is_sensitive else text
+        synonyms = (SynonymDescription(name, shown, Source.DYNAMIC_DEFAULT_BROKER),)
+        described.append(_description(setting, name, shown, synonyms, read_only=False))
+    return described
+
+
+def _describe_broker_setting(
+    settings: BrokerSettings, name: str, setting: Setting[object] | None
+) -> Description:
+    names = (name,) if setting is None else _SAME_VALUE.get(name, (setting.name, *setting.also))
+    synonyms = _synonyms(settings, names)
+    if setting is None:
+        value = None
+    elif setting.attribute:
+        value = setting.text(getattr(settings, setting.attribute))
+    else:
+        own = [synonym.value for synonym in synonyms if synonym.name == name]
+        value = own[0] if own else None
+    read_only = setting is None or setting.scope is Scope.READ_ONLY
+    return _description(setting, name, value, synonyms, read_only=read_only)
+
+
+# log.retention.ms, .minutes and .hours say the same thing: each shows all three as synonyms.
+_SAME_VALUE = {
+    synonym.name: tuple(other.name for other in setting.synonyms)
+    for setting in TopicSettings.declared.values()
+    for synonym in setting.synonyms
+}
+
+
+def _synonyms(settings: BrokerSettings, names: tuple[str, ...]) -> tuple[SynonymDescription, ...]:
+    """Everything that was set under these names, and their defaults, the winner first."""
+    layers = settings.layers
+    found = []
+    for source, layer in (
+        (Source.DYNAMIC_BROKER, layers.dynamic_broker),
+        (Source.DYNAMIC_DEFAULT_BROKER, layers.dynamic_default),
+        (Source.STATIC_BROKER, layers.static),
+    ):
+        for name in names:
+            if name in layer:
+                found.append(SynonymDescription(name, _shown(name, layer[name]), source))
+    for name in names:
+        setting = BROKER_DECLARED.get(name)
+        if setting is not None and setting.default is not None:
+            text = setting.text(setting.default)
+            found.append(SynonymDescription(name, text, Source.DEFAULT))
+    return tuple(found)
+
+
+def _shown(name: str, text: str) -> str | None:
+    """A value that may be shown. An unknown setting may be a password: it may not."""
+    setting = broker_setting(name)
+    if setting is None or setting.is_sensitive:
+        return None
+    try:
+        return setting.text(setting.parse(text))
+    except InvalidSetting:
+        return text
+
+
+def _description(
+    setting: Setting[object] | None,
+    name: str,
+    value: str | None,
+    synonyms: tuple[SynonymDescription, ...],
+    *,
+    read_only: bool,
+) -> Description:
+    hidden = setting is None or setting.is_sensitive
+    return Description(
+        name=name,
+        value=None if hidden else value,
+        source=synonyms[0].source if synonyms else Source.DEFAULT,
+        is_sensitive=hidden,
+        read_only=read_only,
+        kind=0 if setting is None else int(setting.kind),
+        synonyms=synonyms,
+        documentation="" if setting is None else setting.doc,
+    )
+
+
+def _set_names(settings: BrokerSettings) -> list[str]:
+    layers = settings.layers
+    return [*layers.static, *layers.dynamic_default, *layers.dynamic_broker]
+
+
+class AlterOperation(IntEnum):
+    """What IncrementalAlterConfigs does to one setting."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def alter(
+    current: Mapping[str, str],
+    operations: Iterable[tuple[str, AlterOperation, str | None]],
+    declared: Mapping[str, Setting[object]],
+) -> dict[str, str]:
+    """`current` after the operations. `declared` is `TopicSettings.declared` or
+    `BROKER_DECLARED`; values themselves are checked afterwards, all together."""
+    altered = dict(current)
+    for name, operation, text in operations:
+        if operation is AlterOperation.DELETE:
+            altered.pop(name, None)
+            continue
+        if text is None:
+            raise InvalidSetting(name, "null", "a value is needed")
+        if operation is AlterOperation.SET:
+            altered[name] = text
+            continue
+        setting = declared.get(name)
+        if setting is None or setting.kind is not Kind.LIST:
+            raise InvalidSetting(name, text, "only a list can be appended to or subtracted from")
+        old = split_names(altered.get(name, setting.text(setting.default) or ""))
+        named = split_names(text)
+        if operation is AlterOperation.APPEND:
+            new = (*old, *(value for value in named if value not in old))
+        else:
+            new = tuple(value for value in old if value not in named)
+        altered[name] = ",".join(new)
+    return altered
