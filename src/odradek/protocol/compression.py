@@ -1,14 +1,19 @@
 """Compression of the records inside a batch: gzip, snappy, lz4 and zstd.
 
-The compressors are native code from `cramjam`, imported on first use. Nothing a peer sends
-can make `decompress` produce, or hold, more than the caller's `max_bytes`: output goes into
-a buffer that starts near the size the data suggests and grows to that limit at most.
+`compress` writes what the Java client writes, so that every client, old ones too, reads it.
+`decompress` takes what any client writes, and can be fooled by none: the result goes into a
+buffer that starts near the size the data suggests, grows to the caller's `max_bytes` at most,
+and becomes the result without being copied. `docs/decisions/0003-compression.md` has figures.
+
+The compressors are native code from `cramjam`, loaded when a batch is first opened; a broker
+whose topics keep the producer's codec never does.
 """
 
 import struct
 import zlib
 from enum import IntEnum
 from functools import cache
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import MalformedMessage
@@ -20,6 +25,29 @@ if TYPE_CHECKING:
 Buffer = bytes | bytearray | memoryview
 
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
+
+# What Kafka uses when nothing else is asked for. Of lz4's two compressors Java takes the
+# fast one at this very level, and the thorough one at every other.
+_GZIP_LEVEL = 6
+_LZ4_FAST_LEVEL = 9
+_ZSTD_LEVEL = 3
+
+_FIRST_CAPACITY_BYTES = 64 * 1024
+_EXPECTED_RATIO = 6
+_GROWTH = 8
+
+# The stream that snappy-java writes: a magic, two versions, then raw blocks of at most so
+# many bytes before compression, each behind its length.
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_BLOCK_BYTES = 32 * 1024
+# A copy of 64 bytes takes at least 3 bytes in a snappy block.
+_SNAPPY_MOST_RATIO = 24
+_UINT32 = struct.Struct(">I")
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_HAS_CONTENT_SIZE = 0x08
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 class Codec(IntEnum):
@@ -39,29 +67,19 @@ class MalformedCompression(MalformedMessage):
 class DecompressedTooLarge(MalformedCompression):
     """The data would grow beyond the limit its reader set."""
 
-
-# What Java's client uses when it is told nothing else.
-_GZIP_LEVEL = 6
-_ZSTD_LEVEL = 3
-
-# The stream that snappy-java writes: a magic, two versions, then raw blocks of this many
-# bytes before compression, each behind its length.
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_BLOCK_BYTES = 32 * 1024
-_UINT32 = struct.Struct(">I")
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"the data decompress to more than {max_bytes} bytes")
 
 
 @cache
 def _native() -> "ModuleType":
-    # Most brokers never look inside a batch, so they never load the compressors.
     import cramjam  # noqa: PLC0415
 
     return cramjam
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Compresses as the Java client does, so that every client can read it."""
+    """Compresses as the Java client does at the same level (snappy knows no levels)."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
@@ -69,106 +87,163 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
         return compressor.compress(data) + compressor.flush()
     if codec == Codec.SNAPPY:
         return _compress_xerial(data)
-    cramjam = _native()
     if codec == Codec.LZ4:
-        return bytes(cramjam.lz4.compress(data, level=level))
-    return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
+        return _compress_lz4(data, level)
+    return bytes(_native().zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
     """The original bytes; `DecompressedTooLarge` before more than `max_bytes` are held."""
     if codec == Codec.NONE:
         if len(data) > max_bytes:
-            raise _too_large(max_bytes)
+            raise DecompressedTooLarge(max_bytes)
         return bytes(data)
-    if codec == Codec.GZIP:
-        return _decompress_gzip(data, max_bytes)
+    native = _native()
     if codec == Codec.SNAPPY:
-        return _decompress_snappy(data, max_bytes)
-    cramjam = _native()
-    native = cramjam.lz4 if codec == Codec.LZ4 else cramjam.zstd
-    return _decompress_growing(native.decompress_into, codec, data, max_bytes)
+        return _decompress_snappy(memoryview(data), max_bytes)
+    if codec == Codec.GZIP:
+        return _decompress_growing(native.gzip.decompress_into, codec, data, None, max_bytes)
+    if codec == Codec.LZ4:
+        size = _lz4_content_size(data)
+        return _decompress_growing(native.lz4.decompress_into, codec, data, size, max_bytes)
+    size = _zstd_content_size(data)
+    return _decompress_growing(native.zstd.decompress_into, codec, data, size, max_bytes)
 
 
-def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
-    decompressor = zlib.decompressobj(31)
-    try:
-        result = decompressor.decompress(data, max_bytes + 1)
-    except zlib.error as error:
-        raise MalformedCompression(f"damaged gzip data: {error}") from None
-    if len(result) > max_bytes:
-        raise _too_large(max_bytes)
-    if not decompressor.eof:
-        raise MalformedCompression("truncated gzip data")
-    return result
+def _decompress_growing(
+    decompress_into: "Callable[[Buffer, memoryview], int]",
+    codec: Codec,
+    data: Buffer,
+    declared_size: int | None,
+    max_bytes: int,
+) -> bytes:
+    if declared_size is not None and declared_size > max_bytes:
+        raise DecompressedTooLarge(max_bytes)
+    capacity = max(_FIRST_CAPACITY_BYTES, _EXPECTED_RATIO * len(data))
+    if declared_size is not None and declared_size <= capacity * _GROWTH:
+        # A larger claim is not believed until the data have shown that they grow so much.
+        capacity = declared_size
+    capacity = min(capacity, max_bytes)
+    while True:
+        # A BytesIO gives its bytes away without a copy, cut to length; and fresh bytes are
+        # pages the system fills in only where they are written.
+        output = BytesIO(bytes(capacity))
+        try:
+            with output.getbuffer() as view:
+                written = decompress_into(data, view)
+        except _native().DecompressionError as error:
+            reason = str(error)
+        else:
+            output.truncate(written)
+            return output.getvalue()
+        if capacity == max_bytes:
+            if "write whole buffer" in reason:
+                raise DecompressedTooLarge(max_bytes)
+            raise MalformedCompression(f"damaged {codec.name.lower()} data: {reason}")
+        # Whether the data are damaged or the room was too small is told apart by the text of
+        # the error alone, which is not worth relying on.
+        del output
+        capacity = min(max_bytes, max(_FIRST_CAPACITY_BYTES, capacity) * _GROWTH)
+
+
+# lz4: the frame format, with the blocks independent of each other, as Kafka demands
+
+
+def _compress_lz4(data: Buffer, level: int | None) -> bytes:
+    is_fast = level is None or level == _LZ4_FAST_LEVEL
+    compressor = _native().lz4.Compressor(
+        level=0 if is_fast else min(max(level or 0, 3), 12),
+        content_checksum=False,
+        block_linked=False,
+    )
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
+def _lz4_content_size(data: Buffer) -> int | None:
+    if len(data) < 14 or data[:4] != _LZ4_MAGIC or not data[4] & _LZ4_HAS_CONTENT_SIZE:
+        return None
+    return int.from_bytes(data[6:14], "little")
+
+
+# zstd
+
+
+def _zstd_content_size(data: Buffer) -> int | None:
+    """The size of its first frame's content, if the frame tells."""
+    if len(data) < 5 or data[:4] != _ZSTD_MAGIC:
+        return None
+    descriptor = data[4]
+    is_single_segment = bool(descriptor & 0x20)
+    width = (1 if is_single_segment else 0, 2, 4, 8)[descriptor >> 6]
+    if not width:
+        return None
+    dictionary_width = (0, 1, 2, 4)[descriptor & 3]
+    position = 5 + (0 if is_single_segment else 1) + dictionary_width
+    size = int.from_bytes(data[position : position + width], "little")
+    return size + 256 if width == 2 else size
+
+
+# snappy: raw blocks, which begin with their length, alone or in snappy-java's stream
 
 
 def _compress_xerial(data: Buffer) -> bytes:
-    cramjam = _native()
+    compress_raw = _native().snappy.compress_raw
     view = memoryview(data)
     parts = [_XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        block = bytes(compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
         parts += (_UINT32.pack(len(block)), block)
     return b"".join(parts)
 
 
-def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
-    view = memoryview(data)
-    if view[:8] != _XERIAL_MAGIC:
-        return _decompress_snappy_block(view, max_bytes)
-    position, end = len(_XERIAL_HEADER), len(view)
-    parts: list[bytes] = []
-    room = max_bytes
+def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
+    blocks = _split_xerial(data) if data[:8] == _XERIAL_MAGIC else [data]
+    sizes = [_snappy_size(block) for block in blocks]
+    total = sum(sizes)
+    if total > max_bytes:
+        raise DecompressedTooLarge(max_bytes)
+    output = BytesIO(bytes(total))
+    decompress_into = _native().snappy.decompress_raw_into
+    position = 0
+    with output.getbuffer() as view:
+        for block, size in zip(blocks, sizes, strict=True):
+            if not size:
+                continue
+            try:
+                with view[position : position + size] as room:
+                    written = decompress_into(block, room)
+            except _native().DecompressionError as error:
+                raise MalformedCompression(f"damaged snappy data: {error}") from None
+            if written != size:
+                raise MalformedCompression("damaged snappy data: a block of the wrong length")
+            position += size
+    return output.getvalue()
+
+
+def _split_xerial(data: memoryview) -> list[memoryview]:
+    blocks = []
+    position, end = len(_XERIAL_HEADER), len(data)
     while position < end:
+        if data[position : position + 8] == _XERIAL_MAGIC:  # streams may be concatenated
+            position += len(_XERIAL_HEADER)
+            continue
         if end - position < 4:
             raise MalformedCompression("truncated snappy data")
-        (length,) = _UINT32.unpack_from(view, position)
+        (length,) = _UINT32.unpack_from(data, position)
         position += 4
         if length > end - position:
             raise MalformedCompression("truncated snappy data")
-        block = _decompress_snappy_block(view[position : position + length], room)
-        parts.append(block)
-        room -= len(block)
+        blocks.append(data[position : position + length])
         position += length
-    return b"".join(parts)
+    return blocks
 
 
-def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
-    cramjam = _native()
+def _snappy_size(block: memoryview) -> int:
     try:
-        # The block begins with its length, which nothing has checked yet.
-        size = cramjam.snappy.decompress_raw_len(block)
-        if size > max_bytes:
-            raise _too_large(max_bytes)
-        output = bytearray(size)
-        written = cramjam.snappy.decompress_raw_into(block, output)
-    except cramjam.DecompressionError as error:
+        size = int(_native().snappy.decompress_raw_len(block))
+    except _native().DecompressionError as error:
         raise MalformedCompression(f"damaged snappy data: {error}") from None
-    return bytes(output[:written])
-
-
-def _decompress_growing(
-    decompress_into: "Callable[[Buffer, bytearray], int]",
-    codec: Codec,
-    data: Buffer,
-    max_bytes: int,
-) -> bytes:
-    cramjam = _native()
-    capacity = min(max_bytes, max(64 * 1024, 6 * len(data)))
-    while True:
-        output = bytearray(capacity)
-        try:
-            written = decompress_into(data, output)
-        except cramjam.DecompressionError as error:
-            if "write whole buffer" not in str(error):
-                raise MalformedCompression(f"damaged {codec.name.lower()} data: {error}") from None
-        else:
-            return bytes(memoryview(output)[:written])
-        if capacity == max_bytes:
-            raise _too_large(max_bytes)
-        capacity = min(max_bytes, capacity * 4)
-
-
-def _too_large(max_bytes: int) -> DecompressedTooLarge:
-    return DecompressedTooLarge(f"the data decompresses to more than {max_bytes} bytes")
+    if size > _SNAPPY_MOST_RATIO * len(block):
+        raise MalformedCompression("damaged snappy data: a block claims an impossible length")
+    return size

@@ -10,12 +10,10 @@ it is used, and every fault is a `MalformedRecords`.
 """
 
 import struct
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from odradek.protocol.checksum import crc32c
 from odradek.protocol.compression import (
     DEFAULT_MAX_BYTES,
     Codec,
@@ -23,8 +21,33 @@ from odradek.protocol.compression import (
     compress,
     decompress,
 )
-from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.varint import SMALL_VARINTS, encode_varint, long_varint
+from odradek.protocol.record_parser import (
+    MOST_TIMESTAMP,
+    MalformedRecords,
+    Record,
+    parse_records,
+    parse_times,
+)
+from odradek.protocol.varint import SMALL_COUNT, SMALL_VARINTS, encode_varint
+
+__all__ = [
+    "HEADER_SIZE",
+    "BatchBuilder",
+    "BatchHeader",
+    "Headers",
+    "MalformedRecords",
+    "Record",
+    "UnsupportedRecordFormat",
+    "crc_is_valid",
+    "decode_records",
+    "find_max_timestamp",
+    "find_timestamp",
+    "offset_prefix",
+    "read_header",
+    "recompress",
+    "set_log_append_time",
+    "split_batches",
+]
 
 Buffer = bytes | bytearray | memoryview
 Headers = Sequence[tuple[str, bytes | None]]
@@ -51,19 +74,13 @@ _DELETE_HORIZON = 0x40
 
 _MAGIC = 2
 _MAGIC_POSITION = 16
-_LEAST_RECORD_BYTES = 7
 _MOST_SEQUENCES = 1 << 31
+_MOST_INT64 = (1 << 63) - 1
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qii")
 _CHECKSUM = struct.Struct(">I")
 _AFTER_CHECKSUM = struct.Struct(">hiqqqhii")
-_CONTROL_KEY = struct.Struct(">hh")
-_END_TRANSACTION = struct.Struct(">hi")
-
-
-class MalformedRecords(MalformedMessage):
-    """The bytes are not a whole, consistent record batch."""
 
 
 class UnsupportedRecordFormat(MalformedRecords):
@@ -128,32 +145,6 @@ class BatchHeader(NamedTuple):
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
 
-class Record(NamedTuple):
-    """One record. A tuple, because a tuple is the cheapest object Python can make."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-
-
-class ControlType(IntEnum):
-    ABORT = 0
-    COMMIT = 1
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    KRAFT_VERSION = 5
-    KRAFT_VOTERS = 6
-    UNKNOWN = -1
-
-
-class EndTransactionMarker(NamedTuple):
-    control_type: ControlType
-    coordinator_epoch: int
-
-
 # Reading batches
 
 
@@ -189,8 +180,9 @@ def split_batches(buffer: Buffer) -> list[tuple[int, BatchHeader]]:
 
 def crc_is_valid(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     end = position + header.batch_length + LENGTH_OVERHEAD
-    view = memoryview(buffer)[position + CHECKSUM_START : end]
-    return crc32c(view) == header.crc and end <= len(buffer)
+    if end > len(buffer):
+        return False
+    return crc32c(memoryview(buffer)[position + CHECKSUM_START : end]) == header.crc
 
 
 def decode_records(
@@ -199,14 +191,21 @@ def decode_records(
     """The records of the batch at `position`; the checksum is the caller's to check."""
     header = read_header(buffer, position)
     data = _payload(buffer, position, header, max_bytes)
-    if header.record_count * _LEAST_RECORD_BYTES > len(data):
-        raise MalformedRecords(f"{len(data)} bytes cannot hold {header.record_count} records")
-    try:
-        return _parse_records(data, header)
-    except IndexError:
-        raise MalformedRecords("a record ends beyond its batch") from None
-    except OverflowError as error:
-        raise MalformedRecords(f"a record holds {error}") from None
+    _check_ranges(header)
+    append_time_ms = header.max_timestamp if header.is_log_append_time else None
+    records = parse_records(
+        data, header.record_count, header.base_offset, header.base_timestamp, append_time_ms
+    )
+    if records and records[-1].offset > header.last_offset:
+        raise MalformedRecords("a record's offset lies behind its batch")
+    return records
+
+
+def _check_ranges(header: BatchHeader) -> None:
+    if header.base_offset < 0 or header.last_offset > _MOST_INT64:
+        raise MalformedRecords("the offsets of a batch are out of range")
+    if abs(header.base_timestamp) > MOST_TIMESTAMP:
+        raise MalformedRecords("the timestamps of a batch are out of range")
 
 
 def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int) -> bytes:
@@ -222,125 +221,16 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
         raise MalformedRecords(str(error)) from error
 
 
-def _parse_records(  # noqa: C901, PLR0912, PLR0915 - a call a field would halve its speed
-    data: bytes, header: BatchHeader
-) -> list[Record]:
-    # This loop is the consumer's speed: varints of one and two bytes are read in place, and
-    # a record is made without going through its constructor.
-    new, record_class = tuple.__new__, Record
-    records: list[Record] = []
-    add = records.append
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    append_time = header.max_timestamp if header.is_log_append_time else None
-    last_offset_delta = header.last_offset_delta
-    previous_delta = -1
-    position, size = 0, len(data)
-    for _ in range(header.record_count):
-        length = data[position]
-        position += 1
-        if length > 127:
-            length, position = long_varint(data, position, length)
-        end = position + (length >> 1)
-        if length & 1 or end > size:
-            raise MalformedRecords("a record's length is wrong")
-        timestamp = data[position + 1]
-        position += 2
-        if timestamp > 127:
-            timestamp, position = long_varint(data, position, timestamp, 64)
-        offset_delta = data[position]
-        position += 1
-        if offset_delta > 127:
-            offset_delta, position = long_varint(data, position, offset_delta)
-        if offset_delta & 1:
-            raise MalformedRecords("a record's offset lies before its batch")
-        offset_delta >>= 1
-        if not previous_delta < offset_delta <= last_offset_delta:
-            raise MalformedRecords("the offsets of a batch do not rise")
-        previous_delta = offset_delta
-
-        length = data[position]
-        position += 1
-        if length == 1:
-            key = None
-        else:
-            if length > 127:
-                length, position = long_varint(data, position, length)
-            start, position = position, position + (length >> 1)
-            key = data[start:position]
-            if length & 1:
-                _require_null(length)
-                key, position = None, start
-        length = data[position]
-        position += 1
-        if length == 1:
-            value = None
-        else:
-            if length > 127:
-                length, position = long_varint(data, position, length)
-            start, position = position, position + (length >> 1)
-            value = data[start:position]
-            if length & 1:
-                _require_null(length)
-                value, position = None, start
-        headers: list[tuple[str, bytes | None]] = []
-        if data[position]:
-            position = _parse_headers(data, position, end, headers)
-        else:
-            position += 1
-        if position != end:
-            raise MalformedRecords("a record's length does not fit its fields")
-        if append_time is None:
-            stamp = base_timestamp + ((timestamp >> 1) ^ -(timestamp & 1))
-        else:
-            stamp = append_time
-        add(new(record_class, (base_offset + offset_delta, stamp, key, value, headers)))
-    if position != size:
-        raise MalformedRecords(f"{size - position} bytes follow the last record")
-    return records
-
-
-def _require_null(length: int) -> None:
-    # A negative length other than -1 (3, 5, ... once zigzagged) means nothing.
-    if length != 1:
-        raise MalformedRecords("a negative length")
-
-
-def _parse_headers(
-    data: bytes, position: int, end: int, headers: list[tuple[str, bytes | None]]
-) -> int:
-    count, position = long_varint(data, position)
-    if count & 1 or count >> 1 > end - position:
-        raise MalformedRecords("a record declares more headers than it can hold")
-    for _ in range(count >> 1):
-        length, position = long_varint(data, position)
-        start, position = position, position + (length >> 1)
-        if length & 1 or position > end:
-            raise MalformedRecords("a record header's name has a wrong length")
-        try:
-            name = data[start:position].decode()
-        except UnicodeDecodeError:
-            raise MalformedRecords("a record header's name is not UTF-8") from None
-        length, position = long_varint(data, position)
-        if length & 1:
-            _require_null(length)
-            headers.append((name, None))
-            continue
-        start, position = position, position + (length >> 1)
-        if position > end:
-            raise MalformedRecords("a record header's value has a wrong length")
-        headers.append((name, data[start:position]))
-    return position
-
-
 def find_timestamp(
     batch: Buffer, target_ms: int, *, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> tuple[int, int] | None:
     """Timestamp and offset of the first record that is not older than `target_ms`."""
-    if read_header(batch).max_timestamp < target_ms:
+    header = read_header(batch)
+    if header.max_timestamp < target_ms or not header.record_count:
         return None
-    for record in decode_records(batch, max_bytes=max_bytes):
-        if record.timestamp_ms >= target_ms:
-            return record.timestamp_ms, record.offset
+    for timestamp_ms, offset in _record_times(batch, header, max_bytes):
+        if timestamp_ms >= target_ms:
+            return timestamp_ms, offset
     return None
 
 
@@ -349,35 +239,19 @@ def find_max_timestamp(
 ) -> tuple[int, int] | None:
     """Timestamp and offset of the first record with the highest timestamp of the batch."""
     header = read_header(batch)
-    if header.is_log_append_time:
-        return header.max_timestamp, header.last_offset
-    found = None
-    for record in decode_records(batch, max_bytes=max_bytes):
-        if found is None or record.timestamp_ms > found[0]:
-            found = record.timestamp_ms, record.offset
-    return found
+    times = _record_times(batch, header, max_bytes)
+    return max(times, key=lambda found: found[0], default=None)
 
 
-def decode_control_type(record: Record) -> ControlType:
-    key = record.key
-    if key is None or len(key) < _CONTROL_KEY.size:
-        raise MalformedRecords("a control record has a key that is too short")
-    version, number = _CONTROL_KEY.unpack_from(key)
-    if version < 0:
-        raise MalformedRecords(f"a control record has the version {version}")
-    return ControlType(number) if 0 <= number <= ControlType.KRAFT_VOTERS else ControlType.UNKNOWN
-
-
-def decode_end_transaction_marker(record: Record) -> EndTransactionMarker:
-    control_type, value = decode_control_type(record), record.value
-    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
-        raise MalformedRecords(f"{control_type.name} does not end a transaction")
-    if value is None or len(value) < _END_TRANSACTION.size:
-        raise MalformedRecords("an end-transaction marker has a value that is too short")
-    version, coordinator_epoch = _END_TRANSACTION.unpack_from(value)
-    if version < 0:
-        raise MalformedRecords(f"an end-transaction marker has the version {version}")
-    return EndTransactionMarker(control_type, coordinator_epoch)
+def _record_times(batch: Buffer, header: BatchHeader, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Timestamp and offset of each record."""
+    data = _payload(batch, 0, header, max_bytes)
+    _check_ranges(header)
+    for elapsed_ms, offset_delta in parse_times(data, header.record_count):
+        if header.is_log_append_time:
+            yield header.max_timestamp, header.base_offset + offset_delta
+        else:
+            yield header.base_timestamp + elapsed_ms, header.base_offset + offset_delta
 
 
 # Changing batches
@@ -460,21 +334,35 @@ class BatchBuilder:
             self._base_timestamp = self._max_timestamp = timestamp_ms
         elif timestamp_ms > self._max_timestamp:
             self._max_timestamp = timestamp_ms
-        small = SMALL_VARINTS
         elapsed_ms = timestamp_ms - self._base_timestamp
+        # Lookups in place of calls: this method is the producer's speed.
+        small = SMALL_VARINTS
+        if key is None:
+            key_length, key = b"\x01", b""
+        else:
+            size = len(key)
+            key_length = small[size] if size < SMALL_COUNT else encode_varint(size)
+        if value is None:
+            value_length, value = b"\x01", b""
+        else:
+            size = len(value)
+            value_length = small[size] if size < SMALL_COUNT else encode_varint(size)
         body = b"".join(
             (
                 b"\x00",
-                small[elapsed_ms] if 0 <= elapsed_ms < 8192 else encode_varint(elapsed_ms),
-                small[index] if index < 8192 else encode_varint(index),
-                b"\x01" if key is None else encode_varint(len(key)) + key,
-                b"\x01" if value is None else encode_varint(len(value)) + value,
+                small[elapsed_ms] if 0 <= elapsed_ms < SMALL_COUNT else encode_varint(elapsed_ms),
+                small[index] if index < SMALL_COUNT else encode_varint(index),
+                key_length,
+                key,
+                value_length,
+                value,
                 _encode_headers(headers) if headers else b"\x00",
             )
         )
-        length = encode_varint(len(body))
+        size = len(body)
+        length = small[size] if size < SMALL_COUNT else encode_varint(size)
         self._parts += (length, body)
-        self.size_bytes += len(length) + len(body)
+        self.size_bytes += len(length) + size
         self.record_count = index + 1
         return index
 
@@ -491,6 +379,9 @@ class BatchBuilder:
     ) -> bytes:
         if self._payload is None:
             self._payload = compress(self._codec, b"".join(self._parts), self._level)
+            self._parts.clear()
+        elif self._parts:
+            raise ValueError("a batch that was built takes no more records")
         attributes = (
             self._codec
             | (_TRANSACTIONAL if is_transactional else 0)
@@ -524,30 +415,3 @@ def _encode_headers(headers: Headers) -> bytes:
         else:
             parts += (encode_varint(len(value)), value)
     return b"".join(parts)
-
-
-def encode_end_transaction_marker(
-    marker: EndTransactionMarker,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    timestamp_ms: int,
-    base_offset: int = 0,
-    leader_epoch: int = NO_LEADER_EPOCH,
-) -> bytes:
-    """The control batch that commits or aborts a producer's transaction in a partition."""
-    builder = BatchBuilder()
-    builder.append(
-        _CONTROL_KEY.pack(0, marker.control_type),
-        _END_TRANSACTION.pack(0, marker.coordinator_epoch),
-        (),
-        timestamp_ms,
-    )
-    return builder.build(
-        base_offset,
-        producer_id,
-        producer_epoch,
-        leader_epoch=leader_epoch,
-        is_transactional=True,
-        is_control=True,
-    )

@@ -1,0 +1,80 @@
+"""Control records: what brokers write into logs for each other and clients skip.
+
+A control batch carries one record, whose key says its type. Of the types only the markers
+that end a transaction stand in ordinary partitions; the others belong to Kafka's own quorum
+and are known by name, for tools that meet them.
+"""
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.protocol.records import NO_LEADER_EPOCH, BatchBuilder, MalformedRecords, Record
+
+_CONTROL_KEY = struct.Struct(">hh")
+_END_TRANSACTION = struct.Struct(">hi")
+
+
+class ControlType(IntEnum):
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+    UNKNOWN = -1
+
+
+class EndTransactionMarker(NamedTuple):
+    control_type: ControlType
+    coordinator_epoch: int
+
+
+def decode_control_type(record: Record) -> ControlType:
+    key = record.key
+    if key is None or len(key) < _CONTROL_KEY.size:
+        raise MalformedRecords("a control record has a key that is too short")
+    version, number = _CONTROL_KEY.unpack_from(key)
+    if version < 0:
+        raise MalformedRecords(f"a control record has the version {version}")
+    return ControlType(number) if 0 <= number <= ControlType.KRAFT_VOTERS else ControlType.UNKNOWN
+
+
+def decode_end_transaction_marker(record: Record) -> EndTransactionMarker:
+    control_type, value = decode_control_type(record), record.value
+    if control_type not in (ControlType.ABORT, ControlType.COMMIT):
+        raise MalformedRecords(f"{control_type.name} does not end a transaction")
+    if value is None or len(value) < _END_TRANSACTION.size:
+        raise MalformedRecords("an end-transaction marker has a value that is too short")
+    version, coordinator_epoch = _END_TRANSACTION.unpack_from(value)
+    if version < 0:
+        raise MalformedRecords(f"an end-transaction marker has the version {version}")
+    return EndTransactionMarker(control_type, coordinator_epoch)
+
+
+def encode_end_transaction_marker(
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """The control batch that commits or aborts a producer's transaction in a partition."""
+    builder = BatchBuilder()
+    builder.append(
+        _CONTROL_KEY.pack(0, marker.control_type),
+        _END_TRANSACTION.pack(0, marker.coordinator_epoch),
+        (),
+        timestamp_ms,
+    )
+    return builder.build(
+        base_offset,
+        producer_id,
+        producer_epoch,
+        leader_epoch=leader_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
