@@ -3,7 +3,14 @@
 They cost nothing at run time; the type checker keeps them apart.
 """
 
+from collections.abc import Sized
 from typing import Final, NamedTuple, NewType
+
+Buffer = bytes | bytearray | memoryview
+
+Part = Buffer | Sized
+"""A piece of an encoded message: bytes, or records that the connection writes later and of
+which only the length matters here."""
 
 Offset = NewType("Offset", int)
 """A record's position in the log of its partition."""

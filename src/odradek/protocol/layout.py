@@ -1,0 +1,163 @@
+"""How a struct lies on the wire: fields, their kinds, and the versions that have them.
+
+Declarations (`schema`) produce layouts; the codec compiles them. A layout never changes
+once its class exists, so everything derived from it may be cached.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Self, dataclass_transform
+
+NEVER: Final = "none"
+"""The versions of what does not exist."""
+
+_FOREVER: Final = 1 << 15
+
+FIXED_FORMATS: Final = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint16": "H",
+    "uint32": "I",
+    "float64": "d",
+    "boolean": "?",
+    "uuid": "16s",
+}
+"""The kinds of one size, as `struct` writes them."""
+
+FIXED_SIZES: Final = {
+    "int8": 1,
+    "int16": 2,
+    "int32": 4,
+    "int64": 8,
+    "uint16": 2,
+    "uint32": 4,
+    "float64": 8,
+    "boolean": 1,
+    "uuid": 16,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """Versions from `first` to `last`, both included; empty if `last` is before `first`."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads Kafka's notation: `4+`, `1-11`, `3` or `none`."""
+        if text == NEVER:
+            return cls(0, -1)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), _FOREVER)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+
+@dataclass(slots=True, eq=False)
+class Field:
+    """One declared field. `kind` is a key of `FIXED_FORMATS`, or string, bytes, records,
+    array or struct; `element` is what an array holds, or the class of a struct."""
+
+    kind: str
+    versions: VersionRange
+    nullable: VersionRange
+    default: object
+    tag: int | None = None
+    tagged: VersionRange = VersionRange(0, -1)
+    element: "str | StructType | None" = None
+    name: str = ""
+
+    @property
+    def has_mutable_default(self) -> bool:
+        """Lists and structs are made anew for each message; the rest is shared."""
+        return self.default is not None and self.kind in ("array", "struct")
+
+
+@dataclass_transform(kw_only_default=True)
+class StructType(type):
+    """The class of struct classes: it turns the fields they declare into slots."""
+
+    fields: tuple[Field, ...]
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, object],
+        *,
+        key: int | None = None,
+        versions: str | None = None,
+        flexible: str | None = None,
+    ) -> "StructType":
+        fields = []
+        for field_name, value in list(namespace.items()):
+            if isinstance(value, Field):
+                value.name = field_name
+                fields.append(value)
+                del namespace[field_name]
+        namespace["__slots__"] = tuple(field.name for field in fields)
+        namespace["fields"] = tuple(fields)
+        if versions is not None:
+            namespace["versions"] = VersionRange.parse(versions)
+            namespace["flexible_versions"] = VersionRange.parse(flexible or NEVER)
+            namespace["_decoders"] = {}
+            namespace["_encoders"] = {}
+        if key is not None:
+            namespace["api_key"] = key
+        return super().__new__(mcs, name, bases, namespace)
+
+    def __init__(
+        cls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, object],
+        **_: str | int | None,
+    ) -> None:
+        super().__init__(name, bases, namespace)
+
+
+def tagged_fields(layout: StructType, version: int) -> list[Field]:
+    return sorted(
+        (field for field in layout.fields if version in field.tagged),
+        key=lambda field: field.tag or 0,
+    )
+
+
+def plain_fields(layout: StructType, version: int) -> list[Field]:
+    return [f for f in layout.fields if version in f.versions and version not in f.tagged]
+
+
+def contains_records(layout: StructType, version: int) -> bool:
+    return any(
+        field.kind == "records"
+        or (not isinstance(field.element, str | None) and contains_records(field.element, version))
+        for field in plain_fields(layout, version)
+    )
+
+
+def least_size(kind: "str | StructType", version: int, flexible: bool) -> int:
+    """The fewest bytes one value can take. It bounds what an array's length may claim."""
+    if isinstance(kind, str):
+        if kind in FIXED_SIZES:
+            return FIXED_SIZES[kind]
+        if flexible:
+            return 1
+        return 2 if kind == "string" else 4
+    size = 1 if flexible else 0
+    for field in plain_fields(kind, version):
+        if field.kind != "struct":
+            size += least_size(field.kind, version, flexible)
+        elif version in field.nullable:
+            size += 1
+        elif field.element is not None:
+            size += least_size(field.element, version, flexible)
+    return max(size, 1)

@@ -1,0 +1,328 @@
+"""The language in which messages are declared.
+
+    class MetadataRequestTopic(Struct):
+        topic_id: TopicId = uuid("10+")
+        name: str | None = string(nullable="10+")
+
+    class MetadataRequest(Request, key=3, versions="0-13", flexible="9+"):
+        topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
+        allow_auto_topic_creation: bool = boolean("4+", default=True)
+
+A class is one message in all its versions: each field says in which it occurs, and fields
+a version lacks keep their defaults. Constructors take keywords, all optional. Nothing is
+compiled until a message of that class and version is first made, encoded or decoded.
+
+Two departures from Kafka's generated classes: a tagged struct that is absent is `None`
+rather than a struct full of defaults, and a value in a field that the version lacks is
+left out rather than refused.
+"""
+
+import struct
+from collections.abc import Callable
+from operator import attrgetter
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    cast,
+    overload,
+)
+
+from odradek.protocol.decoder import Decoder, compile_decoder
+from odradek.protocol.encoder import Encoder, compile_encoder
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.layout import NEVER, Field, StructType, VersionRange
+from odradek.protocol.types import NO_TOPIC_ID, Buffer, Part, TopicId
+
+T = TypeVar("T")
+# Field specifiers. Each returns a Field, but says it returns the type of the value, so that
+# the annotation beside it is checked against it. Since none of them is listed as a field
+# specifier of the dataclass transform, type checkers take the call for the field's default
+# value, and so every field as optional: which is what it is.
+
+
+def _field(
+    kind: str,
+    versions: str,
+    default: object,
+    *,
+    nullable: str = NEVER,
+    tag: int | None = None,
+    tagged: str | None = None,
+    element: str | StructType | None = None,
+) -> Field:
+    return Field(
+        kind=kind,
+        versions=VersionRange.parse(versions),
+        nullable=VersionRange.parse(nullable),
+        default=default,
+        tag=tag,
+        tagged=VersionRange.parse(NEVER if tag is None else tagged or versions),
+        element=element,
+    )
+
+
+def int8(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> int:
+    return cast(int, _field("int8", versions, default, tag=tag))
+
+
+def int16(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> int:
+    return cast(int, _field("int16", versions, default, tag=tag))
+
+
+def int32(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> int:
+    return cast(int, _field("int32", versions, default, tag=tag))
+
+
+def int64(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> int:
+    return cast(int, _field("int64", versions, default, tag=tag))
+
+
+def uint16(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> int:
+    return cast(int, _field("uint16", versions, default, tag=tag))
+
+
+def uint32(versions: str = "0+", *, default: int = 0, tag: int | None = None) -> int:
+    return cast(int, _field("uint32", versions, default, tag=tag))
+
+
+def float64(versions: str = "0+", *, default: float = 0.0, tag: int | None = None) -> float:
+    return cast(float, _field("float64", versions, default, tag=tag))
+
+
+def boolean(versions: str = "0+", *, default: bool = False, tag: int | None = None) -> bool:
+    return cast(bool, _field("boolean", versions, default, tag=tag))
+
+
+def uuid(versions: str = "0+", *, tag: int | None = None) -> TopicId:
+    return cast(TopicId, _field("uuid", versions, NO_TOPIC_ID, tag=tag))
+
+
+@overload
+def string(
+    versions: str = ..., *, default: str = ..., tag: int | None = ..., tagged: str | None = ...
+) -> str: ...
+@overload
+def string(
+    versions: str = ...,
+    *,
+    nullable: str,
+    default: str | None = ...,
+    tag: int | None = ...,
+    tagged: str | None = ...,
+) -> str | None: ...
+def string(
+    versions: str = "0+",
+    *,
+    nullable: str = NEVER,
+    default: str | None = "",
+    tag: int | None = None,
+    tagged: str | None = None,
+) -> str | None:
+    made = _field("string", versions, default, nullable=nullable, tag=tag, tagged=tagged)
+    return cast(str, made)
+
+
+@overload
+def bytes_(versions: str = ..., *, default: bytes = ...) -> bytes: ...
+@overload
+def bytes_(versions: str = ..., *, nullable: str, default: bytes | None = ...) -> bytes | None: ...
+def bytes_(
+    versions: str = "0+", *, nullable: str = NEVER, default: bytes | None = b""
+) -> bytes | None:
+    return cast(bytes, _field("bytes", versions, default, nullable=nullable))
+
+
+def record_batches(versions: str = "0+", *, nullable: str = "0+") -> Buffer | None:
+    """Record batches: a view into the frame when decoded, anything with a length to encode."""
+    return cast(Buffer, _field("records", versions, None, nullable=nullable))
+
+
+@overload
+def array(
+    element: Callable[..., T], versions: str = ..., *, tag: int | None = ..., tagged: str = ...
+) -> list[T]: ...
+@overload
+def array(
+    element: Callable[..., T],
+    versions: str = ...,
+    *,
+    nullable: str,
+    default: Literal["empty"] | None = ...,
+    tag: int | None = ...,
+    tagged: str | None = ...,
+) -> list[T] | None: ...
+def array(
+    element: Callable[..., T],
+    versions: str = "0+",
+    *,
+    nullable: str = NEVER,
+    default: Literal["empty"] | None = "empty",
+    tag: int | None = None,
+    tagged: str | None = None,
+) -> list[T] | None:
+    """A list of structs (their class) or of primitives (their specifier: `array(int32)`)."""
+    held = element.__name__.rstrip("_") if not isinstance(element, StructType) else element
+    made = _field(
+        "array", versions, default, nullable=nullable, tag=tag, tagged=tagged, element=held
+    )
+    return cast(list[T], made)
+
+
+@overload
+def nested(element: type[T], versions: str = ...) -> T: ...
+@overload
+def nested(
+    element: type[T], versions: str = ..., *, nullable: str = ..., tag: int | None = ...
+) -> T | None: ...
+def nested(
+    element: type[T],
+    versions: str = "0+",
+    *,
+    nullable: str = NEVER,
+    tag: int | None = None,
+) -> T | None:
+    """One struct within another; if it may be null or is tagged, its default is `None`."""
+    optional = nullable != NEVER or tag is not None
+    layout = cast(StructType, element)
+    made = _field(
+        "struct", versions, None if optional else element, nullable=nullable, tag=tag,
+        element=layout,
+    )  # fmt: skip
+    return cast(T, made)
+
+
+class Struct(metaclass=StructType):
+    """A message or a part of one: mutable, compared by value."""
+
+    fields: ClassVar[tuple[Field, ...]]
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: object) -> None:
+            # The first object of a class brings its real constructor into being.
+            made = type(self)
+            made.__init__ = _compile_constructor(made)
+            made.__init__(self, **values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        if not self.fields:
+            return True
+        values = attrgetter(*(field.name for field in self.fields))
+        return bool(values(self) == values(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = []
+        for field in self.fields:
+            value = getattr(self, field.name)
+            if field.kind == "records" and value is not None:
+                shown.append(f"{field.name}=<{len(value)} bytes>")
+            elif value != _default_of(field):
+                shown.append(f"{field.name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Message(Struct):
+    """A struct that stands alone on the wire, in versions of its own."""
+
+    versions: ClassVar[VersionRange]
+    flexible_versions: ClassVar[VersionRange]
+    _decoders: ClassVar[dict[int, Decoder]]
+    _encoders: ClassVar[dict[int, Encoder]]
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, version: int, position: int = 0, *, allow_trailing: bool = False
+    ) -> Self:
+        """The message that fills `buffer` from `position` to its end.
+
+        Raises `MalformedMessage`, and nothing else, for bytes that are no such message.
+        """
+        decoder = cls._decoders.get(version) or cls._compile_decoder(version)
+        end = len(buffer)
+        try:
+            message, position = decoder(buffer, position, end)
+        except MalformedMessage as error:
+            raise MalformedMessage(f"{cls.__name__} v{version}: {error}") from None
+        except (struct.error, IndexError) as error:
+            raise MalformedMessage(f"{cls.__name__} v{version}: it ends too early") from error
+        except UnicodeDecodeError as error:
+            raise MalformedMessage(f"{cls.__name__} v{version}: not UTF-8 text") from error
+        if position != end and not allow_trailing:
+            raise MalformedMessage(f"{cls.__name__} v{version}: {end - position} bytes too many")
+        return cast(Self, message)
+
+    def encode(self, version: int, first: list[bytes] | None = None) -> list[Part]:
+        """The message as parts to write one after the other, `first` before everything.
+
+        Raises `ValueError` if a value does not fit its field.
+        """
+        encoder = self._encoders.get(version) or self._compile_encoder(version)
+        try:
+            return encoder(self, [] if first is None else first)
+        except (struct.error, AttributeError, TypeError) as error:
+            raise ValueError(f"cannot encode as version {version}: {error} in {self!r}") from error
+
+    @classmethod
+    def is_flexible(cls, version: int) -> bool:
+        return version in cls.flexible_versions
+
+    @classmethod
+    def _compile_decoder(cls, version: int) -> Decoder:
+        cls._check(version)
+        decoder = compile_decoder(cls, version, flexible=cls.is_flexible(version))
+        cls._decoders[version] = decoder
+        return decoder
+
+    @classmethod
+    def _compile_encoder(cls, version: int) -> Encoder:
+        cls._check(version)
+        encoder = compile_encoder(cls, version, flexible=cls.is_flexible(version))
+        cls._encoders[version] = encoder
+        return encoder
+
+    @classmethod
+    def _check(cls, version: int) -> None:
+        if version not in cls.versions:
+            raise MalformedMessage(f"{cls.__name__} has versions {cls.versions}, not {version}")
+
+
+class Request(Message):
+    api_key: ClassVar[int]
+
+
+class Response(Message):
+    api_key: ClassVar[int]
+
+
+def _default_of(field: Field) -> object:
+    if not field.has_mutable_default:
+        return field.default
+    return [] if field.kind == "array" else cast(type[Struct], field.element)()
+
+
+def _compile_constructor(made: type[Struct]) -> Callable[..., None]:
+    """An `__init__` that takes every field by keyword, without a loop."""
+    absent = object()
+    namespace: dict[str, object] = {"absent": absent}
+    parameters, lines = [], []
+    for field in made.fields:
+        name = field.name
+        if not field.has_mutable_default:
+            parameters.append(f"{name}={field.default!r}")
+            lines.append(f" self.{name} = {name}")
+            continue
+        parameters.append(f"{name}=absent")
+        factory = "[]" if field.kind == "array" else f"new_{name}()"
+        namespace[f"new_{name}"] = field.element
+        lines.append(f" self.{name} = {factory} if {name} is absent else {name}")
+    star = "*, " if parameters else ""
+    source = f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(lines or [" pass"])
+    exec(compile(source, f"<construct {made.__name__}>", "exec"), namespace)  # noqa: S102
+    return cast(Callable[..., None], namespace["__init__"])
