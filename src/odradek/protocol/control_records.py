@@ -9,7 +9,7 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from odradek.protocol.records import NO_LEADER_EPOCH, BatchBuilder, MalformedRecords, Record
+from odradek.protocol.record_parser import MalformedRecords, Record
 
 _CONTROL_KEY = struct.Struct(">hh")
 _END_TRANSACTION = struct.Struct(">hi")
@@ -53,28 +53,6 @@ def decode_end_transaction_marker(record: Record) -> EndTransactionMarker:
     return EndTransactionMarker(control_type, coordinator_epoch)
 
 
-def encode_end_transaction_marker(
-    marker: EndTransactionMarker,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    timestamp_ms: int,
-    base_offset: int = 0,
-    leader_epoch: int = NO_LEADER_EPOCH,
-) -> bytes:
-    """The control batch that commits or aborts a producer's transaction in a partition."""
-    builder = BatchBuilder()
-    builder.append(
-        _CONTROL_KEY.pack(0, marker.control_type),
-        _END_TRANSACTION.pack(0, marker.coordinator_epoch),
-        (),
-        timestamp_ms,
-    )
-    return builder.build(
-        base_offset,
-        producer_id,
-        producer_epoch,
-        leader_epoch=leader_epoch,
-        is_transactional=True,
-        is_control=True,
-    )
+def end_transaction_key_and_value(marker: EndTransactionMarker) -> tuple[bytes, bytes]:
+    key = _CONTROL_KEY.pack(0, marker.control_type)
+    return key, _END_TRANSACTION.pack(0, marker.coordinator_epoch)

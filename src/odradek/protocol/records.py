@@ -21,6 +21,13 @@ from odradek.protocol.compression import (
     compress,
     decompress,
 )
+from odradek.protocol.control_records import (
+    ControlType,
+    EndTransactionMarker,
+    decode_control_type,
+    decode_end_transaction_marker,
+    end_transaction_key_and_value,
+)
 from odradek.protocol.record_parser import (
     MOST_TIMESTAMP,
     MalformedRecords,
@@ -34,12 +41,17 @@ __all__ = [
     "HEADER_SIZE",
     "BatchBuilder",
     "BatchHeader",
+    "ControlType",
+    "EndTransactionMarker",
     "Headers",
     "MalformedRecords",
     "Record",
     "UnsupportedRecordFormat",
     "crc_is_valid",
+    "decode_control_type",
+    "decode_end_transaction_marker",
     "decode_records",
+    "encode_end_transaction_marker",
     "find_max_timestamp",
     "find_timestamp",
     "offset_prefix",
@@ -415,3 +427,26 @@ def _encode_headers(headers: Headers) -> bytes:
         else:
             parts += (encode_varint(len(value)), value)
     return b"".join(parts)
+
+
+def encode_end_transaction_marker(
+    marker: EndTransactionMarker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """The control batch that commits or aborts a producer's transaction in a partition."""
+    builder = BatchBuilder()
+    key, value = end_transaction_key_and_value(marker)
+    builder.append(key, value, (), timestamp_ms)
+    return builder.build(
+        base_offset,
+        producer_id,
+        producer_epoch,
+        leader_epoch=leader_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
