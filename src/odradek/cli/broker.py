@@ -1,0 +1,37 @@
+"""`odradek broker`: a broker in the foreground, from a server.properties file."""
+
+import argparse
+
+from odradek.cli.connection_options import read_properties
+from odradek.cli.failures import CommandFailed
+
+_EXAMPLES = """\
+examples:
+  odradek broker config/server.properties
+  odradek broker config/server.properties --override log.dirs=/var/lib/odradek
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "odradek broker CONFIG [--override KEY=VALUE ...]"
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "config", metavar="CONFIG", help="a properties file with Kafka's names of settings"
+    )
+    parser.add_argument(
+        "--override",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a setting that wins over the file; may be repeated",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        properties = read_properties(arguments.config)
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{arguments.config} is not a text file of settings") from None
+    from odradek.cli.serving import serve, settings_from
+
+    return serve(settings_from(properties, arguments.override))

@@ -1,0 +1,75 @@
+"""Which commands there are: the one table behind dispatch, help, completion and the reference.
+
+A command's module is its name with underscores. Each module offers `add_arguments(parser)` and
+`run(arguments) -> int`. Nothing here imports a tool, so listing commands costs nothing.
+"""
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Run a broker": {
+        "up": "run a broker here, in the foreground, with sensible defaults",
+        "broker": "run a broker from a server.properties file",
+    },
+    "Topics and settings": {
+        "topics": "create, list, describe, grow and delete topics",
+        "configs": "show and change settings of topics and brokers",
+        "get-offsets": "first, last or by-time offsets of partitions",
+        "delete-records": "delete records below an offset",
+    },
+    "Records": {
+        "console-producer": "send lines from standard input to a topic",
+        "console-consumer": "print the records of a topic",
+    },
+    "Look inside": {
+        "broker-api-versions": "the protocol versions each broker speaks",
+        "cluster": "the cluster's id and its brokers' addresses",
+        "log-dirs": "disk used by partitions on each broker",
+        "dump-log": "print and verify log segments and indexes on disk",
+    },
+    "Measure and verify": {
+        "producer-perf-test": "how fast records can be sent",
+        "consumer-perf-test": "how fast records can be read",
+        "e2e-latency": "time from sending a record to reading it",
+        "verifiable-producer": "send numbered records, report each as JSON",
+        "verifiable-consumer": "read records, report offsets as JSON",
+    },
+    "Shell": {
+        "completion": "print the completion script for bash, zsh or fish",
+    },
+}
+
+SUMMARIES: dict[str, str] = {
+    name: summary for commands in GROUPS.values() for name, summary in commands.items()
+}
+
+# Names of Kafka's scripts that are not simply `kafka-` and our name.
+_OTHER_NAMES = {"server-start": "broker", "run-e2e-latency": "e2e-latency"}
+
+# Tools of a Kafka distribution that a later version brings: known, so the answer can say so.
+NOT_YET = frozenset(
+    {
+        "acls",
+        "client-metrics",
+        "console-share-consumer",
+        "consumer-groups",
+        "delegation-tokens",
+        "features",
+        "groups",
+        "leader-election",
+        "preferred-replica-election",
+        "reassign-partitions",
+        "replica-verification",
+        "share-groups",
+        "streams-application-reset",
+        "transactions",
+    }
+)
+
+
+def resolve(typed: str) -> str:
+    """The command meant by a name, Kafka's spellings (`kafka-topics.sh`) included."""
+    name = typed.removesuffix(".sh").removesuffix(".bat").removeprefix("kafka-")
+    return _OTHER_NAMES.get(name, name)
+
+
+def module_name(command: str) -> str:
+    return "odradek.cli." + command.replace("-", "_")

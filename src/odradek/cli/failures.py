@@ -1,0 +1,73 @@
+"""What a person is told when a command cannot go on: one line that says what to do next.
+
+    CommandFailed          a tool found out that it cannot do what was asked    exit code 1
+    └── UsageError         the command line itself is wrong                     exit code 2
+
+`explain` turns every other expected exception into such a line; for an unexpected one it says
+how to see the whole story.
+"""
+
+
+class CommandFailed(Exception):  # noqa: N818 - it names the outcome, as a user sees it
+    exit_code = 1
+
+
+class UsageError(CommandFailed):
+    exit_code = 2
+
+
+def did_you_mean(typed: str, known: "list[str]") -> str:
+    """`; did you mean X?`, or nothing when nothing known is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(typed, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def explain(failure: BaseException) -> str:
+    if isinstance(failure, CommandFailed):
+        return str(failure)
+    if isinstance(failure, BaseExceptionGroup):
+        return explain(failure.exceptions[0])
+    if isinstance(failure, TimeoutError):
+        reason = str(failure).rstrip(".") or "the broker did not answer in time"
+        return (
+            f"{reason}; check that the broker is well,"
+            " or allow more time with --command-property request.timeout.ms=60000"
+        )
+    if isinstance(failure, OSError):
+        return _explain_system(failure)
+    if _is_known(failure):
+        return str(failure)
+    return f"unexpected {type(failure).__name__}: {failure}; set ODRADEK_DEBUG=1 to see where"
+
+
+def _explain_system(failure: OSError) -> str:
+    reason = failure.strerror or str(failure) or type(failure).__name__
+    if isinstance(failure, ConnectionError) or _is_known(failure):
+        return (
+            f"cannot reach a broker: {reason.rstrip('.')}; start one with `odradek up`,"
+            " or name another with --bootstrap-server HOST:PORT"
+        )
+    if failure.filename is not None:
+        return f"{failure.filename}: {reason}"
+    return reason
+
+
+# Exceptions whose message is written for people, and where they are declared.
+_KNOWN = (
+    ("odradek.protocol.errors", "KafkaError"),
+    ("odradek.protocol.errors", "MalformedMessage"),
+    ("odradek.client.errors", "ClientError"),
+    ("odradek.config.setting", "InvalidSetting"),
+)
+
+
+def _is_known(failure: BaseException) -> bool:
+    """A class whose module was never imported cannot have been raised, so none is imported."""
+    import sys
+
+    return any(
+        module in sys.modules and isinstance(failure, getattr(sys.modules[module], name))
+        for module, name in _KNOWN
+    )

@@ -1,0 +1,90 @@
+"""The command `odradek`: finds the tool that was typed, runs it, and turns failures into a line.
+
+Only the typed tool is imported, so that every tool answers quickly. A failure never shows a
+traceback unless ODRADEK_DEBUG is set.
+"""
+
+import os
+import sys
+
+from odradek.cli.commands import GROUPS, NOT_YET, SUMMARIES, module_name, resolve
+from odradek.cli.failures import UsageError, did_you_mean, explain
+
+_INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+
+def main(arguments: list[str] | None = None) -> int:
+    typed = sys.argv[1:] if arguments is None else arguments
+    name = "odradek"
+    try:
+        if not typed or typed[0] in {"--help", "-h", "help"}:
+            return _help(typed[1:])
+        if typed[0] in {"--version", "version"}:
+            from odradek import __version__
+
+            print("odradek", __version__)
+            return 0
+        command = _command(typed[0])
+        name = f"odradek {command}"
+        return _run(command, typed[1:])
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError as failure:
+        return _reader_has_gone(failure, name)
+    except Exception as failure:  # noqa: BLE001 - the last line of defence before a person
+        return _fail(failure, name)
+
+
+def _help(arguments: list[str]) -> int:
+    if arguments:
+        return _run(_command(arguments[0]), ["--help"])
+    print("Odradek speaks the Kafka protocol: a broker and its tools.\n")
+    print("usage: odradek COMMAND [flags]        odradek COMMAND --help says more")
+    width = max(map(len, SUMMARIES)) + 2
+    for group, commands in GROUPS.items():
+        print(f"\n{group}")
+        for name, summary in commands.items():
+            print(f"  {name:<{width}}{summary}")
+    print("\nKafka's names work too: odradek kafka-topics.sh --list")
+    return 0
+
+
+def _command(typed: str) -> str:
+    command = resolve(typed)
+    if command in SUMMARIES:
+        return command
+    if command in NOT_YET:
+        raise UsageError(f"{typed} is not part of this version yet; odradek --help lists what is")
+    if typed.startswith("-"):
+        raise UsageError(f"a command comes first, then {typed}; odradek --help lists the commands")
+    near = did_you_mean(command, list(SUMMARIES))
+    raise UsageError(f"no command {typed!r}{near or '; odradek --help lists the commands'}")
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    from odradek.cli.parser import load_tool
+
+    tool, parser = load_tool(command, module_name(command))
+    code = tool.run(parser.parse_args(arguments))
+    sys.stdout.flush()
+    return code
+
+
+def _reader_has_gone(failure: BrokenPipeError, name: str) -> int:
+    """`odradek ... | head` ended the pipe: that is no failure, and there is no one left to tell."""
+    if failure.filename is not None:
+        return _fail(failure, name)
+    # The interpreter would try to flush what is left, and complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _BROKEN_PIPE
+
+
+def _fail(failure: Exception, name: str) -> int:
+    if os.environ.get("ODRADEK_DEBUG"):
+        import traceback
+
+        traceback.print_exception(failure)
+    else:
+        print(f"{name}: {explain(failure)}", file=sys.stderr)
+    return getattr(failure, "exit_code", 1)

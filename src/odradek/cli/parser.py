@@ -1,0 +1,135 @@
+"""Flags of a tool: argparse with short answers.
+
+A wrong flag raises `UsageError` with one line and the nearest known flag, never a usage dump.
+`OlderSpelling` keeps flags that books and scripts use: same result, and a hint on stderr.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from odradek.cli.commands import SUMMARIES
+from odradek.cli.failures import UsageError, did_you_mean
+
+
+class Tool(Protocol):
+    """What each tool's module offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+class FlagParser(argparse.ArgumentParser):
+    def parse_args(  # type: ignore[override] # the inherited overloads allow other namespaces
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
+        parsed, unknown = self.parse_known_args(args, namespace)
+        for word in unknown:
+            raise UsageError(self._unknown(word))
+        return parsed
+
+    def error(self, message: str) -> "None":  # type: ignore[override] # it raises, as asked
+        message = message.removeprefix("argument ")
+        required = message.partition("the following arguments are required: ")[2]
+        raise UsageError(f"{required} is needed" if required else message)
+
+    def _unknown(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f"unexpected {word!r}; {self.prog} --help shows the flags"
+        flag = word.partition("=")[0]
+        near = did_you_mean(flag, visible_flags(self))
+        return f"unknown flag {flag}{near or f'; {self.prog} --help shows the flags'}"
+
+
+class OlderSpelling(argparse.Action):
+    """A flag that has a newer name: does what the newer one does, and says its name."""
+
+    def __init__(
+        self,
+        option_strings: Sequence[str],
+        dest: str,
+        *,
+        instead: str,
+        appends: bool = False,
+        **options: object,
+    ) -> None:
+        options["help"] = argparse.SUPPRESS
+        options["default"] = argparse.SUPPRESS
+        super().__init__(option_strings, dest, **options)  # type: ignore[arg-type]
+        self.instead = instead
+        self.appends = appends
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        hint(f"{option_string} is an older spelling; use {self.instead}")
+        if self.nargs == 0:
+            values = self.const
+        if self.appends:
+            many = values if isinstance(values, list) else [values]
+            values = [*(getattr(namespace, self.dest, None) or []), *many]
+        setattr(namespace, self.dest, values)
+
+
+def hint(text: str) -> None:
+    print(f"hint: {text}", file=sys.stderr)
+
+
+def visible_flags(parser: argparse.ArgumentParser) -> list[str]:
+    """Long flags that help shows, in the order they were declared."""
+    return [
+        flag
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS
+        for flag in action.option_strings
+        if flag.startswith("--")
+    ]
+
+
+def load_tool(command: str, module: str) -> tuple[Tool, FlagParser]:
+    tool = cast("Tool", import_module(module))
+    return tool, parser_of(command, tool)
+
+
+def parser_of(command: str, tool: Tool) -> FlagParser:
+    parser = FlagParser(
+        prog=f"odradek {command}",
+        usage=f"odradek {command} [flags]",
+        description=SUMMARIES[command].capitalize() + ".",
+        formatter_class=_HelpFormatter,
+    )
+    tool.add_arguments(parser)
+    return parser
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=36)
+
+
+def whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def positive_number(text: str) -> int:
+    number = whole_number(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not greater than 0")
+    return number
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
+    return key.strip(), value

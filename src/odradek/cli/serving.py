@@ -1,0 +1,105 @@
+"""Runs a broker in the foreground for `up` and `broker`: from settings to a clean stop.
+
+One line on standard output when the broker is ready, one when it has stopped. The first Ctrl-C
+or SIGTERM stops it cleanly; a second one ends it at once.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from odradek.cli.failures import CommandFailed
+from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
+
+if TYPE_CHECKING:
+    from odradek.broker import Broker
+    from odradek.world import World
+
+# Where a broker that keeps nothing pretends to keep its log.
+MEMORY_DIRECTORY = "/odradek"
+
+
+def settings_from(
+    properties: Mapping[str, str], overrides: Iterable[str], *, in_memory: bool = False
+) -> BrokerSettings:
+    """Settings with the overrides of the command line; a mistyped name there is an error."""
+    try:
+        typed = parse_overrides(overrides)
+        settings = BrokerSettings.from_properties({**properties, **typed, **_memory(in_memory)})
+    except InvalidSetting as problem:
+        raise CommandFailed(str(problem)) from None
+    for warning in settings.warnings:
+        if any(f" {name} " in warning for name in typed):
+            raise CommandFailed(warning.replace(" is ignored", " in --override"))
+        print(f"warning: {warning}", file=sys.stderr)
+    return settings
+
+
+def _memory(in_memory: bool) -> dict[str, str]:
+    if not in_memory:
+        return {}
+    return {"odradek.metadata.store": "memory", "log.dirs": MEMORY_DIRECTORY}
+
+
+def serve(settings: BrokerSettings, *, in_memory: bool = False) -> int:
+    """Until the broker is told to stop. Returns the exit code."""
+    from odradek.broker import Broker
+    from odradek.world import MemoryDisk, World
+
+    world = World(disk=MemoryDisk()) if in_memory else World()
+    kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
+    broker = Broker(settings, world)
+    with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+        runner.run(_serve(broker, world, kept))
+    print("odradek has stopped", flush=True)
+    return 0
+
+
+async def _serve(broker: "Broker", world: "World", kept: str) -> None:
+    def announce() -> None:
+        print(f"odradek is ready at {broker.bootstrap} ({kept}); Ctrl-C stops it", flush=True)
+
+    task = asyncio.create_task(broker.run(on_ready=announce))
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        await task
+    except asyncio.CancelledError:
+        pass
+    except Exception as failure:
+        raise startup_failure(failure) from failure
+    finally:
+        world.workers.close()
+
+
+def startup_failure(failure: Exception) -> Exception:
+    """The expected failure inside a group of them, as one line; else the failure itself."""
+    from odradek.broker import BrokerCannotStart
+
+    if isinstance(failure, BrokerCannotStart):
+        return CommandFailed(str(failure))
+    if isinstance(failure, ExceptionGroup):
+        for inner in failure.exceptions:
+            found = startup_failure(inner)
+            if isinstance(found, CommandFailed):
+                return found
+    return failure
+
+
+def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed; None means asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,112 @@
+"""Standard input, output and error: the one place that touches them as bytes and descriptors.
+
+Input is read in a thread of its own, because a file, a pipe and a terminal each block in their
+own way; a full queue makes that thread wait, so a huge file never sits in memory.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+
+_CHUNK_BYTES = 256 * 1024
+_QUEUED_CHUNKS = 4
+_STANDARD_INPUT = 0
+
+
+def print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n")
+
+
+def write_out(data: bytes) -> None:
+    """Bytes as they are, so that any record can be printed and piped."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
+def flush_out() -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.flush()
+
+
+def input_is_terminal() -> bool:
+    return os.isatty(_STANDARD_INPUT)
+
+
+async def input_lines(prompt: bytes = b"") -> AsyncIterator[list[bytes]]:
+    """Lines of standard input without their ends, as many at a time as there are.
+
+    At a terminal the prompt is shown before each read.
+    """
+    chunks = _start_reading()
+    rest = b""
+    interactive = bool(prompt) and input_is_terminal()
+    while True:
+        if interactive:
+            write_out(prompt)
+            flush_out()
+        chunk = await chunks.get()
+        if not chunk:
+            break
+        *lines, rest = (rest + chunk).split(b"\n")
+        if lines:
+            yield [line.removesuffix(b"\r") for line in lines]
+    if rest:
+        yield [rest.removesuffix(b"\r")]
+
+
+def _start_reading() -> "asyncio.Queue[bytes]":
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[bytes] = asyncio.Queue(_QUEUED_CHUNKS)
+
+    def read() -> None:
+        while True:
+            try:
+                chunk = os.read(_STANDARD_INPUT, _CHUNK_BYTES)
+                asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
+            except (OSError, RuntimeError, asyncio.CancelledError):
+                return  # the command has ended meanwhile
+            if not chunk:
+                return
+
+    # A daemon, because nothing can interrupt a read from a terminal.
+    threading.Thread(target=read, name="standard-input", daemon=True).start()
+    return queue
+
+
+class Progress:
+    """A line on stderr that rewrites itself; silent unless stderr is a terminal."""
+
+    def __init__(self, noun: str, total: int | None = None, interval_s: float = 0.1) -> None:
+        self._noun = noun
+        self._total = total
+        self._interval_s = interval_s
+        self._shown_s = 0.0
+        self._visible = sys.stderr.isatty()
+        self._drawn = False
+
+    def update(self, done: int, now_s: float) -> None:
+        if not self._visible or now_s - self._shown_s < self._interval_s:
+            return
+        self._shown_s = now_s
+        self._drawn = True
+        share = f" of {self._total:,} ({done * 100 // self._total}%)" if self._total else ""
+        sys.stderr.write(f"\r\x1b[K{done:,}{share} {self._noun}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._drawn = False
+
+
+def table(headers: list[str], rows: list[list[str]]) -> str:
+    """Columns of equal width, as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [headers, *rows]
+    )

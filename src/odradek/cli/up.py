@@ -1,0 +1,77 @@
+"""`odradek up`: a broker in the foreground, with nothing to configure."""
+
+import argparse
+
+from odradek.cli.failures import UsageError
+from odradek.cli.parser import positive_number, whole_number
+
+DEFAULT_PORT = 9092
+
+_EXAMPLES = """\
+examples:
+  odradek up                                        # 127.0.0.1:9092, data in ./odradek-data
+  odradek up --memory --port 0                      # any free port, nothing kept
+  odradek up --override num.partitions=3 --override log.retention.ms=3600000
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        type=port_number,
+        default=DEFAULT_PORT,
+        help=f"where to listen; 0 takes any free port (default: {DEFAULT_PORT})",
+    )
+    parser.add_argument(
+        "--host",
+        metavar="HOST",
+        default="127.0.0.1",
+        help="the address to listen on, and to tell clients (default: 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        default="./odradek-data",
+        help="where records and metadata are kept; created if missing (default: ./odradek-data)",
+    )
+    parser.add_argument("--memory", action="store_true", help="keep nothing on disk")
+    parser.add_argument(
+        "--override",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="any broker setting, by Kafka's name; may be repeated",
+    )
+    parser.add_argument(
+        "--brokers", metavar="N", type=positive_number, default=1, help=argparse.SUPPRESS
+    )
+
+
+def port_number(text: str) -> int:
+    port = whole_number(text)
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{port} is not a port; ports go from 0 to 65535")
+    return port
+
+
+def properties_for(arguments: argparse.Namespace) -> dict[str, str]:
+    host = arguments.host
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    return {
+        "listeners": f"PLAINTEXT://{host}:{arguments.port}",
+        "log.dirs": arguments.data,
+    }
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.brokers > 1:
+        raise UsageError("several brokers at once are not part of this version yet; use one")
+    from odradek.cli.serving import serve, settings_from
+
+    settings = settings_from(
+        properties_for(arguments), arguments.override, in_memory=arguments.memory
+    )
+    return serve(settings, in_memory=arguments.memory)

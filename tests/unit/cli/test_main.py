@@ -1,0 +1,152 @@
+"""The command's front door: dispatch, help, and one clear line for whatever goes wrong."""
+
+import subprocess
+import sys
+
+import pytest
+
+from odradek.cli.commands import NOT_YET, SUMMARIES, module_name, resolve
+from odradek.cli.failures import CommandFailed, explain
+from odradek.cli.main import main
+from odradek.cli.parser import load_tool
+
+Captured = pytest.CaptureFixture[str]
+
+
+def one_line(captured: Captured) -> str:
+    """Everything that was said on stderr, which must be one line."""
+    output = captured.readouterr()
+    assert output.out == ""
+    assert output.err.endswith("\n")
+    assert output.err.count("\n") == 1
+    return output.err
+
+
+def test_help_lists_every_command_with_a_line(capsys: Captured) -> None:
+    assert main(["--help"]) == 0
+    output = capsys.readouterr().out
+    for name, summary in SUMMARIES.items():
+        assert any(
+            line.split(maxsplit=1) == [name, summary] for line in output.splitlines() if line
+        ), name
+
+
+@pytest.mark.parametrize("command", SUMMARIES)
+def test_every_command_has_help(command: str, capsys: Captured) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    output = capsys.readouterr().out
+    assert output.startswith(f"usage: odradek {command}")
+    assert SUMMARIES[command] in output.lower() or SUMMARIES[command].capitalize() in output
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("topics", "topics"),
+        ("kafka-topics", "topics"),
+        ("kafka-topics.sh", "topics"),
+        ("kafka-topics.bat", "topics"),
+        ("kafka-server-start.sh", "broker"),
+        ("kafka-producer-perf-test", "producer-perf-test"),
+    ],
+)
+def test_kafkas_names_of_commands_work(typed: str, meant: str) -> None:
+    assert resolve(typed) == meant
+
+
+def test_a_mistyped_command_names_the_nearest(capsys: Captured) -> None:
+    assert main(["topisc"]) == 2
+    assert "did you mean topics?" in one_line(capsys)
+
+
+def test_an_unknown_command_points_to_help(capsys: Captured) -> None:
+    assert main(["zzz"]) == 2
+    assert "odradek --help" in one_line(capsys)
+
+
+@pytest.mark.parametrize("command", sorted(NOT_YET))
+def test_a_tool_of_a_later_version_is_named_as_such(command: str, capsys: Captured) -> None:
+    assert main([f"kafka-{command}.sh", "--list"]) == 2
+    assert "not part of this version yet" in one_line(capsys)
+
+
+def test_a_mistyped_flag_names_the_nearest(capsys: Captured) -> None:
+    assert main(["topics", "--list", "--excldue-internal"]) == 2
+    assert one_line(capsys) == (
+        "odradek topics: unknown flag --excldue-internal; did you mean --exclude-internal?\n"
+    )
+
+
+def test_a_flag_like_no_other_points_to_help(capsys: Captured) -> None:
+    assert main(["topics", "--zzz"]) == 2
+    assert "odradek topics --help" in one_line(capsys)
+
+
+def test_a_missing_flag_is_named(capsys: Captured) -> None:
+    assert main(["console-producer"]) == 2
+    assert one_line(capsys) == "odradek console-producer: --topic is needed\n"
+
+
+def test_a_bad_value_is_named(capsys: Captured) -> None:
+    assert main(["topics", "--create", "--topic", "t", "--partitions", "many"]) == 2
+    assert "--partitions: 'many' is not a whole number" in one_line(capsys)
+
+
+@pytest.mark.parametrize("command", SUMMARIES)
+def test_no_flag_is_declared_twice_and_each_has_help(command: str) -> None:
+    _, parser = load_tool(command, module_name(command))
+    for action in parser._actions:
+        assert action.help, f"{command} {action.option_strings}"
+
+
+@pytest.mark.parametrize(
+    ("failure", "line"),
+    [
+        (CommandFailed("no"), "no"),
+        (ExceptionGroup("two", [CommandFailed("first"), ValueError()]), "first"),
+        (FileNotFoundError(2, "No such file or directory", "x"), "x: No such file or directory"),
+    ],
+)
+def test_failures_are_explained(failure: Exception, line: str) -> None:
+    assert explain(failure) == line
+
+
+def test_a_refused_connection_says_what_to_do() -> None:
+    line = explain(ConnectionRefusedError(111, "Connection refused"))
+    assert "odradek up" in line
+    assert "--bootstrap-server" in line
+
+
+def test_a_reader_that_leaves_is_no_failure() -> None:
+    python = "from odradek.cli.main import main; import sys; sys.exit(main(['completion', 'bash']))"
+    done = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -c "{python}" | head -c 1; exit ${{PIPESTATUS[0]}}'],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.stderr == ""
+    assert done.returncode in {0, 141}
+
+
+def test_typing_a_command_imports_no_other_tool() -> None:
+    code = (
+        "import sys; from odradek.cli.main import main\n"
+        "try: main(['topics', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in sys.modules if m.startswith('odradek.') or m in"
+        " {'uvloop', 'cramjam', 'asyncio', 'confluent_kafka', 'json'}], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    imported = set(eval(done.stderr))
+    assert imported == {
+        "odradek.cli",
+        "odradek.cli.main",
+        "odradek.cli.commands",
+        "odradek.cli.failures",
+        "odradek.cli.parser",
+        "odradek.cli.connection_options",
+        "odradek.cli.topics",
+    }
