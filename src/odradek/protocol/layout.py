@@ -49,7 +49,7 @@ class VersionRange:
     def parse(cls, text: str) -> Self:
         """Reads Kafka's notation: `4+`, `1-11`, `3` or `none`."""
         if text == NEVER:
-            return cls(0, -1)
+            return cls(_FOREVER, -1)
         if text.endswith("+"):
             return cls(int(text[:-1]), _FOREVER)
         first, _, last = text.partition("-")

@@ -53,7 +53,7 @@ class MetadataResponseTopic(Struct):
     topic_id: TopicId = uuid("10+")
     is_internal: bool = boolean("1+")
     partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition)
-    topic_authorized_operations: int = int32("8+", default=-2147483648)
+    topic_authorized_operations: int = int32("8+", default=-(2**31))
 
 
 class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
@@ -62,5 +62,5 @@ class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
     cluster_id: str | None = string("2+", nullable="2+", default=None)
     controller_id: int = int32("1+", default=-1)
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
-    cluster_authorized_operations: int = int32("8-10", default=-2147483648)
+    cluster_authorized_operations: int = int32("8-10", default=-(2**31))
     error_code: int = int16("13+")

@@ -1,0 +1,119 @@
+"""What stands before every message: frame size, header, and which header version it is.
+
+Requests have header version 1, or 2 (with a section of tagged fields) when the message is
+flexible; version 0 went away with ControlledShutdown. Responses have version 0, or 1 when
+the message is flexible, except ApiVersions: the client that asks cannot know yet what the
+broker can read or write, so its response keeps version 0 for ever.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.schema import Request, Response
+from odradek.protocol.types import Buffer, Part
+from odradek.protocol.wire import skip_tagged_fields
+
+_REQUEST: Final = struct.Struct(">hhih")
+_SIZED_REQUEST: Final = struct.Struct(">ihhih")
+_SIZED_RESPONSE: Final = struct.Struct(">ii")
+_SIZED_RESPONSE_WITH_TAGS: Final = struct.Struct(">iix")
+_CORRELATION_ID: Final = struct.Struct(">i")
+
+_FLEXIBLE_FROM: Final = {key: api.flexible_from for key, api in APIS.items()}
+
+
+class RequestHeader(NamedTuple):
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    if api_key == ApiKey.API_VERSIONS:
+        return 0
+    return 1 if version >= APIS[api_key].flexible_from else 0
+
+
+def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
+    """The header of a request, and the position where its body begins.
+
+    An API or version that nobody knows is for the caller to refuse. An unknown API counts as
+    not flexible, and its body cannot be read anyway.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _REQUEST.unpack_from(frame)
+        position = 10
+        client_id = None
+        if length >= 0:
+            position += length
+            if position > len(frame):
+                raise MalformedMessage("the client id is longer than the request")
+            client_id = str(frame[10:position], "utf-8")
+        elif length < -1:
+            raise MalformedMessage("the client id has a negative length")
+        if api_version >= _FLEXIBLE_FROM.get(api_key, api_version + 1):
+            position = (
+                skip_tagged_fields(frame, position, len(frame)) if frame[position] else position + 1
+            )
+    except (struct.error, IndexError) as error:
+        raise MalformedMessage("the request ends within its header") from error
+    except UnicodeDecodeError as error:
+        raise MalformedMessage("the client id is not UTF-8 text") from error
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def encode_request(
+    request: Request, version: int, correlation_id: int, client_id: str | None
+) -> list[Part]:
+    """A whole frame, size included, as parts to write one after the other."""
+    name = b"" if client_id is None else client_id.encode()
+    name_length = -1 if client_id is None else len(name)
+    tags = b"\0" if version >= request.flexible_versions.first else b""
+    parts = request.encode(version, [name, tags])
+    size = 10 + sum(map(len, parts))
+    prefix = _SIZED_REQUEST.pack(size, request.api_key, version, correlation_id, name_length)
+    return _prepend(prefix, parts)
+
+
+def encode_response(response: Response, version: int, correlation_id: int) -> list[Part]:
+    """A whole frame, size included, as parts to write one after the other."""
+    parts = response.encode(version)
+    size = sum(map(len, parts))
+    if version >= response.flexible_versions.first and response.api_key != ApiKey.API_VERSIONS:
+        prefix = _SIZED_RESPONSE_WITH_TAGS.pack(size + 5, correlation_id)
+    else:
+        prefix = _SIZED_RESPONSE.pack(size + 4, correlation_id)
+    return _prepend(prefix, parts)
+
+
+def decode_correlation_id(frame: Buffer) -> int:
+    """Tells which request a response answers, and so how to decode the rest of it."""
+    try:
+        correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0]
+    except struct.error as error:
+        raise MalformedMessage("the response ends within its header") from error
+    return correlation_id
+
+
+def decode_response(frame: Buffer, api_key: int, version: int) -> tuple[int, Response]:
+    """The correlation id and the message of a response to a request of this API and version."""
+    correlation_id = decode_correlation_id(frame)
+    position = 4
+    try:
+        if response_header_version(api_key, version):
+            position = skip_tagged_fields(frame, position, len(frame))
+    except IndexError as error:
+        raise MalformedMessage("the response ends within its header") from error
+    return correlation_id, APIS[api_key].response.decode(frame, version, position)
+
+
+def _prepend(prefix: bytes, parts: list[Part]) -> list[Part]:
+    first = parts[0]
+    if isinstance(first, bytes):
+        parts[0] = prefix + first
+    else:
+        parts.insert(0, prefix)
+    return parts
