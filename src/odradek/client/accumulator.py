@@ -1,0 +1,358 @@
+"""Records on their way out, gathered into batches by partition.
+
+Purpose: `append` puts a record into the open batch of its partition and returns the future of
+its delivery; the sender takes batches out. Place: between the producer, which calls `append`
+a hundred thousand times a second, and the sender, which works a batch at a time.
+Invariant: a batch is in its partition's queue, or in flight, or done, and is done exactly once;
+`used_bytes` is the sum of what all batches that are not done hold.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from odradek.client.errors import BufferFull, ClientClosed
+from odradek.client.settings import ProducerSettings
+from odradek.protocol.records import HEADER_SIZE, BatchBuilder, Headers, decode_records
+from odradek.protocol.types import Offset, TopicPartition
+
+# A record's length, attributes, timestamp, offset and header count, and the lengths of its key
+# and value, at their largest: what a record takes beside its own bytes.
+RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record went. The offset is -1 if nobody was asked to say (acks=0)."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    timestamp_ms: int
+
+
+OnDelivery = Callable[[RecordMetadata | None, BaseException | None], None]
+Delivery = tuple["asyncio.Future[RecordMetadata]", int, OnDelivery | None]
+
+
+class ProducerBatch:
+    """A batch from its first record to its acknowledgement."""
+
+    __slots__ = (
+        "attempts",
+        "base_sequence",
+        "builder",
+        "created_s",
+        "deliveries",
+        "done",
+        "done_waiter",
+        "held_bytes",
+        "number",
+        "producer_epoch",
+        "producer_id",
+        "queue",
+        "retry_at_s",
+        "sequence_was_reset",
+    )
+
+    def __init__(
+        self, queue: "PartitionQueue", builder: BatchBuilder, number: int, created_s: float
+    ) -> None:
+        self.queue = queue
+        # Batches are numbered as they are opened; the parts of a split one share its number.
+        self.number = number
+        self.builder = builder
+        self.created_s = created_s
+        self.deliveries: list[Delivery] = []
+        self.held_bytes = 0
+        self.attempts = 0
+        self.retry_at_s = 0.0
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+        self.sequence_was_reset = False
+        self.done = False
+        self.done_waiter: asyncio.Future[None] | None = None
+
+    @property
+    def record_count(self) -> int:
+        return self.builder.record_count
+
+    @property
+    def has_sequence(self) -> bool:
+        return self.base_sequence >= 0
+
+    @property
+    def last_sequence(self) -> int:
+        return (self.base_sequence + self.builder.record_count - 1) & 0x7FFFFFFF
+
+    def set_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+
+    def build(self) -> bytes:
+        return self.builder.build(0, self.producer_id, self.producer_epoch, self.base_sequence)
+
+    def complete(self, base_offset: int, log_append_time_ms: int) -> None:
+        """Tells every record's future where the record is."""
+        topic, partition = self.queue.topic_partition
+        new, offset = tuple.__new__, base_offset
+        for future, timestamp_ms, on_delivery in self.deliveries:
+            stamp = timestamp_ms if log_append_time_ms < 0 else log_append_time_ms
+            metadata = new(RecordMetadata, (topic, partition, offset, stamp))
+            if not future.done():
+                future.set_result(metadata)
+            if on_delivery is not None:
+                _call_back(future, on_delivery, metadata, None)
+            if base_offset >= 0:
+                offset += 1
+
+    def fail(self, error: BaseException, record_errors: dict[int, BaseException]) -> None:
+        """Tells every record's future what went wrong; single records may have their own fault."""
+        for index, (future, _, on_delivery) in enumerate(self.deliveries):
+            reason = record_errors.get(index, error)
+            if not future.done():
+                future.set_exception(reason)
+                # Nobody has to look at the future: the sender has logged what went wrong.
+                future.exception()
+            if on_delivery is not None:
+                _call_back(future, on_delivery, None, reason)
+
+
+def _call_back(
+    future: "asyncio.Future[RecordMetadata]",
+    on_delivery: OnDelivery,
+    metadata: RecordMetadata | None,
+    error: BaseException | None,
+) -> None:
+    try:
+        on_delivery(metadata, error)
+    except Exception as fault:  # noqa: BLE001 - a fault of the user's must not stop other records
+        future.get_loop().call_exception_handler(
+            {"message": "a delivery callback raised", "exception": fault, "future": future}
+        )
+
+
+class SequenceState:
+    """How far the sequence numbers of one partition have come; `idempotence` moves them."""
+
+    __slots__ = (
+        "in_flight",
+        "last_acknowledged_offset",
+        "last_acknowledged_sequence",
+        "next_sequence",
+        "producer_epoch",
+        "producer_id",
+        "unresolved_sequence",
+    )
+
+    def __init__(self) -> None:
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.next_sequence = 0
+        self.last_acknowledged_sequence = -1
+        self.last_acknowledged_offset = -1
+        # Sent at least once and not done, by sequence: those to be sent again are among them.
+        self.in_flight: list[ProducerBatch] = []
+        # What follows a batch whose fate is unknown, until the fate of all before is known.
+        self.unresolved_sequence: int | None = None
+
+
+class PartitionQueue:
+    """The batches of one partition that wait to be sent, oldest first."""
+
+    __slots__ = ("batches", "bucket", "open_batch", "sending", "sequences", "topic_partition")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.open_batch: ProducerBatch | None = None
+        self.sequences = SequenceState()
+        self.sending = 0
+        # The leader under which the sender has this queue as ready.
+        self.bucket: int | None = None
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Before what was never sent, and among what was by sequence."""
+        position = 0
+        for queued in self.batches:
+            if not queued.attempts or (
+                batch.has_sequence
+                and queued.has_sequence
+                and queued.base_sequence > batch.base_sequence
+            ):
+                break
+            position += 1
+        self.batches.insert(position, batch)
+
+
+class Accumulator:
+    """All batches of a producer."""
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        on_ready: Callable[[PartitionQueue], None],
+        on_opened: Callable[[ProducerBatch], None],
+    ) -> None:
+        self.incomplete: dict[ProducerBatch, None] = {}
+        self.used_bytes = 0
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._batch_bytes = max(settings.batch_size, 1)
+        self._buffer_bytes = settings.buffer_memory
+        self._codec = settings.codec
+        self._level = settings.compression_level
+        self._on_ready = on_ready
+        self._on_opened = on_opened
+        self._loop = asyncio.get_running_loop()
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._opened = 0
+        self._closed = False
+
+    @property
+    def has_waiters(self) -> bool:
+        """Somebody waits for room: send what there is, full or not."""
+        return bool(self._waiters)
+
+    def queues(self) -> list[PartitionQueue]:
+        return list(self._queues.values())
+
+    def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        queue = self._queues.get(topic_partition)
+        if queue is None:
+            queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
+        return queue
+
+    def forget(self, topic: str) -> bool:
+        """Drops the queues of a topic, unless one of them still has something to do."""
+        queues = [queue for queue in self._queues.values() if queue.topic_partition.topic == topic]
+        if any(queue.batches or queue.sending or queue.sequences.in_flight for queue in queues):
+            return False
+        for queue in queues:
+            del self._queues[queue.topic_partition]
+        return True
+
+    def has_room(self, size_bytes: int) -> bool:
+        return self.used_bytes + size_bytes <= self._buffer_bytes and not self._waiters
+
+    async def room(self, size_bytes: int, deadline_s: float) -> None:
+        """Returns when there is room; whoever asked first gets it first."""
+        while not self.has_room(size_bytes):
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append((size_bytes, waiter))
+            for queue in self._queues.values():
+                if queue.batches:
+                    self._on_ready(queue)
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await waiter
+            except TimeoutError:
+                raise BufferFull(
+                    f"buffer.memory ({self._buffer_bytes} bytes) stayed full for max.block.ms:"
+                    " the brokers take records more slowly than they are sent"
+                ) from None
+            finally:
+                self._waiters = deque(entry for entry in self._waiters if entry[1] is not waiter)
+            if self._closed:
+                raise ClientClosed("the producer was closed while send() waited for room")
+            if self.used_bytes + size_bytes <= self._buffer_bytes:
+                return
+
+    def append(  # noqa: PLR0917 - called for every record, and keywords cost time
+        self,
+        queue: PartitionQueue,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        timestamp_ms: int,
+        size_bytes: int,
+        on_delivery: OnDelivery | None,
+    ) -> "asyncio.Future[RecordMetadata]":
+        """Adds a record of at most `size_bytes`, for which the caller found room."""
+        batch = queue.open_batch
+        if batch is None or batch.builder.size_bytes + size_bytes > self._batch_bytes:
+            batch = self._open(queue)
+        builder = batch.builder
+        builder.append(key, value, headers, timestamp_ms)
+        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
+        batch.deliveries.append((future, timestamp_ms, on_delivery))
+        batch.held_bytes += size_bytes
+        self.used_bytes += size_bytes
+        if builder.size_bytes >= self._batch_bytes:
+            queue.open_batch = None
+            self._on_ready(queue)
+        return future
+
+    def _open(self, queue: PartitionQueue) -> ProducerBatch:
+        self._opened += 1
+        builder = BatchBuilder(self._codec, self._level)
+        batch = ProducerBatch(queue, builder, self._opened, self._loop.time())
+        if queue.batches:
+            self._on_ready(queue)
+        queue.batches.append(batch)
+        queue.open_batch = batch
+        self.incomplete[batch] = None
+        self._on_opened(batch)
+        return batch
+
+    def take(self, queue: PartitionQueue) -> ProducerBatch:
+        """The oldest batch, which takes no more records from now on."""
+        batch = queue.batches.popleft()
+        if queue.open_batch is batch:
+            queue.open_batch = None
+        return batch
+
+    def split(self, batch: ProducerBatch) -> list[ProducerBatch]:
+        """Puts the records of a batch that is too large back as two batches."""
+        records = decode_records(batch.build())
+        half = max(1, len(records) // 2)
+        parts = [records[:half], records[half:]]
+        deliveries = [batch.deliveries[:half], batch.deliveries[half:]]
+        pieces = []
+        for part, owed in zip(parts, deliveries, strict=True):
+            builder = BatchBuilder(self._codec, self._level)
+            piece = ProducerBatch(batch.queue, builder, batch.number, batch.created_s)
+            for record in part:
+                piece.builder.append(record.key, record.value, record.headers, record.timestamp_ms)
+            piece.deliveries = owed
+            piece.held_bytes = piece.builder.size_bytes - HEADER_SIZE
+            piece.attempts = batch.attempts
+            self.used_bytes += piece.held_bytes
+            self.incomplete[piece] = None
+            pieces.append(piece)
+        # The oldest records go out first, before everything that was never sent.
+        for piece in reversed(pieces):
+            batch.queue.batches.appendleft(piece)
+        batch.deliveries = []
+        self.finish(batch)
+        return pieces
+
+    def finish(self, batch: ProducerBatch) -> None:
+        """The batch is done, well or not: its memory is free again."""
+        batch.done = True
+        del self.incomplete[batch]
+        self.used_bytes -= batch.held_bytes
+        if batch.done_waiter is not None and not batch.done_waiter.done():
+            batch.done_waiter.set_result(None)
+        free = self._buffer_bytes - self.used_bytes
+        for size_bytes, waiter in self._waiters:
+            if size_bytes > free:
+                break
+            free -= size_bytes
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def flushed(self) -> None:
+        """Returns when every batch there is now is done."""
+        last = self._opened
+        while batch := next((one for one in self.incomplete if one.number <= last), None):
+            if batch.done_waiter is None:
+                batch.done_waiter = self._loop.create_future()
+            await asyncio.shield(batch.done_waiter)
+
+    def close(self) -> None:
+        self._closed = True
+        for _, waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)

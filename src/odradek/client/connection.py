@@ -1,0 +1,502 @@
+"""One connection to one broker: requests go out pipelined, each answer finds its request.
+
+Purpose: everything that talks to a broker goes through here: producer, consumer, admin, and
+brokers among themselves. It knows frames, correlation ids and API versions, nothing else.
+Place: above `odradek.protocol`, below the rest of the client. Timers and the socket come from
+the running loop, so it runs in virtual time too.
+Invariant: every request ends exactly once: with its response, or with one of
+`ConnectionClosed`, `RequestTimedOut`, `BadResponse` (the tree is drawn in `client.errors`).
+A broker answers in order, so a request that timed out has blocked those behind it: the
+connection is closed then, as is one that sent bytes we cannot read.
+
+    connection = await Connection.open("localhost", 9092)
+    response = await connection.request(MetadataRequest(topics=None), MetadataResponse)
+    connection.close()
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from struct import Struct
+from typing import Final, Self, TypeVar, cast
+
+from odradek import __version__
+from odradek.client.errors import (
+    BadResponse,
+    ClientError,
+    ConnectionClosed,
+    ConnectionFailed,
+    RequestTimedOut,
+    UnsupportedVersion,
+)
+from odradek.protocol.errors import ErrorCode, MalformedMessage, raise_for
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.protocol.schema import Request, Response
+from odradek.protocol.types import Buffer
+from odradek.protocol.wire import skip_tagged_fields
+
+R = TypeVar("R", bound=Response)
+
+ApiVersions = Mapping[int, tuple[int, int]]
+"""The lowest and highest version that a broker speaks, by API key."""
+
+_SIZE: Final = Struct(">i")
+_REQUEST_HEADER: Final = Struct(">hhi")
+_ERROR_CODE: Final = Struct(">h")
+_UNSUPPORTED: Final = _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION)
+_API_VERSIONS_KEY: Final = ApiVersionsRequest.api_key
+# Fewer bytes than this are cheaper to join than to hand over one by one.
+_JOIN_BYTES: Final = 65_536
+_MOST_CORRELATION_IDS: Final = 1 << 31
+
+
+class Connection:
+    """Made by `Connection.open`. Not shared between loops."""
+
+    __slots__ = (
+        "_api_versions",
+        "_client_id",
+        "_correlation_id",
+        "_failure",
+        "_flexible_tail",
+        "_loop",
+        "_max_in_flight",
+        "_pending",
+        "_plain_tail",
+        "_request_timeout_s",
+        "_reserved",
+        "_timer",
+        "_timer_at_s",
+        "_versions",
+        "_waiters",
+        "_wire",
+        "host",
+        "last_used_s",
+        "port",
+    )
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        request_timeout_ms: int,
+        max_in_flight: int,
+        max_response_bytes: int,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self._client_id = client_id
+        self._loop = asyncio.get_running_loop()
+        self._request_timeout_s = request_timeout_ms / 1000
+        self._max_in_flight = max_in_flight
+        self._correlation_id = 0
+        self._pending: dict[int, _Pending] = {}
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._reserved = 0
+        self._failure: ClientError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = 0.0
+        self._api_versions: ApiVersions = {_API_VERSIONS_KEY: (0, 4)}
+        self._versions: dict[type[Request], int] = {}
+        name = client_id.encode()
+        self._plain_tail = _ERROR_CODE.pack(len(name)) + name
+        self._flexible_tail = self._plain_tail + b"\x00"
+        self._wire = _Wire(self, max_response_bytes)
+        self.last_used_s = self._loop.time()
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str = "odradek",
+        connect_timeout_ms: int = 10_000,
+        request_timeout_ms: int = 30_000,
+        max_in_flight: int = 100,
+        max_response_bytes: int = 1 << 30,
+        api_versions: ApiVersions | None = None,
+    ) -> Self:
+        """Connects and learns what the broker speaks, or raises `ConnectionFailed`.
+
+        `api_versions` of an earlier connection to the same broker saves asking. This is also
+        the place where TLS and SASL come in: between the socket and the first request.
+        """
+        connection = cls(
+            host,
+            port,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            max_in_flight=max_in_flight,
+            max_response_bytes=max_response_bytes,
+        )
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(connect_timeout_ms / 1000):
+                await loop.create_connection(lambda: connection._wire, host, port)
+        except TimeoutError:
+            raise ConnectionFailed(
+                f"{host}:{port} did not accept a connection within {connect_timeout_ms} ms"
+            ) from None
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConnectionFailed(f"cannot connect to {host}:{port}: {reason}") from error
+        try:
+            connection._api_versions = api_versions or await connection._negotiate()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    # Requests
+
+    async def request(
+        self,
+        message: Request,
+        response_class: type[R],
+        *,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+    ) -> R:
+        """Sends a request when its turn comes and returns the response."""
+        if self._waiters or not self._has_room():
+            await self._turn()
+        return await self.send(
+            message, response_class, timeout_ms=timeout_ms, max_version=max_version
+        )
+
+    def send(
+        self,
+        message: Request,
+        response_class: type[R],
+        *,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+    ) -> "asyncio.Future[R]":
+        """Writes a request at once, whatever is in flight, and returns the response's future.
+
+        A future that is cancelled changes nothing on the wire: its answer is dropped when it
+        comes. Raises `UnsupportedVersion` or `ConnectionClosed` at once.
+        """
+        version = self.version_for(type(message), max_version)
+        self._write(message, version)
+        timeout_s = self._request_timeout_s if timeout_ms is None else timeout_ms / 1000
+        now_s = self._loop.time()
+        pending = _Pending(self._loop.create_future(), response_class, version, now_s + timeout_s)
+        self._pending[self._correlation_id] = pending
+        self._watch(pending.deadline_s)
+        self.last_used_s = now_s
+        return cast("asyncio.Future[R]", pending.future)
+
+    def send_without_reply(self, message: Request, *, max_version: int | None = None) -> None:
+        """Writes a request that no broker answers: Produce with acks=0."""
+        self._write(message, self.version_for(type(message), max_version))
+        self.last_used_s = self._loop.time()
+
+    def _write(self, message: Request, version: int) -> None:
+        if self._failure is not None:
+            raise ConnectionClosed(str(self._failure))
+        self._correlation_id = (self._correlation_id + 1) % _MOST_CORRELATION_IDS
+        header = _REQUEST_HEADER.pack(message.api_key, version, self._correlation_id)
+        tail = self._flexible_tail if message.is_flexible(version) else self._plain_tail
+        # Clients send bytes; the parts that are written later are for brokers' responses.
+        parts = cast("list[Buffer]", message.encode(version, [header + tail]))
+        size_bytes = sum(map(len, parts))
+        parts.insert(0, _SIZE.pack(size_bytes))
+        transport = self._wire.transport
+        if size_bytes < _JOIN_BYTES:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
+
+    def version_for(self, request_class: type[Request], max_version: int | None = None) -> int:
+        """The newest version that both sides speak, or raises `UnsupportedVersion`."""
+        version = self._versions.get(request_class)
+        if version is None:
+            version = self._versions[request_class] = self._choose_version(request_class)
+        return version if max_version is None else min(version, max_version)
+
+    def _choose_version(self, request_class: type[Request]) -> int:
+        ours, theirs = request_class.versions, self._api_versions.get(request_class.api_key)
+        name = request_class.__name__.removesuffix("Request")
+        if theirs is None:
+            raise UnsupportedVersion(f"{self.address} does not offer {name}")
+        version = min(ours.last, theirs[1])
+        if version < max(ours.first, theirs[0]):
+            raise UnsupportedVersion(
+                f"{self.address} speaks {name} versions {theirs[0]} to {theirs[1]},"
+                f" this client {ours.first} to {ours.last}"
+            )
+        return version
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def api_versions(self) -> ApiVersions:
+        """What the broker said it speaks."""
+        return self._api_versions
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    @property
+    def is_open(self) -> bool:
+        return self._failure is None
+
+    def supports(self, request_class: type[Request], version: int = 0) -> bool:
+        """Whether both sides speak this version of an API, or a newer one."""
+        try:
+            return self.version_for(request_class) >= version
+        except UnsupportedVersion:
+            return False
+
+    # Taking turns
+
+    def _has_room(self) -> bool:
+        return (
+            len(self._pending) + self._reserved < self._max_in_flight and self._wire.is_writable
+        ) or self._failure is not None
+
+    async def _turn(self) -> None:
+        """Returns when fewer than `max_in_flight` requests wait; whoever came first goes first."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        self.wake_waiters()
+        try:
+            await waiter
+        finally:
+            if waiter.done() and not waiter.cancelled():
+                self._reserved -= 1
+            else:
+                self._waiters.remove(waiter)
+
+    def wake_waiters(self) -> None:
+        while self._waiters and self._has_room():
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                self._reserved += 1
+                waiter.set_result(None)
+
+    # Answers
+
+    def frame_received(self, buffer: bytes, position: int) -> None:
+        """Called by the wire with a response that lies in `buffer` from `position` to the end."""
+        correlation_id = _SIZE.unpack_from(buffer, position)[0]
+        pending = self._pending.pop(correlation_id, None)
+        if pending is None:
+            self.fail(BadResponse(f"{self.address} answered a request that was never sent"))
+            return
+        if pending.future.cancelled():
+            self.wake_waiters()
+            return
+        try:
+            response = pending.decode(buffer, position + 4)
+        except MalformedMessage as error:
+            fault = BadResponse(f"{self.address} sent a malformed response: {error}")
+            _fail_future(pending.future, fault)
+            self.fail(fault)
+            return
+        pending.future.set_result(response)
+        if self._waiters:
+            self.wake_waiters()
+
+    async def _negotiate(self) -> ApiVersions:
+        """Asks for ApiVersions, in an older version if the broker does not know ours."""
+        asked = ApiVersionsRequest(
+            client_software_name="odradek", client_software_version=__version__
+        )
+        try:
+            response = await self.request(asked, ApiVersionsResponse)
+            if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                offered = {api.api_key: api.max_version for api in response.api_keys}
+                best = min(offered.get(_API_VERSIONS_KEY, 0), ApiVersionsRequest.versions.last)
+                self._versions[ApiVersionsRequest] = best
+                response = await self.request(asked, ApiVersionsResponse)
+            raise_for(response.error_code)
+        except ConnectionClosed as error:
+            raise ConnectionFailed(
+                f"{self.address} closed the connection at once: is it a Kafka PLAINTEXT listener?"
+            ) from error
+        self._versions.clear()
+        return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    # Time-outs
+
+    def _watch(self, deadline_s: float) -> None:
+        """One timer serves all requests: it is set for the earliest deadline known."""
+        if self._timer is not None:
+            if self._timer_at_s <= deadline_s:
+                return
+            self._timer.cancel()
+        self._timer_at_s = deadline_s
+        self._timer = self._loop.call_at(deadline_s, self._check_deadlines)
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        now_s = self._loop.time()
+        late = [pending for pending in self._pending.values() if pending.deadline_s <= now_s]
+        if late:
+            name = late[0].response_class.__name__.removesuffix("Response")
+            fault = RequestTimedOut(f"{self.address} did not answer {name} in time")
+            for pending in late:
+                _fail_future(pending.future, fault)
+            self.fail(fault)
+        elif self._pending:
+            self._watch(min(pending.deadline_s for pending in self._pending.values()))
+
+    # The end
+
+    def fail(self, reason: ClientError, *, is_ours: bool = False) -> None:
+        """Closes the connection; all that waits for answers learns why."""
+        if self._failure is None:
+            self._failure = reason
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._wire.end(at_once=not is_ours)
+            fault = ConnectionClosed(str(reason))
+            pending, self._pending = self._pending, {}
+            for request in pending.values():
+                _fail_future(request.future, fault)
+            self.wake_waiters()
+
+    def close(self) -> None:
+        """Writes what was sent and closes; requests that wait fail with `ConnectionClosed`."""
+        reason = ConnectionClosed(f"the connection to {self.address} was closed here")
+        self.fail(reason, is_ours=True)
+
+    async def wait_closed(self) -> None:
+        """Returns when the socket is gone."""
+        await asyncio.shield(self._wire.lost)
+
+
+def _fail_future(future: "asyncio.Future[Response]", fault: ClientError) -> None:
+    if not future.done():
+        future.set_exception(fault)
+        # Whoever sent without waiting need not look.
+        future.exception()
+
+
+class _Pending:
+    """A request that waits for its answer."""
+
+    __slots__ = ("deadline_s", "future", "response_class", "version")
+
+    def __init__(
+        self,
+        future: "asyncio.Future[Response]",
+        response_class: type[Response],
+        version: int,
+        deadline_s: float,
+    ) -> None:
+        self.future = future
+        self.response_class = response_class
+        self.version = version
+        self.deadline_s = deadline_s
+
+    def decode(self, frame: bytes, position: int) -> Response:
+        response_class, version = self.response_class, self.version
+        if response_class.api_key == _API_VERSIONS_KEY:
+            # Its header never has tagged fields, and a broker that does not know the version
+            # answers in version 0.
+            if frame[position : position + 2] == _UNSUPPORTED:
+                version = 0
+        elif response_class.is_flexible(version):
+            try:
+                position = skip_tagged_fields(frame, position, len(frame))
+            except IndexError:
+                raise MalformedMessage("the response ends within its header") from None
+        return response_class.decode(frame, version, position)
+
+
+class _Wire(asyncio.Protocol):
+    """The socket's side: cuts the stream into frames, says whether it can be written to."""
+
+    __slots__ = (
+        "_chunks",
+        "_connection",
+        "_held_bytes",
+        "_max_response_bytes",
+        "_needed_bytes",
+        "is_writable",
+        "lost",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(self, connection: Connection, max_response_bytes: int) -> None:
+        self._connection = connection
+        self._max_response_bytes = max_response_bytes
+        self._chunks: list[bytes] = []
+        self._held_bytes = 0
+        self._needed_bytes = 4
+        self.is_writable = True
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        if not self._connection.is_open:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._held_bytes += len(data)
+        if self._held_bytes < self._needed_bytes:
+            # A response larger than a read: keep the pieces until it is whole.
+            self._chunks.append(data)
+            return
+        if self._chunks:
+            self._chunks.append(data)
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+        self._split(data)
+
+    def _split(self, data: bytes) -> None:
+        connection, position, end = self._connection, 0, len(data)
+        needed = 4
+        while end - position >= 4:
+            size = _SIZE.unpack_from(data, position)[0]
+            if not 4 <= size <= self._max_response_bytes:
+                connection.fail(BadResponse(f"{connection.address} announced {size} bytes"))
+                return
+            needed = 4 + size
+            if end - position < needed:
+                break
+            if position + needed == end:
+                connection.frame_received(data, position + 4)
+            else:
+                connection.frame_received(data[position + 4 : position + needed], 0)
+            position += needed
+            needed = 4
+        self._held_bytes = end - position
+        self._needed_bytes = needed
+        if position < end:
+            self._chunks.append(data[position:])
+
+    def pause_writing(self) -> None:
+        self.is_writable = False
+
+    def resume_writing(self) -> None:
+        self.is_writable = True
+        self._connection.wake_waiters()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        address = self._connection.address
+        reason = f": {error}" if error is not None else ""
+        self._connection.fail(ConnectionClosed(f"{address} closed the connection{reason}"))
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def end(self, *, at_once: bool) -> None:
+        """Closes the socket, and without waiting for a peer that may never read if `at_once`."""
+        transport = getattr(self, "transport", None)
+        if transport is not None:
+            if at_once:
+                transport.abort()
+            else:
+                transport.close()

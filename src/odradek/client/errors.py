@@ -1,0 +1,121 @@
+"""What can go wrong on our side of the wire. What a broker answers is `protocol.errors.KafkaError`.
+
+    ClientError
+    ├── SettingsError (ValueError)      a setting has a value it cannot have
+    ├── ConnectionError
+    │   ├── ConnectionFailed            no connection could be made
+    │   ├── ConnectionClosed            it closed before the response came
+    │   └── NoBrokerAvailable           none of the known brokers could be reached
+    ├── TimedOut (TimeoutError)
+    │   ├── RequestTimedOut             a broker did not answer in time
+    │   ├── MetadataTimedOut            a topic's metadata did not arrive in time
+    │   ├── BufferFull                  buffer.memory stayed full for max.block.ms
+    │   └── DeliveryTimedOut            a record was not acknowledged within delivery.timeout.ms
+    ├── UnsupportedVersion              we share no version of an API with the broker
+    ├── BadResponse                     the bytes were not the response they should be
+    ├── ClientClosed                    the client was closed, or is being closed
+    ├── RecordTooLarge                  a record does not fit max.request.size or buffer.memory
+    ├── OffsetError                     a consumer has no valid place to read from
+    │   ├── NoOffset                    no position, and auto.offset.reset=none
+    │   ├── OffsetOutOfRange            the position lies outside the log, and the same
+    │   └── LogTruncated                the log was cut below the position (unclean election)
+    └── CorruptRecords                  fetched records fail their checksum
+
+`is_retriable(error)` says whether the same call may succeed later.
+"""
+
+# ruff: noqa: N818 - each name says what happened, as the protocol's own do
+from odradek.protocol.errors import MalformedMessage, RetriableError
+from odradek.protocol.types import TopicPartition
+
+
+class ClientError(Exception):
+    """What goes wrong on our side of the wire."""
+
+
+class SettingsError(ClientError, ValueError):
+    """A setting has a value it cannot have."""
+
+
+class ConnectionError(ClientError, OSError):  # noqa: A001 - read as client.errors.ConnectionError
+    """Something about reaching a broker."""
+
+
+class ConnectionFailed(ConnectionError):
+    """No connection could be made."""
+
+
+class ConnectionClosed(ConnectionError):
+    """The connection closed before the response came; the request may have been carried out."""
+
+
+class NoBrokerAvailable(ConnectionError):
+    """None of the known brokers could be reached."""
+
+
+class TimedOut(ClientError, TimeoutError):
+    """Something took longer than it was allowed to."""
+
+
+class RequestTimedOut(TimedOut):
+    """A broker did not answer in time; the request may have been carried out."""
+
+
+class MetadataTimedOut(TimedOut):
+    """A topic's metadata did not arrive in time."""
+
+
+class BufferFull(TimedOut):
+    """`buffer.memory` stayed full for `max.block.ms`."""
+
+
+class DeliveryTimedOut(TimedOut):
+    """A record was not acknowledged within `delivery.timeout.ms`; it may be in the log."""
+
+
+class UnsupportedVersion(ClientError):
+    """We share no version of an API with the broker."""
+
+
+class BadResponse(ClientError):
+    """The bytes were not the response they should be."""
+
+
+class ClientClosed(ClientError):
+    """The client was closed, or is being closed."""
+
+
+class RecordTooLarge(ClientError):
+    """A record does not fit `max.request.size` or `buffer.memory`."""
+
+
+class OffsetError(ClientError):
+    """A consumer has no valid place to read from."""
+
+    def __init__(self, message: str, partitions: list[TopicPartition]) -> None:
+        super().__init__(message)
+        self.partitions = partitions
+
+
+class NoOffset(OffsetError):
+    """There is no position, and `auto.offset.reset` is none."""
+
+
+class OffsetOutOfRange(OffsetError):
+    """The position lies outside the log, and `auto.offset.reset` is none."""
+
+
+class LogTruncated(OffsetError):
+    """The log was cut below the position: what was read there is no longer in it."""
+
+
+class CorruptRecords(ClientError):
+    """Fetched records fail their checksum or cannot be decoded."""
+
+
+_RETRIABLE = (RetriableError, ConnectionError, RequestTimedOut, MalformedMessage)
+
+
+def is_retriable(error: BaseException) -> bool:
+    """Whether the same call may succeed later."""
+    return isinstance(error, _RETRIABLE)

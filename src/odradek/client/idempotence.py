@@ -1,0 +1,183 @@
+"""Sequence numbers: how retries write no record twice and keep the order of a partition.
+
+Theory. A broker remembers, for each producer id and partition, the epoch and the last five
+batches by sequence number. It appends a batch only if its first sequence follows the last one;
+it answers a batch it has already with the offset it gave then. So a batch keeps its number
+when it is sent again, batches of a partition are sent again one at a time and in order, and a
+number is never used twice within an epoch.
+
+A gap that nobody can fill (a batch expired after it was sent, the broker lost its state) ends
+the epoch: the producer raises its epoch by one and the batches of that partition, in order,
+start again from 0. Other partitions finish what they have in flight under the old epoch first.
+
+Place: pure state, no I/O, no clock; the sender asks and tells. Invariant, for each partition:
+`in_flight` is ordered by sequence, and all of it carries the partition's own id and epoch.
+"""
+
+from odradek.client.accumulator import PartitionQueue, ProducerBatch
+from odradek.protocol.errors import ErrorCode, error_for
+from odradek.protocol.errors import RetriableError as _Retriable
+
+_LAST_EPOCH = 32_767
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class Idempotence:
+    """The producer's id and epoch, and the rules that move sequence numbers."""
+
+    def __init__(self) -> None:
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self._bump_required = False
+        self._to_rewrite: dict[PartitionQueue, None] = {}
+        self._unresolved: dict[PartitionQueue, None] = {}
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id >= 0
+
+    def set_producer_id(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+
+    def may_send(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """Whether the oldest waiting batch of a partition may go out now."""
+        state = queue.sequences
+        if batch.has_sequence:
+            # It is sent again: only the oldest in flight may be, one at a time.
+            return not state.in_flight or state.in_flight[0] is batch
+        if state.unresolved_sequence is not None:
+            return False
+        return not (state.in_flight and self._is_stale(queue))
+
+    def assign(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Gives a batch that is about to be sent for the first time its numbers."""
+        if batch.has_sequence:
+            return
+        state = queue.sequences
+        if self._is_stale(queue):
+            self._start_at_beginning(queue)
+        batch.set_producer(state.producer_id, state.producer_epoch, state.next_sequence)
+        state.next_sequence = (state.next_sequence + batch.record_count) & _SEQUENCE_MASK
+        state.in_flight.append(batch)
+
+    def completed(self, batch: ProducerBatch, base_offset: int) -> None:
+        state = batch.queue.sequences
+        if batch.producer_epoch == state.producer_epoch:
+            state.last_acknowledged_sequence = batch.last_sequence
+        if base_offset >= 0:
+            last = base_offset + batch.record_count - 1
+            state.last_acknowledged_offset = max(state.last_acknowledged_offset, last)
+        self._forget(batch)
+
+    def failed(self, batch: ProducerBatch, *, sequence_unused: bool) -> None:
+        """The batch failed for good; `sequence_unused` if the broker said it took nothing."""
+        self._forget(batch)
+        if batch.has_sequence and sequence_unused:
+            self._request_bump(batch.queue)
+
+    @staticmethod
+    def split(batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+        """The broker took nothing of a batch: its pieces share out its numbers."""
+        if not batch.has_sequence:
+            return
+        sequence = batch.base_sequence
+        for piece in pieces:
+            piece.set_producer(batch.producer_id, batch.producer_epoch, sequence)
+            sequence = (sequence + piece.record_count) & _SEQUENCE_MASK
+        in_flight = batch.queue.sequences.in_flight
+        position = in_flight.index(batch)
+        in_flight[position : position + 1] = pieces
+
+    def expired(self, batch: ProducerBatch) -> None:
+        """The batch was given up after it was sent: whether the broker has it is unknown."""
+        self._forget(batch)
+        if not batch.has_sequence:
+            return
+        state = batch.queue.sequences
+        follower = (batch.last_sequence + 1) & _SEQUENCE_MASK
+        state.unresolved_sequence = max(state.unresolved_sequence or 0, follower)
+        self._unresolved[batch.queue] = None
+
+    def may_retry(self, batch: ProducerBatch, code: int, log_start_offset: int) -> bool:
+        """Whether a batch that the broker refused is to be sent again."""
+        if code == ErrorCode.UNKNOWN_PRODUCER_ID:
+            if log_start_offset != -1 and not batch.sequence_was_reset:
+                self._request_bump(batch.queue)
+            return True
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self._judge_gap(batch)
+            return True
+        return isinstance(error_for(code), _Retriable)
+
+    def _judge_gap(self, batch: ProducerBatch) -> None:
+        """A gap is real when nothing that we still have in hand could fill it."""
+        state = batch.queue.sequences
+        unresolved = state.unresolved_sequence
+        if unresolved is None:
+            follows = (state.last_acknowledged_sequence + 1) & _SEQUENCE_MASK
+            if not batch.sequence_was_reset and batch.base_sequence == follows:
+                self._request_bump(batch.queue)
+        elif batch.base_sequence == unresolved:
+            self._request_bump(batch.queue)
+
+    def settle(self) -> None:
+        """Ends epochs that have to end. The sender calls it before it takes batches out."""
+        for queue in list(self._unresolved):
+            state = queue.sequences
+            if state.in_flight:
+                continue
+            del self._unresolved[queue]
+            state.unresolved_sequence = None
+            follows = (state.last_acknowledged_sequence + 1) & _SEQUENCE_MASK
+            if state.next_sequence != follows:
+                self._request_bump(queue)
+        if self._bump_required:
+            self._bump()
+
+    def _bump(self) -> None:
+        self._bump_required = False
+        if self.producer_epoch >= _LAST_EPOCH:
+            # The epochs of this id are used up: the sender asks for a new id.
+            self.set_producer_id(-1, -1)
+            return
+        self.producer_epoch += 1
+        for queue in self._to_rewrite:
+            self._start_at_beginning(queue)
+            queue.sequences.unresolved_sequence = None
+            self._unresolved.pop(queue, None)
+        self._to_rewrite.clear()
+
+    def new_producer_id(self, producer_id: int, producer_epoch: int) -> None:
+        """The broker gave an id: partitions that waited for a new epoch start again with it."""
+        self.set_producer_id(producer_id, producer_epoch)
+        for queue in self._to_rewrite:
+            self._start_at_beginning(queue)
+            queue.sequences.unresolved_sequence = None
+            self._unresolved.pop(queue, None)
+        self._to_rewrite.clear()
+
+    def _start_at_beginning(self, queue: PartitionQueue) -> None:
+        state = queue.sequences
+        state.producer_id, state.producer_epoch = self.producer_id, self.producer_epoch
+        sequence = 0
+        for batch in state.in_flight:
+            batch.set_producer(self.producer_id, self.producer_epoch, sequence)
+            batch.sequence_was_reset = True
+            sequence += batch.record_count
+        state.next_sequence = sequence
+        state.last_acknowledged_sequence = -1
+
+    def _is_stale(self, queue: PartitionQueue) -> bool:
+        state = queue.sequences
+        return (state.producer_id, state.producer_epoch) != (self.producer_id, self.producer_epoch)
+
+    def _request_bump(self, queue: PartitionQueue) -> None:
+        self._bump_required = True
+        self._to_rewrite[queue] = None
+
+    @staticmethod
+    def _forget(batch: ProducerBatch) -> None:
+        in_flight = batch.queue.sequences.in_flight
+        if batch in in_flight:
+            in_flight.remove(batch)

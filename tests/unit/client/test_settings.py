@@ -1,0 +1,122 @@
+import logging
+
+import pytest
+
+from odradek.client.errors import SettingsError
+from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+from odradek.client.settings.consumer import duration_ms
+from odradek.client.settings.shared import parse_address
+from odradek.protocol.compression import Codec
+
+
+def test_defaults_are_kafkas() -> None:
+    producer = ProducerSettings()
+    assert (producer.linger_ms, producer.batch_size, producer.buffer_memory) == (
+        5,
+        16384,
+        33554432,
+    )
+    assert (producer.required_acks, producer.enable_idempotence) == (-1, True)
+    consumer = ConsumerSettings()
+    assert (consumer.fetch_max_wait_ms, consumer.max_poll_records) == (500, 500)
+    assert consumer.auto_offset_reset == "latest"
+    assert AdminSettings().connections_max_idle_ms == 300_000
+
+
+def test_properties_have_kafkas_dotted_names_and_text_values() -> None:
+    settings = ProducerSettings.from_properties(
+        {
+            "bootstrap.servers": "one:9092, two:9093",
+            "acks": "1",
+            "enable.idempotence": "FALSE",
+            "linger.ms": " 20 ",
+            "compression.type": "zstd",
+            "key.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+        }
+    )
+    assert settings.bootstrap_addresses == [("one", 9092), ("two", 9093)]
+    assert settings.required_acks == 1
+    assert settings.linger_ms == 20
+    assert settings.codec is Codec.ZSTD
+    assert callable(settings.key_serializer)
+    assert settings.key_serializer("é") == "é".encode()
+
+
+def test_keyword_arguments_win_over_properties() -> None:
+    settings = ConsumerSettings.from_properties({"fetch.min.bytes": "7"}, fetch_min_bytes=9)
+    assert settings.fetch_min_bytes == 9
+
+
+def test_an_unknown_property_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="odradek.client"):
+        ProducerSettings.from_properties({"linger.millis": "5", "ssl.protocol": "TLSv1.3"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "linger.millis is not a setting of this client and is ignored"
+    ]
+
+
+def test_an_unknown_keyword_is_an_error() -> None:
+    with pytest.raises(SettingsError, match="unknown setting lingerms: see ProducerSettings"):
+        ProducerSettings.from_options({"lingerms": 5})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("linger.ms", "soon", "linger.ms='soon': must be a whole number"),
+        ("linger.ms", "-1", "linger.ms=-1: must be at least 0"),
+        ("acks", "2", "acks='2': must be one of all, -1, 0, 1"),
+        ("enable.idempotence", "yes", "enable.idempotence='yes': must be true or false"),
+        ("compression.type", "rar", "must be one of none, gzip, snappy, lz4, zstd"),
+        ("compression.gzip.level", "0", "must be 1 to 9, or -1"),
+        ("bootstrap.servers", "host:port", "must be like host:port"),
+        ("bootstrap.servers", "", "at least one broker"),
+        ("security.protocol", "SASL_SSL", "only PLAINTEXT is supported so far"),
+        ("transactional.id", "t", "transactions are not supported yet"),
+        ("acks", "1", "idempotence needs acks=all"),
+        ("max.in.flight.requests.per.connection", "6", "idempotence allows at most 5"),
+        ("retries", "0", "idempotence needs retries"),
+        ("delivery.timeout.ms", "1000", "must be at least linger.ms + request.timeout.ms"),
+        ("key.serializer", "com.example.Mine", "must be a function, or one of bytes"),
+        ("partitioner.class", "Random", "must be default, round_robin, or a function"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_would_be_right(name: str, value: str, said: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        ProducerSettings.from_properties({name: value})
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_wrong_types_from_programs_are_refused() -> None:
+    with pytest.raises(SettingsError, match="whole number"):
+        ProducerSettings(linger_ms="5")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="true or false"):
+        ConsumerSettings(check_crcs=1)  # type: ignore[arg-type]
+
+
+def test_addresses() -> None:
+    assert parse_address("localhost") == ("localhost", 9092)
+    assert parse_address("[::1]:9093") == ("::1", 9093)
+    assert parse_address("::1") == ("::1", 9092)
+    assert parse_address("PLAINTEXT://h:1") == ("h", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("PT1H30M", 5_400_000), ("P1DT0.5S", 86_400_500), ("PT", None), ("1h", None)],
+)
+def test_durations(text: str, expected: int | None) -> None:
+    assert duration_ms(text) == expected
+
+
+def test_offset_reset_by_duration() -> None:
+    assert ConsumerSettings(auto_offset_reset="by_duration:PT5M").auto_offset_reset
+    with pytest.raises(SettingsError, match="by_duration"):
+        ConsumerSettings(auto_offset_reset="by_duration:5m")
+
+
+def test_every_setting_is_documented() -> None:
+    for settings in (ProducerSettings, ConsumerSettings, AdminSettings):
+        for name, _, doc in settings.describe():
+            assert doc.endswith((".", ";")), name
