@@ -1,0 +1,43 @@
+"""A process on a simulated host: what can be killed and stopped as one.
+
+Every task, timer and socket callback carries the process it belongs to in its context, so
+several brokers and clients live in one loop, and the loop can drop (killed) or hold back
+(stopped) all of one process at once without the code in it noticing.
+"""
+
+import asyncio
+from collections import deque
+from contextvars import ContextVar
+from enum import Enum
+from typing import Any
+
+
+class State(Enum):
+    RUNNING = "running"
+    STOPPED = "stopped"
+    ENDED = "ended"
+    KILLED = "killed"
+
+
+class Process:
+    """One life of a program: a restart is a new process."""
+
+    __slots__ = ("held", "host", "main", "name", "number", "state")
+
+    def __init__(self, name: str, host: str, number: int) -> None:
+        self.name = name
+        self.host = host
+        self.number = number
+        self.state = State.RUNNING
+        self.held: deque[asyncio.Handle] = deque()
+        self.main: asyncio.Task[Any] | None = None
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state in (State.ENDED, State.KILLED)
+
+    def __repr__(self) -> str:
+        return f"<Process {self.name} on {self.host}, {self.state.value}>"
+
+
+current_process: ContextVar[Process | None] = ContextVar("current_process", default=None)
