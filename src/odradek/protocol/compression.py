@@ -146,7 +146,8 @@ def _decompress_growing(
         capacity = min(max_bytes, max(_FIRST_CAPACITY_BYTES, capacity) * _GROWTH)
 
 
-# lz4: the frame format, with the blocks independent of each other, as Kafka demands
+# lz4: the frame format, with the blocks independent of each other, as Kafka demands. Java
+# writes no checksums for blocks, but checks them where they are, as here.
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
@@ -156,7 +157,7 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
         content_checksum=False,
         block_linked=False,
     )
-    compressor.compress(data)
+    compressor.compress(data if isinstance(data, bytes) else bytes(data))
     return bytes(compressor.finish())
 
 
