@@ -1,0 +1,34 @@
+"""Logs on disk, in Kafka's own format.
+
+`Log` is one partition's log; `recovery` makes it from what is on disk. A `Slice` is what a
+read gives: whole batches in a file, sent later.
+"""
+
+from odradek.storage.descriptors import Slice
+from odradek.storage.directory import LogDirectory
+from odradek.storage.errors import (
+    AppendRejected,
+    CorruptLog,
+    LogClosed,
+    LogDirectoryFailed,
+    OffsetOutOfRange,
+    StorageError,
+)
+from odradek.storage.log import AppendResult, Log
+from odradek.storage.recovery import create_log
+from odradek.storage.searching import TimestampOffset
+
+__all__ = [
+    "AppendRejected",
+    "AppendResult",
+    "CorruptLog",
+    "Log",
+    "LogClosed",
+    "LogDirectory",
+    "LogDirectoryFailed",
+    "OffsetOutOfRange",
+    "Slice",
+    "StorageError",
+    "TimestampOffset",
+    "create_log",
+]

@@ -1,0 +1,156 @@
+"""The small text files of Kafka: checkpoints of offsets, topic ids, and who owns a directory.
+
+A checkpoint is three things, a line each: the version 0, the number of entries, the entries.
+They are replaced whole and made durable, so a crash leaves the old one or the new one.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.storage.errors import StorageError
+from odradek.storage.names import META_PROPERTIES
+from odradek.world.disk import Disk
+
+_VERSION = 0
+
+
+class MalformedCheckpoint(StorageError):  # noqa: N818 - it names what happened
+    """A checkpoint file is not what it should be."""
+
+
+def encode_lines(entries: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in (str(_VERSION), str(len(entries)), *entries)).encode()
+
+
+def decode_lines(content: bytes) -> list[str]:
+    try:
+        lines = content.decode().splitlines()
+        if len(lines) < 2:
+            # Kafka makes the file before it first writes it.
+            return []
+        version, count, entries = int(lines[0]), int(lines[1]), lines[2:]
+    except ValueError as error:
+        raise MalformedCheckpoint(f"a checkpoint file is malformed: {error}") from error
+    if version != _VERSION:
+        raise MalformedCheckpoint(f"a checkpoint file has version {version}, not {_VERSION}")
+    if count != len(entries):
+        raise MalformedCheckpoint(f"a checkpoint file has {len(entries)} entries, not {count}")
+    return entries
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    return encode_lines(
+        [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    )
+
+
+def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
+    offsets = {}
+    for line in decode_lines(content):
+        fields = line.split(" ")
+        try:
+            topic, partition, offset = fields
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise MalformedCheckpoint(f"a checkpoint has a malformed line: {line!r}") from None
+    return offsets
+
+
+def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
+    """A missing or damaged checkpoint means: nothing is known, start from 0."""
+    try:
+        return decode_offsets(disk.read(path))
+    except (FileNotFoundError, MalformedCheckpoint):
+        return {}
+
+
+# partition.metadata
+
+
+def encode_uuid(identifier: bytes) -> str:
+    """Kafka's text form: base64 for addresses, without padding."""
+    return base64.urlsafe_b64encode(identifier).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> bytes:
+    try:
+        identifier = base64.urlsafe_b64decode(text + "==")
+    except (binascii.Error, ValueError) as error:
+        raise MalformedCheckpoint(f"{text!r} is not an identifier: {error}") from error
+    if len(identifier) != 16:
+        raise MalformedCheckpoint(f"{text!r} is not an identifier of 16 bytes")
+    return identifier
+
+
+def encode_partition_metadata(topic_id: TopicId) -> bytes:
+    return f"version: 0\ntopic_id: {encode_uuid(topic_id)}".encode()
+
+
+def decode_partition_metadata(content: bytes) -> TopicId:
+    """An empty file, as a power cut can leave it, means that the id is not known."""
+    fields = dict(
+        line.split(": ", 1)
+        for line in content.decode(errors="replace").splitlines()
+        if ": " in line
+    )
+    if "topic_id" not in fields:
+        return NO_TOPIC_ID
+    return TopicId(decode_uuid(fields["topic_id"].strip()))
+
+
+# meta.properties
+
+
+class DirectoryProperties(NamedTuple):
+    """Whose directory this is."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: UUID
+
+    def encode(self) -> bytes:
+        directory_id = encode_uuid(self.directory_id.bytes)
+        return (
+            "#\n"
+            f"cluster.id={self.cluster_id}\n"
+            f"directory.id={directory_id}\n"
+            f"node.id={self.node_id}\n"
+            "version=1\n"
+        ).encode()
+
+
+def parse_properties(content: bytes) -> dict[str, str]:
+    """The little of Java's properties format that meta.properties uses."""
+    lines = (line.strip() for line in content.decode().splitlines())
+    pairs = (line.split("=", 1) for line in lines if line and line[0] not in "#!" and "=" in line)
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def read_directory_properties(disk: Disk, directory: str) -> dict[str, str]:
+    """An empty dict if the directory was never used."""
+    try:
+        return parse_properties(disk.read(f"{directory}/{META_PROPERTIES}"))
+    except FileNotFoundError:
+        return {}
+
+
+# .kafka_cleanshutdown
+
+
+def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def decode_clean_shutdown(content: bytes) -> int:
+    """The broker epoch in the marker; -1 from a marker that holds none, as older Kafkas wrote."""
+    try:
+        fields = json.loads(content)
+    except ValueError:
+        return -1
+    epoch = fields.get("brokerEpoch") if isinstance(fields, dict) else None
+    return epoch if isinstance(epoch, int) else -1

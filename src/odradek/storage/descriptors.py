@@ -1,0 +1,128 @@
+"""Open files: few enough for the operating system, open as long as anyone reads them.
+
+Every segment has one `SegmentFile`. It is opened when first needed and stays open while
+pinned: by the log that appends to it, by a sync under way, by each slice of a fetch. Without
+pins it stays open until its turn comes to make room for another (second chance: a file
+used since the last round is spared once).
+
+Invariant: a pinned file is never closed, so a slice stays readable after its segment was
+evicted, rolled, deleted or its directory renamed.
+"""
+
+import errno
+from collections import deque
+from typing import Final
+
+from odradek.world.disk import Disk, File
+
+# The process or the machine has too many files open: no fault of a disk.
+NO_DESCRIPTOR_LEFT: Final = (errno.EMFILE, errno.ENFILE)
+
+
+class SegmentFile:
+    """The `.log` file of a segment, open or not."""
+
+    __slots__ = ("_descriptors", "_retired", "handle", "path", "pins", "recently_used")
+
+    def __init__(self, path: str, descriptors: "Descriptors") -> None:
+        self.path = path
+        self.handle: File | None = None
+        self.pins = 0
+        self.recently_used = False
+        self._retired = False
+        self._descriptors = descriptors
+
+    def pin(self, *, create: bool = False) -> File:
+        """The open file, which stays open until `unpin`."""
+        handle = self.handle
+        if handle is None:
+            handle = self._descriptors.open(self, create=create)
+        self.pins += 1
+        self.recently_used = True
+        return handle
+
+    def unpin(self) -> None:
+        self.pins -= 1
+        if self._retired and not self.pins:
+            self.close()
+
+    def retire(self) -> None:
+        """Lets the descriptor go as soon as nobody has the file pinned."""
+        self._retired = True
+        if not self.pins:
+            self.close()
+
+    def close(self) -> None:
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            self._descriptors.open_files -= 1
+            handle.close()
+
+
+class Descriptors:
+    """Keeps about `limit` segment files open; more only if all of them are pinned."""
+
+    __slots__ = ("_disk", "_limit", "_ring", "open_files")
+
+    def __init__(self, disk: Disk, limit: int = 10_000) -> None:
+        self._disk = disk
+        self._limit = limit
+        self._ring: deque[SegmentFile] = deque()
+        self.open_files = 0
+
+    def open(self, file: SegmentFile, *, create: bool = False) -> File:
+        if self.open_files >= self._limit:
+            self._make_room()
+        handle = self._disk.open(file.path, create=create)
+        file.handle = handle
+        self.open_files += 1
+        self._ring.append(file)
+        return handle
+
+    def _make_room(self) -> None:
+        ring = self._ring
+        for _ in range(2 * len(ring)):
+            if self.open_files < self._limit:
+                return
+            file = ring.popleft()
+            if file.handle is None:
+                continue
+            if file.pins or file.recently_used:
+                file.recently_used = False
+                ring.append(file)
+            else:
+                file.close()
+
+
+class Slice:
+    """Whole batches in a file, pinned: what a fetch answers with, written as the socket drains.
+
+    Call `release` when the bytes have been sent or will not be.
+    """
+
+    __slots__ = ("_file", "_handle", "_length", "_position")
+
+    def __init__(self, file: SegmentFile, position: int, length: int) -> None:
+        self._handle: File | None = file.pin()
+        self._file = file
+        self._position = position
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def read(self, start: int, length: int) -> bytes:
+        """Up to `length` bytes from `start`, counted from the beginning of the slice."""
+        if self._handle is None:
+            raise ValueError("the slice was released")
+        return self._handle.read_at(self._position + start, min(length, self._length - start))
+
+    def release(self) -> None:
+        if self._handle is not None:
+            self._handle = None
+            self._file.unpin()
+
+    def __del__(self) -> None:
+        # A reply that is dropped with its connection must not keep a deleted file open.
+        if getattr(self, "_handle", None) is not None:
+            self.release()

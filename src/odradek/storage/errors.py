@@ -1,0 +1,67 @@
+"""What a log can refuse, and what can happen to it.
+
+StorageError
+├── AppendRejected         the batch is wrong; the log is as before; carries Kafka's error code
+├── OffsetOutOfRange       the log does not hold this offset
+├── CorruptLog             bytes in a segment are not the batches they should be
+├── LogClosed              the log was deleted, closed, or cut below what was waited for
+└── LogDirectoryFailed     a disk error; every log of that directory is offline from now on
+"""
+
+from odradek.protocol.errors import ErrorCode
+
+
+class StorageError(Exception):
+    """Everything this room raises on purpose."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class AppendRejected(StorageError):  # noqa: N818 - it names what happened
+    """The batch was refused and nothing was written.
+
+    `record_errors` names the records at fault by their index in the batch, when it is known.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        record_errors: tuple[tuple[int, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.record_errors = record_errors
+
+
+class OffsetOutOfRange(StorageError):  # noqa: N818 - it names what happened
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(
+            f"offset {offset} is outside the log, which holds {log_start_offset} "
+            f"up to {log_end_offset}"
+        )
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class CorruptLog(StorageError):  # noqa: N818 - it names what happened
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class LogClosed(StorageError):  # noqa: N818 - it names what happened
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class LogDirectoryFailed(StorageError):  # noqa: N818 - it names what happened
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"log directory {path} is offline: {reason}")
+        self.path = path
+        self.reason = reason

@@ -1,0 +1,182 @@
+"""Makes a log durable: one sync at a time, off the loop, for everyone who waits.
+
+`flushed` is the offset below which every record survives a power cut. It is also the log's
+recovery point: recovery starts there. So it only passes a closed segment when its indexes
+and its producer snapshot are durable too, and only passes a leader epoch that is in the
+checkpoint file; and the names of new files are synced with them.
+
+A sync that fails takes the log directory offline; it is never tried again.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odradek.statemachine.watermark import Watermark
+from odradek.storage.errors import LogClosed, StorageError
+from odradek.storage.names import (
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    offset_file,
+)
+from odradek.storage.segment import Segment
+from odradek.world import Workers
+from odradek.world.disk import Disk, File
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+
+class Flusher:
+    """The durable side of one log."""
+
+    __slots__ = (
+        "_closed",
+        "_generation",
+        "_log",
+        "_task",
+        "_wanted",
+        "_workers",
+        "flushed",
+        "has_new_names",
+        "is_new_directory",
+    )
+
+    def __init__(self, log: "Log", workers: Workers, recovery_point: int) -> None:
+        self.flushed = Watermark(recovery_point)
+        # Whether files, or the partition's directory itself, were made since the last sync.
+        self.has_new_names = False
+        self.is_new_directory = False
+        self._log = log
+        self._workers = workers
+        # Closed segments whose sync is due.
+        self._closed: list[Segment] = []
+        self._wanted = recovery_point
+        # Counts truncations: a sync that one overtook proves nothing.
+        self._generation = 0
+        self._task: asyncio.Task[None] | None = None
+
+    async def flush_to(self, offset: int) -> None:
+        """Returns when everything below `offset` survives a power cut."""
+        if self.flushed.value < offset:
+            self.request(offset)
+            await self.flushed.reached(offset)
+
+    def request(self, offset: int) -> None:
+        """Starts a sync up to `offset` unless one is under way, which then goes on to it."""
+        self._wanted = max(self._wanted, offset)
+        if self._task is None:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:
+                return  # Whoever next runs on a loop, at the latest `close`, takes it along.
+            self._task = loop.create_task(self._run())
+
+    def segment_closed(self, segment: Segment) -> None:
+        """A segment took its last append: sync it soon, without anyone asking."""
+        self._closed.append(segment)
+        self.request(segment.next_offset)
+
+    def segments_gone(self, segments: Sequence[Segment]) -> None:
+        self._closed = [segment for segment in self._closed if segment not in segments]
+
+    def truncated(self, log_end_offset: int) -> None:
+        """The log was cut: who waited for more fails, and the mark stands no higher than it."""
+        self._generation += 1
+        self._wanted = min(self._wanted, log_end_offset)
+        flushed = self.flushed
+        self.flushed = Watermark(min(flushed.value, log_end_offset))
+        flushed.fail(LogClosed("the log was truncated below what was to be flushed"))
+
+    def fail(self, reason: StorageError) -> None:
+        self.flushed.fail(reason)
+
+    async def close(self) -> None:
+        """Syncs everything there is."""
+        while self._log.is_usable and (
+            self._task is not None or self.flushed.value < self._log.log_end_offset
+        ):
+            self.request(self._log.log_end_offset)
+            if self._task is not None:
+                await self._task
+
+    async def _run(self) -> None:
+        try:
+            while self._log.is_usable and (self._wanted > self.flushed.value or self._closed):
+                await self._sync()
+        finally:
+            self._task = None
+
+    async def _sync(self) -> None:
+        log, generation = self._log, self._generation
+        active = log.active_segment
+        closed, self._closed = self._closed, []
+        target = log.log_end_offset if self._wanted > active.base_offset else active.base_offset
+        segments = [*closed, active] if target > active.base_offset and active.size else closed
+        handles = [segment.file.pin() for segment in segments]
+        epochs = log.leader_epochs
+        work = partial(
+            _sync_files,
+            log.directory.disk,
+            handles,
+            [path for segment in closed for path in _files_beside(segment, log.path)],
+            log.path,
+            epochs.encode() if epochs.is_dirty else None,
+            has_new_names=self.has_new_names,
+            parent=log.directory.path if self.is_new_directory else None,
+        )
+        self.has_new_names = self.is_new_directory = epochs.is_dirty = False
+        log.flush_started()
+        try:
+            await self._workers.run_blocking(work)
+        except OSError as error:
+            if log.is_usable:  # The files of a deleted log are expected to be gone.
+                log.directory.fail(error)
+        else:
+            if generation == self._generation:
+                self.flushed.advance(target)
+        finally:
+            for segment in segments:
+                segment.file.unpin()
+
+
+def _files_beside(segment: Segment, directory: str) -> list[str]:
+    """The index files of a closed segment, and the snapshot taken when it was closed."""
+    return [
+        offset_file(directory, segment.base_offset, INDEX_SUFFIX),
+        offset_file(directory, segment.base_offset, TIME_INDEX_SUFFIX),
+        offset_file(directory, segment.next_offset, SNAPSHOT_SUFFIX),
+    ]
+
+
+def _sync_files(
+    disk: Disk,
+    handles: list[File],
+    beside: list[str],
+    directory: str,
+    epochs: bytes | None,
+    *,
+    has_new_names: bool,
+    parent: str | None,
+) -> None:
+    """Runs in a worker thread: nothing here touches the log's own state."""
+    for handle in handles:
+        handle.sync()
+    for path in beside:
+        try:
+            file = disk.open(path)
+        except FileNotFoundError:
+            continue  # Retention was faster.
+        try:
+            file.sync()
+        finally:
+            file.close()
+    if epochs is not None:
+        disk.replace(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", epochs)
+    if has_new_names:
+        disk.sync_directory(directory)
+    if parent is not None:
+        disk.sync_directory(parent)

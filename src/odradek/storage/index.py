@@ -1,0 +1,187 @@
+"""Sparse indexes of one segment: from an offset to a position, from a time to an offset.
+
+An offset entry `(relative offset, position)` says: a batch starts at this position, and its
+last offset is this one. A time entry `(timestamp, relative offset)` says: nothing up to this
+offset is younger than this timestamp. Both only rise. They are caches of what the `.log`
+file says: recovery rebuilds them, so nothing checks them against a checksum.
+
+Entries live in arrays and are searched with bisect. The active segment writes them to its
+files in lumps (`unwritten`), and those of closed segments are read when first asked.
+"""
+
+import struct
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from typing import Protocol
+
+OFFSET_ENTRY_SIZE = 8
+TIME_ENTRY_SIZE = 12
+MOST_RELATIVE_OFFSET = (1 << 31) - 1
+
+_TIME_ENTRY = struct.Struct(">qi")
+_LITTLE_ENDIAN = sys.byteorder == "little"
+
+
+class OffsetIndex:
+    __slots__ = ("base_offset", "offsets", "positions", "written")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.offsets = array("i")
+        self.positions = array("i")
+        # How many entries the file holds.
+        self.written = 0
+
+    @classmethod
+    def decode(cls, base_offset: int, content: bytes) -> "OffsetIndex":
+        """Takes the entries up to the first that does not rise: what follows is preallocated."""
+        index = cls(base_offset)
+        entries = array("i")
+        entries.frombytes(content[: len(content) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE])
+        if _LITTLE_ENDIAN:
+            entries.byteswap()
+        index.offsets, index.positions = entries[0::2], entries[1::2]
+        index._keep_rising()
+        index.written = len(index.offsets)
+        return index
+
+    def _keep_rising(self) -> None:
+        offsets, positions = self.offsets, self.positions
+        last_offset = last_position = -1
+        for number, (offset, position) in enumerate(zip(offsets, positions, strict=True)):
+            if offset <= last_offset or position <= last_position:
+                del offsets[number:], positions[number:]
+                return
+            last_offset, last_position = offset, position
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def append(self, offset: int, position: int) -> None:
+        self.offsets.append(offset - self.base_offset)
+        self.positions.append(position)
+
+    def floor(self, offset: int) -> int:
+        """Where to start looking for an offset: no batch before this position holds it."""
+        number = bisect_right(self.offsets, min(offset - self.base_offset, MOST_RELATIVE_OFFSET))
+        return self.positions[number - 1] if number else 0
+
+    def batch_start_below(self, position: int) -> int:
+        """The last known start of a batch at or before a position; 0 if none is known."""
+        number = bisect_right(self.positions, min(position, MOST_RELATIVE_OFFSET))
+        return self.positions[number - 1] if number else 0
+
+    def truncate_to(self, offset: int, position: int) -> None:
+        """Forgets everything at or behind the offset and position."""
+        keep = min(
+            bisect_left(self.offsets, min(offset - self.base_offset, MOST_RELATIVE_OFFSET)),
+            bisect_left(self.positions, position),
+        )
+        del self.offsets[keep:], self.positions[keep:]
+        self.written = min(self.written, keep)
+
+    def unwritten(self) -> bytes:
+        """The entries that the file lacks, as it wants them."""
+        start = self.written
+        entries = array("i", bytes(OFFSET_ENTRY_SIZE * (len(self.offsets) - start)))
+        entries[0::2] = self.offsets[start:]
+        entries[1::2] = self.positions[start:]
+        if _LITTLE_ENDIAN:
+            entries.byteswap()
+        return entries.tobytes()
+
+    def memory_bytes(self) -> int:
+        return OFFSET_ENTRY_SIZE * len(self.offsets)
+
+
+class TimeIndex:
+    __slots__ = ("base_offset", "offsets", "timestamps", "written")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.timestamps = array("q")
+        self.offsets = array("i")
+        self.written = 0
+
+    @classmethod
+    def decode(cls, base_offset: int, content: bytes) -> "TimeIndex":
+        index = cls(base_offset)
+        whole = content[: len(content) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
+        last_timestamp, last_offset = -1, -1
+        for timestamp, offset in _TIME_ENTRY.iter_unpack(whole):
+            if timestamp <= last_timestamp or offset < last_offset:
+                break
+            index.timestamps.append(timestamp)
+            index.offsets.append(offset)
+            last_timestamp, last_offset = timestamp, offset
+        index.written = len(index.offsets)
+        return index
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Adds an entry unless the last one says as much already."""
+        if timestamp > (self.timestamps[-1] if self.timestamps else -1):
+            self.timestamps.append(timestamp)
+            self.offsets.append(offset - self.base_offset)
+
+    def last(self) -> tuple[int, int]:
+        """Timestamp and offset of the last entry; (-1, base offset) if there is none."""
+        if not self.timestamps:
+            return -1, self.base_offset
+        return self.timestamps[-1], self.base_offset + self.offsets[-1]
+
+    def floor(self, timestamp: int) -> int:
+        """The offset up to which nothing is as young as `timestamp`."""
+        number = bisect_left(self.timestamps, timestamp)
+        return self.base_offset + (self.offsets[number - 1] if number else 0)
+
+    def truncate_to(self, offset: int) -> None:
+        keep = bisect_left(self.offsets, min(offset - self.base_offset, MOST_RELATIVE_OFFSET))
+        del self.timestamps[keep:], self.offsets[keep:]
+        self.written = min(self.written, keep)
+
+    def unwritten(self) -> bytes:
+        pairs = zip(self.timestamps[self.written :], self.offsets[self.written :], strict=True)
+        return b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in pairs)
+
+    def memory_bytes(self) -> int:
+        return TIME_ENTRY_SIZE * len(self.offsets)
+
+
+class HasIndexes(Protocol):
+    """A closed segment, as far as `LoadedIndexes` cares."""
+
+    def drop_indexes(self) -> None: ...
+
+
+class LoadedIndexes:
+    """Bounds the memory of the indexes that were read for closed segments: oldest use goes first.
+
+    A full segment's indexes take up to two megabytes, so ten thousand of them must not stay.
+    """
+
+    __slots__ = ("_budget_bytes", "_loaded", "_total_bytes")
+
+    def __init__(self, budget_bytes: int = 16 << 20) -> None:
+        self._budget_bytes = budget_bytes
+        self._total_bytes = 0
+        self._loaded: OrderedDict[HasIndexes, int] = OrderedDict()
+
+    def touch(self, segment: HasIndexes) -> None:
+        if segment in self._loaded:
+            self._loaded.move_to_end(segment)
+
+    def add(self, segment: HasIndexes, memory_bytes: int) -> None:
+        self._loaded[segment] = memory_bytes
+        self._total_bytes += memory_bytes
+        while self._total_bytes > self._budget_bytes and len(self._loaded) > 1:
+            oldest, size = self._loaded.popitem(last=False)
+            self._total_bytes -= size
+            oldest.drop_indexes()
+
+    def remove(self, segment: HasIndexes) -> None:
+        self._total_bytes -= self._loaded.pop(segment, 0)

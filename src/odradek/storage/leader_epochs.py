@@ -1,0 +1,100 @@
+"""Which leader epoch began at which offset: what replicas compare to find where they part.
+
+Invariant: epochs and their start offsets both rise. The file `leader-epoch-checkpoint` may
+lag behind memory: batches carry their epoch, so recovery finds again what it lacks, and the
+recovery point never passes an entry that is not in the file.
+"""
+
+from bisect import bisect_left, bisect_right
+
+from odradek.storage.checkpoints import decode_lines, encode_lines
+from odradek.storage.errors import StorageError
+
+UNKNOWN_EPOCH = -1
+UNKNOWN_OFFSET = -1
+
+
+class LeaderEpochs:
+    __slots__ = ("epochs", "is_dirty", "latest", "start_offsets")
+
+    def __init__(self) -> None:
+        self.epochs: list[int] = []
+        self.start_offsets: list[int] = []
+        self.latest = UNKNOWN_EPOCH
+        # Whether the file lacks something.
+        self.is_dirty = False
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """The epoch begins at this offset. Entries that contradict it go."""
+        if epoch < 0 or start_offset < 0:
+            return
+        if self.epochs and epoch == self.epochs[-1] and start_offset >= self.start_offsets[-1]:
+            return
+        while self.epochs and (self.epochs[-1] >= epoch or self.start_offsets[-1] >= start_offset):
+            self.epochs.pop()
+            self.start_offsets.pop()
+        self.epochs.append(epoch)
+        self.start_offsets.append(start_offset)
+        self._changed()
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest known epoch up to `epoch` and where it ends; (-1, -1) if unknown."""
+        if epoch < 0 or not self.epochs:
+            return UNKNOWN_EPOCH, UNKNOWN_OFFSET
+        if epoch == self.epochs[-1]:
+            return epoch, log_end_offset
+        higher = bisect_right(self.epochs, epoch)
+        if higher == len(self.epochs):
+            return UNKNOWN_EPOCH, UNKNOWN_OFFSET
+        if not higher:
+            # Everything of that epoch was deleted: the follower goes on from what is left.
+            return epoch, self.start_offsets[0]
+        return self.epochs[higher - 1], self.start_offsets[higher]
+
+    def epoch_for(self, offset: int) -> int:
+        """The epoch in which an offset was written; -1 if unknown."""
+        number = bisect_right(self.start_offsets, offset)
+        return self.epochs[number - 1] if number else UNKNOWN_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Drops the epochs that begin at or behind the new end of the log."""
+        keep = bisect_left(self.start_offsets, end_offset)
+        if keep < len(self.epochs):
+            del self.epochs[keep:], self.start_offsets[keep:]
+            self._changed()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Drops what ended before the log start; the epoch that spans it begins there now."""
+        gone = bisect_right(self.start_offsets, start_offset)
+        if gone and self.start_offsets[gone - 1] < start_offset:
+            del self.epochs[: gone - 1], self.start_offsets[: gone - 1]
+            self.start_offsets[0] = start_offset
+            self._changed()
+        elif gone > 1:
+            del self.epochs[: gone - 1], self.start_offsets[: gone - 1]
+            self._changed()
+
+    def clear(self) -> None:
+        if self.epochs:
+            self.epochs.clear()
+            self.start_offsets.clear()
+            self._changed()
+
+    def _changed(self) -> None:
+        self.latest = self.epochs[-1] if self.epochs else UNKNOWN_EPOCH
+        self.is_dirty = True
+
+    def encode(self) -> bytes:
+        pairs = zip(self.epochs, self.start_offsets, strict=True)
+        return encode_lines([f"{epoch} {offset}" for epoch, offset in pairs])
+
+    @classmethod
+    def decode(cls, content: bytes) -> "LeaderEpochs":
+        epochs = cls()
+        for line in decode_lines(content):
+            fields = line.split(" ")
+            if len(fields) != 2:
+                raise StorageError(f"leader-epoch-checkpoint has a malformed line: {line!r}")
+            epochs.assign(int(fields[0]), int(fields[1]))
+        epochs.is_dirty = False
+        return epochs

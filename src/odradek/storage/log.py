@@ -1,0 +1,553 @@
+"""The log of one partition: an ordered row of segments, of which the last takes appends.
+
+    log_start_offset <= ... <= flushed <= log_end_offset
+
+- `log_start_offset`: the first offset a consumer may ask for; retention and DeleteRecords raise it.
+- `flushed`: below it every record survives a power cut (see `flushing`).
+- `log_end_offset`: the offset the next record gets. It falls when the log is truncated.
+
+Appends and reads are synchronous and never wait: writes go to the page cache, reads name
+bytes that the connection fetches later. A batch is opaque: it gets its offset and leader
+epoch in the first 16 bytes and is written as it came, with one system call.
+
+Invariant: offsets rise from batch to batch and from segment to segment; a failed write takes
+the directory offline before anything else sees the log.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from odradek.config import TopicSettings
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import (
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    Buffer,
+    MalformedRecords,
+    crc_is_valid,
+    offset_prefix,
+    read_header,
+)
+from odradek.protocol.types import TopicId, TopicPartition
+from odradek.statemachine.watermark import Watermark
+from odradek.storage.descriptors import Slice
+from odradek.storage.directory import LogDirectory
+from odradek.storage.errors import (
+    AppendRejected,
+    LogClosed,
+    LogDirectoryFailed,
+    OffsetOutOfRange,
+    StorageError,
+)
+from odradek.storage.flushing import Flusher
+from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.names import partition_directory
+from odradek.storage.producer_state import ProducerStates, RememberedBatch
+from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
+from odradek.storage.segment import Segment
+from odradek.storage.segments import Segments, mark_deleted
+from odradek.storage.snapshots import (
+    apply_to_producers,
+    drop_snapshots,
+    rebuild_producers,
+    write_snapshot,
+)
+from odradek.storage.validation import AppendRules
+from odradek.world import World
+
+_TRANSACTIONAL = 0x10
+_MOST_RELATIVE_OFFSET = (1 << 31) - 1
+_NO_TIMESTAMP = -1
+
+
+class AppendResult(NamedTuple):
+    """Where a batch went. For a duplicate: where it went the first time."""
+
+    base_offset: int
+    last_offset: int
+    # The broker's time under LogAppendTime, else -1.
+    append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class Log:
+    __slots__ = (
+        "_clock",
+        "_flusher",
+        "_rules",
+        "_segments",
+        "_unflushed_records",
+        "_unusable",
+        "_world",
+        "active_segment",
+        "directory",
+        "high_watermark",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "path",
+        "producers",
+        "topic_id",
+        "topic_partition",
+        "unflushed_since_s",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        directory: LogDirectory,
+        settings: TopicSettings,
+        world: World,
+        *,
+        segments: Segments,
+        log_start_offset: int = 0,
+        recovery_point: int = 0,
+        leader_epochs: LeaderEpochs | None = None,
+        producers: ProducerStates | None = None,
+    ) -> None:
+        """Takes over segments that are valid, in order, at least one. `recovery` makes logs."""
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.path = f"{directory.path}/{partition_directory(topic_partition)}"
+        self.log_start_offset = log_start_offset
+        # What the replica last said it was; kept for the checkpoint, never used here.
+        self.high_watermark = log_start_offset
+        self.leader_epochs = leader_epochs or LeaderEpochs()
+        self.producers = producers or ProducerStates(log_start_offset)
+        self.unflushed_since_s = 0.0
+        self._world = world
+        self._clock = world.clock
+        self._segments = segments
+        self.active_segment = segments.active
+        self.log_end_offset = max(self.active_segment.next_offset, log_start_offset)
+        self._unflushed_records = 0
+        self._unusable: StorageError | None = None
+        self._rules = AppendRules(settings)
+        self.active_segment.index_bytes = self._rules.index_bytes
+        self._flusher = Flusher(self, world.workers, min(recovery_point, self.log_end_offset))
+        directory.logs[self] = None
+
+    def __repr__(self) -> str:
+        return f"Log({self.path}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # State
+
+    @property
+    def settings(self) -> TopicSettings:
+        return self._rules.settings
+
+    def configure(self, rules: AppendRules) -> None:
+        """New settings, from the next append on."""
+        self._rules = rules
+        self.active_segment.index_bytes = rules.index_bytes
+
+    @property
+    def is_usable(self) -> bool:
+        return self._unusable is None
+
+    def require_usable(self) -> None:
+        if self._unusable is not None:
+            raise self._unusable
+
+    def go_offline(self, failure: LogDirectoryFailed) -> None:
+        self._end(failure)
+
+    def _end(self, reason: StorageError) -> None:
+        """From now on every call raises `reason`; slices that were handed out still read."""
+        if self._unusable is None:
+            self._unusable = reason
+            self._flusher.fail(reason)
+            self._segments.forget_all()
+
+    def mark_deleted(self) -> None:
+        self._end(LogClosed(f"{self.topic_partition} was deleted"))
+        self.directory.logs.pop(self, None)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._segments.size_bytes
+
+    @property
+    def segments(self) -> Sequence[Segment]:
+        return self._segments.all
+
+    # Flushing
+
+    @property
+    def flushed(self) -> Watermark:
+        """Below it, every record survives a power cut. Truncation replaces it."""
+        return self._flusher.flushed
+
+    @property
+    def recovery_point(self) -> int:
+        return self._flusher.flushed.value
+
+    @property
+    def flushes_before_acknowledging(self) -> bool:
+        """With `flush.messages=1`, an acknowledgement waits for `flush_to`."""
+        return self._rules.flush_messages == 1
+
+    async def flush_to(self, offset: int) -> None:
+        """Returns when all below `offset` is durable; one sync serves everyone who waits."""
+        self.require_usable()
+        await self._flusher.flush_to(offset)
+
+    async def flush(self) -> None:
+        await self.flush_to(self.log_end_offset)
+
+    def flush_started(self) -> None:
+        self._unflushed_records = 0
+
+    @property
+    def has_unflushed(self) -> bool:
+        return self._flusher.flushed.value < self.log_end_offset
+
+    @property
+    def flusher(self) -> Flusher:
+        return self._flusher
+
+    # Appending
+
+    def append(
+        self, records: Buffer, *, leader_epoch: int, as_follower: bool = False
+    ) -> AppendResult:
+        """Writes one batch of a producer, or what a leader sent, at the end of the log."""
+        if self._unusable is not None:
+            raise self._unusable
+        if as_follower:
+            return self._append_as_follower(records)
+        now_ms = self._clock.now_ms()
+        rules = self._rules
+        records, header = rules.admit(records, now_ms)
+        base_offset = self.log_end_offset
+        if header.producer_id >= 0:
+            duplicate = self._check_producer(header)
+            if duplicate is not None:
+                return self._repeated(duplicate)
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = header.max_timestamp
+        size = header.batch_length + LENGTH_OVERHEAD
+        segment = self.active_segment
+        try:
+            if self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
+                segment = self._roll()
+            segment.write(
+                (offset_prefix(header, base_offset, leader_epoch), memoryview(records)[16:])
+            )
+            segment.note(size, last_offset, max_timestamp, rules.index_interval_bytes)
+        except OSError as error:
+            raise self.directory.fail(error) from error
+        if leader_epoch != self.leader_epochs.latest:
+            self.leader_epochs.assign(leader_epoch, base_offset)
+        if header.producer_id >= 0:
+            self.producers.update(header, base_offset, max_timestamp)
+        self._moved_end(last_offset + 1, header.record_count)
+        return AppendResult(
+            base_offset,
+            last_offset,
+            now_ms if rules.is_log_append_time else _NO_TIMESTAMP,
+            self.log_start_offset,
+        )
+
+    def _check_producer(self, header: BatchHeader) -> RememberedBatch | None:
+        if not header.attributes & _TRANSACTIONAL:
+            self.producers.check_transaction(header)
+        return self.producers.check(header)
+
+    def _repeated(self, batch: RememberedBatch) -> AppendResult:
+        append_time_ms = batch.timestamp if self._rules.is_log_append_time else _NO_TIMESTAMP
+        return AppendResult(
+            batch.first_offset, batch.last_offset, append_time_ms, self.log_start_offset, True
+        )
+
+    def _moved_end(self, log_end_offset: int, record_count: int) -> None:
+        self.log_end_offset = self.producers.end_offset = log_end_offset
+        if not self._unflushed_records:
+            self.unflushed_since_s = self._clock.monotonic_s()
+        self._unflushed_records += record_count
+        if self._unflushed_records >= self._rules.flush_messages:
+            self._flusher.request(log_end_offset)
+
+    def _append_as_follower(self, records: Buffer) -> AppendResult:
+        """Takes what the leader sent as it is: many batches, offsets and epochs given."""
+        batches = self._check_from_leader(records)
+        first, last = batches[0][1], batches[-1][1]
+        view = memoryview(records)
+        now_ms = self._clock.now_ms()
+        written = 0  # Up to where in `records` segments have taken it.
+        pending: list[tuple[int, BatchHeader]] = []
+        try:
+            for position, header in batches:
+                segment = self.active_segment
+                run = position - written
+                if self._must_roll(
+                    segment,
+                    run + header.size_bytes,
+                    header.last_offset,
+                    header.max_timestamp,
+                    now_ms,
+                ):
+                    self._write_run(view[written:position], pending)
+                    pending, written = [], position
+                    self._roll(header.base_offset)
+                pending.append((position, header))
+            self._write_run(view[written : batches[-1][0] + last.size_bytes], pending)
+        except OSError as error:
+            raise self.directory.fail(error) from error
+        for position, header in batches:
+            if header.leader_epoch > self.leader_epochs.latest:
+                self.leader_epochs.assign(header.leader_epoch, header.base_offset)
+            apply_to_producers(
+                self.producers, header, view[position : position + header.size_bytes]
+            )
+        record_count = sum(header.record_count for _, header in batches)
+        self._moved_end(last.next_offset, record_count)
+        return AppendResult(
+            first.base_offset, last.last_offset, _NO_TIMESTAMP, self.log_start_offset
+        )
+
+    def _check_from_leader(self, records: Buffer) -> list[tuple[int, BatchHeader]]:
+        """Whole, valid batches that continue the log. A last one that is cut short is left out."""
+        batches: list[tuple[int, BatchHeader]] = []
+        position, expected = 0, self.log_end_offset
+        try:
+            while len(records) - position >= LENGTH_OVERHEAD:
+                length = int.from_bytes(records[position + 8 : position + LENGTH_OVERHEAD], "big")
+                if position + length + LENGTH_OVERHEAD > len(records):
+                    break
+                header = read_header(records, position)
+                if not crc_is_valid(records, position, header):
+                    raise AppendRejected(
+                        ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} is damaged"
+                    )
+                if header.base_offset < expected:
+                    raise AppendRejected(
+                        ErrorCode.OFFSET_OUT_OF_RANGE,
+                        f"the leader sent offset {header.base_offset}, expected {expected}",
+                    )
+                batches.append((position, header))
+                expected = header.next_offset
+                position += header.size_bytes
+        except MalformedRecords as error:
+            raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        if not batches:
+            raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch")
+        return batches
+
+    def _write_run(self, run: memoryview, batches: list[tuple[int, BatchHeader]]) -> None:
+        if not batches:
+            return
+        segment, interval = self.active_segment, self._rules.index_interval_bytes
+        segment.write((run,))
+        for _, header in batches:
+            segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
+        self.log_end_offset = self.producers.end_offset = batches[-1][1].next_offset
+
+    # Rolling
+
+    def _must_roll(
+        self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int
+    ) -> bool:
+        rules = self._rules
+        if not segment.size:
+            return last_offset - segment.base_offset > _MOST_RELATIVE_OFFSET
+        if segment.size + size > rules.segment_bytes or segment.indexes_full:
+            return True
+        first_timestamp = segment.first_timestamp
+        if first_timestamp < 0:
+            first_timestamp = segment.load_first_timestamp()
+        age_ms = (
+            max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
+        )
+        return (
+            age_ms > rules.segment_ms or last_offset - segment.base_offset > _MOST_RELATIVE_OFFSET
+        )
+
+    def _roll(self, base_offset: int | None = None) -> Segment:
+        """Closes the active segment and begins the next one at the log's end."""
+        old = self.active_segment
+        if old.size:
+            old.finish()
+            write_snapshot(self.directory.disk, self.path, self.producers)
+        else:
+            self._remove([old])
+        self._add_segment(self.log_end_offset if base_offset is None else base_offset)
+        if old.size:
+            # Pinned for its sync before appends let go of it: only the descriptor that wrote
+            # is sure to be told of a write that failed later.
+            self._flusher.segment_closed(old)
+            old.close_for_appends()
+        return self.active_segment
+
+    def roll(self) -> None:
+        """Begins a new segment now, unless the active one is empty."""
+        self.require_usable()
+        if self.active_segment.size:
+            try:
+                self._roll()
+            except OSError as error:
+                raise self.directory.fail(error) from error
+
+    def _add_segment(self, base_offset: int) -> None:
+        segment = self._segments.add(base_offset, self._clock.now_ms())
+        segment.index_bytes = self._rules.index_bytes
+        self.active_segment = segment
+        self._flusher.has_new_names = True
+
+    # Reading
+
+    def read(
+        self, offset: int, max_bytes: int, *, end_offset: int | None = None, min_one: bool = True
+    ) -> Slice | None:
+        """Whole batches from the one that holds `offset`, all below `end_offset`.
+
+        At most `max_bytes`, or one batch if it is larger and `min_one`. None if there is
+        nothing to read yet.
+        """
+        if self._unusable is not None:
+            raise self._unusable
+        if offset < self.log_start_offset or offset > self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        if offset == self.log_end_offset or (end_offset is not None and offset >= end_offset):
+            return None
+        try:
+            return self._segments.read(offset, max_bytes, end_offset, min_one)
+        except OSError as error:
+            raise self.directory.fail(error) from error
+
+    # Searching
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record that is not older than this."""
+        self.require_usable()
+        return find_by_timestamp(self._segments.all, timestamp_ms, self.log_start_offset)
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The youngest record, the first if there are several."""
+        self.require_usable()
+        return find_youngest(self._segments.all)
+
+    def earliest(self) -> TimestampOffset:
+        epoch = self.leader_epochs.epoch_for(self.log_start_offset)
+        return TimestampOffset(_NO_TIMESTAMP, self.log_start_offset, epoch)
+
+    def latest(self) -> TimestampOffset:
+        return TimestampOffset(_NO_TIMESTAMP, self.log_end_offset, self.leader_epochs.latest)
+
+    def offset_for_leader_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest epoch up to this one and the offset where it ends; (-1, -1) if unknown."""
+        return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    # Cutting
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every batch that reaches `offset` or lies behind it."""
+        self.require_usable()
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.log_start_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        try:
+            removed = self._segments.truncate_to(offset)
+            self.active_segment = self._segments.active
+            self.active_segment.index_bytes = self._rules.index_bytes
+            self._flusher.segments_gone([*removed, self.active_segment])
+            self._remove_files(removed)
+            self.log_end_offset = max(self.active_segment.next_offset, self.log_start_offset)
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
+            self.producers = self._rebuild_producers()
+        except OSError as error:
+            raise self.directory.fail(error) from error
+        self._was_truncated()
+
+    def _rebuild_producers(self) -> ProducerStates:
+        disk, end = self.directory.disk, self.log_end_offset
+        drop_snapshots(disk, self.path, above=end)
+        return rebuild_producers(disk, self.path, self._segments.all, self.log_start_offset, end)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Empties the log; the next record gets `offset`."""
+        self.require_usable()
+        try:
+            removed = list(self._segments.all)
+            self._flusher.segments_gone(removed)
+            self._remove(removed)
+            self.log_start_offset = self.log_end_offset = offset
+            self._add_segment(offset)
+            self.active_segment.create_file()
+            drop_snapshots(self.directory.disk, self.path)
+        except OSError as error:
+            raise self.directory.fail(error) from error
+        self.leader_epochs.clear()
+        self.producers.clear(offset)
+        self._was_truncated()
+        self._flusher.flushed.advance(offset)
+        self.directory.log_starts_changed = True
+
+    def _was_truncated(self) -> None:
+        self.high_watermark = min(self.high_watermark, self.log_end_offset)
+        self._flusher.truncated(self.log_end_offset)
+        if self.directory.on_truncation is not None:
+            self.directory.on_truncation(self.directory)
+
+    def advance_log_start(self, offset: int) -> None:
+        """Lets go of everything below `offset`: consumers cannot ask for it any more."""
+        self.require_usable()
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        self.directory.log_starts_changed = True
+        self._delete_first(self._segments.wholly_below(offset))
+
+    def delete_old_segments(self, high_watermark: int | None = None) -> int:
+        """Applies `retention.ms` and `retention.bytes`; returns how many segments went.
+
+        Only what lies below the high watermark goes, and never the active segment: if its
+        records have all expired a new one is begun.
+        """
+        self.require_usable()
+        settings = self._rules.settings
+        if not settings.removes_old_segments:
+            return 0
+        limit = self.log_end_offset if high_watermark is None else high_watermark
+        now_ms = self._clock.now_ms()
+        count = self._segments.count_expired(now_ms, settings.retention_ms, limit)
+        count = max(count, self._segments.count_beyond_size(settings.retention_bytes, limit))
+        if count and count == len(self._segments.all):
+            self.roll()
+        first_kept = self._segments.all[count].base_offset
+        if count:
+            self.log_start_offset = max(self.log_start_offset, first_kept)
+            self.leader_epochs.truncate_from_start(self.log_start_offset)
+            self.directory.log_starts_changed = True
+            self._delete_first(count)
+        return count
+
+    def _delete_first(self, count: int) -> None:
+        removed = list(self._segments.all[:count])
+        if removed:
+            self._flusher.segments_gone(removed)
+            try:
+                self._remove(removed)
+            except OSError as error:
+                raise self.directory.fail(error) from error
+
+    def _remove(self, segments: list[Segment]) -> None:
+        self._segments.remove(segments)
+        self._remove_files(segments)
+
+    def _remove_files(self, segments: list[Segment]) -> None:
+        """Renames now, deletes later: tools and slow readers get time to finish."""
+        disk = self.directory.disk
+        due_s = self._clock.monotonic_s() + self._rules.settings.file_delete_delay_ms / 1000
+        for segment in segments:
+            for path in mark_deleted(disk, segment):
+                self.directory.delete_later(due_s, partial(disk.remove, path))

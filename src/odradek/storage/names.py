@@ -1,0 +1,67 @@
+"""Names of files and directories, as Kafka gives them."""
+
+import re
+from uuid import UUID
+
+from odradek.protocol.types import TopicPartition
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+META_PROPERTIES = "meta.properties"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+
+# Kafka's own metadata log lives beside the partitions; its brokers skip it, and so do we.
+METADATA_TOPIC = "__cluster_metadata"
+
+DELETE_DIRECTORY_SUFFIX = "-delete"
+_MOST_NAME_BYTES = 255
+
+_PARTITION_DIRECTORY = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_DELETED_DIRECTORY = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
+_OFFSET_FILE = re.compile(r"([0-9]{20})(\.[a-z]+)")
+
+
+def offset_file(directory: str, offset: int, suffix: str) -> str:
+    return f"{directory}/{offset:020d}{suffix}"
+
+
+def parse_offset_file(name: str) -> tuple[int, str] | None:
+    """Offset and suffix of a segment's file or a snapshot; None for any other name."""
+    found = _OFFSET_FILE.fullmatch(name)
+    return (int(found[1]), found[2]) if found else None
+
+
+def partition_directory(topic_partition: TopicPartition) -> str:
+    return f"{topic_partition.topic}-{topic_partition.partition}"
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    found = _PARTITION_DIRECTORY.fullmatch(name)
+    if not found or found[1] in (".", "..", METADATA_TOPIC):
+        return None
+    return TopicPartition(found[1], int(found[2]))
+
+
+def deleted_directory(topic_partition: TopicPartition, unique: UUID) -> str:
+    suffix = f"-{topic_partition.partition}.{unique.hex}{DELETE_DIRECTORY_SUFFIX}"
+    return topic_partition.topic[: _MOST_NAME_BYTES - len(suffix)] + suffix
+
+
+def is_deleted_directory(name: str) -> bool:
+    return name.endswith(DELETE_DIRECTORY_SUFFIX) and _DELETED_DIRECTORY.fullmatch(name) is not None

@@ -1,0 +1,247 @@
+"""What a log remembers of each idempotent producer: epoch, last five batches, open transaction.
+
+A batch that repeats one of the last five is answered with the offset it got the first time.
+Anything else must continue the sequence (which wraps from 2^31-1 to 0), or begin a newer
+epoch at 0. A producer the log does not know may begin anywhere: its records may have been
+deleted by retention.
+
+`check` decides and changes nothing; `update` applies what was appended. Followers and
+recovery call `update` alone: the leader decided for them. The whole is written to a
+`.snapshot` named after the offset it reflects.
+
+Transactions: `update` tracks which producers have one open and where it began, so
+`first_undecided_offset` bounds what read-committed consumers may see.
+"""
+
+import struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import BatchHeader, ControlType, EndTransactionMarker
+from odradek.storage.errors import AppendRejected, StorageError
+
+REMEMBERED_BATCHES = 5
+MOST_SEQUENCE = (1 << 31) - 1
+NO_OFFSET = -1
+
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEAD = struct.Struct(">hIi")
+_SNAPSHOT_CRC_END = 6
+_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+
+
+class CorruptSnapshot(StorageError):  # noqa: N818 - it names what happened
+    """A producer snapshot fails its checksum or is no snapshot."""
+
+
+class RememberedBatch(NamedTuple):
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & MOST_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerEntry:
+    """One producer. Invariant: `batches` are of `epoch`, in order, five at most."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "transaction_first_offset",
+    )
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.transaction_first_offset = NO_OFFSET
+        self.batches: list[RememberedBatch] = []
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else -1
+
+
+class ProducerStates:
+    """All producers of one log. `end_offset` is the offset up to which it is complete."""
+
+    __slots__ = ("end_offset", "entries", "ongoing", "snapshot_offset")
+
+    def __init__(self, end_offset: int = 0) -> None:
+        self.entries: dict[int, ProducerEntry] = {}
+        # Producer id to first offset of its open transaction; offsets rise in dict order.
+        self.ongoing: dict[int, int] = {}
+        self.end_offset = end_offset
+        self.snapshot_offset = end_offset
+
+    def check(self, header: BatchHeader) -> RememberedBatch | None:
+        """The batch that this one repeats, or None if it may be appended; else raises."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            return None
+        sequence, epoch = header.base_sequence, header.producer_epoch
+        if epoch == entry.epoch:
+            batches = entry.batches
+            if batches:
+                if sequence == (batches[-1].last_sequence + 1) & MOST_SEQUENCE:
+                    return None
+                for batch in batches:
+                    if (
+                        batch.first_sequence == sequence
+                        and batch.last_sequence == header.last_sequence
+                    ):
+                        return batch
+            elif sequence == 0:
+                return None
+            raise AppendRejected(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} sent sequence {sequence}, "
+                f"but its last one was {entry.last_sequence}",
+            )
+        if epoch < entry.epoch:
+            raise AppendRejected(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} has epoch {epoch}, "
+                f"but epoch {entry.epoch} was seen already",
+            )
+        if sequence != 0:
+            raise AppendRejected(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} began epoch {epoch} at sequence {sequence}, not 0",
+            )
+        return None
+
+    def check_transaction(self, header: BatchHeader) -> None:
+        """A producer with an open transaction may not write outside it."""
+        entry = self.entries.get(header.producer_id)
+        if entry is not None and entry.transaction_first_offset != NO_OFFSET:
+            raise AppendRejected(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has an open transaction "
+                "and sent records outside of it",
+            )
+
+    def update(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
+        """Takes account of a data batch of a producer, appended at `base_offset`."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
+        elif entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches.clear()
+        delta = header.last_offset_delta
+        batches = entry.batches
+        batches.append(
+            RememberedBatch(header.last_sequence, base_offset + delta, delta, max_timestamp)
+        )
+        if len(batches) > REMEMBERED_BATCHES:
+            del batches[0]
+        entry.last_timestamp = max_timestamp
+        if header.is_transactional and entry.transaction_first_offset == NO_OFFSET:
+            entry.transaction_first_offset = base_offset
+            self.ongoing[header.producer_id] = base_offset
+
+    def complete(
+        self, header: BatchHeader, marker: EndTransactionMarker, offset: int, timestamp: int
+    ) -> CompletedTransaction | None:
+        """Takes account of a commit or abort marker; None if the transaction was empty."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None:
+            entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
+        elif entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches.clear()
+        first_offset = entry.transaction_first_offset
+        entry.transaction_first_offset = NO_OFFSET
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = timestamp
+        self.ongoing.pop(header.producer_id, None)
+        if first_offset == NO_OFFSET:
+            return None
+        aborted = marker.control_type is ControlType.ABORT
+        return CompletedTransaction(header.producer_id, first_offset, offset, aborted)
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the oldest open transaction began."""
+        return next(iter(self.ongoing.values()), None)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets producers that have been silent for long and have nothing open."""
+        old = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if entry.transaction_first_offset == NO_OFFSET
+            and now_ms - entry.last_timestamp >= expiration_ms
+        ]
+        for producer_id in old:
+            del self.entries[producer_id]
+
+    def clear(self, end_offset: int) -> None:
+        self.entries.clear()
+        self.ongoing.clear()
+        self.end_offset = self.snapshot_offset = end_offset
+
+    # Snapshots
+
+    def encode(self) -> bytes:
+        parts = [
+            _SNAPSHOT_ENTRY.pack(
+                producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.batches[-1].last_offset if entry.batches else NO_OFFSET,
+                entry.batches[-1].offset_delta if entry.batches else 0,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+            for producer_id, entry in self.entries.items()
+        ]
+        body = len(parts).to_bytes(4, "big") + b"".join(parts)
+        return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(body), len(parts)) + body[4:]
+
+    @classmethod
+    def decode(cls, content: bytes, end_offset: int) -> "ProducerStates":
+        if len(content) < _SNAPSHOT_HEAD.size:
+            raise CorruptSnapshot("the producer snapshot is cut short")
+        version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)
+        if version != _SNAPSHOT_VERSION:
+            raise CorruptSnapshot(f"the producer snapshot has version {version}, not 1")
+        if crc32c(content[_SNAPSHOT_CRC_END:]) != crc:
+            raise CorruptSnapshot("the producer snapshot fails its checksum")
+        if len(content) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
+            raise CorruptSnapshot("the producer snapshot has another length than it says")
+        states = cls(end_offset)
+        open_transactions = []
+        for fields in _SNAPSHOT_ENTRY.iter_unpack(content[_SNAPSHOT_HEAD.size :]):
+            producer_id, epoch, sequence, offset, delta, timestamp, coordinator, first = fields
+            entry = states.entries[producer_id] = ProducerEntry(epoch)
+            entry.coordinator_epoch = coordinator
+            entry.last_timestamp = timestamp
+            if offset >= 0:
+                entry.batches.append(RememberedBatch(sequence, offset, delta, timestamp))
+            if first >= 0:
+                entry.transaction_first_offset = first
+                open_transactions.append((first, producer_id))
+        states.ongoing = {producer_id: first for first, producer_id in sorted(open_transactions)}
+        return states

@@ -1,0 +1,93 @@
+"""Producer snapshots on disk, and producer state rebuilt from one and the batches behind it."""
+
+from collections.abc import Sequence
+
+from odradek.protocol.records import (
+    BatchHeader,
+    Buffer,
+    decode_end_transaction_marker,
+    decode_records,
+)
+from odradek.storage.names import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
+from odradek.storage.producer_state import CorruptSnapshot, ProducerStates
+from odradek.storage.segment import Segment
+from odradek.world.disk import Disk
+
+
+def write_snapshot(disk: Disk, directory: str, producers: ProducerStates) -> None:
+    """Producer state as of its end, so that recovery need not read what lies before."""
+    file = disk.open(offset_file(directory, producers.end_offset, SNAPSHOT_SUFFIX), create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, [producers.encode()])
+    finally:
+        file.close()
+    producers.snapshot_offset = producers.end_offset
+
+
+def snapshot_offsets(names: Sequence[str]) -> list[int]:
+    """The offsets of the snapshots among the files of a directory, rising."""
+    parsed = (parse_offset_file(name) for name in names)
+    return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)
+
+
+def drop_snapshots(disk: Disk, directory: str, *, above: int = -1) -> None:
+    """Removes snapshots of offsets that the log does not reach any more."""
+    for offset in snapshot_offsets(disk.list_directory(directory)):
+        if offset > above:
+            disk.remove(offset_file(directory, offset, SNAPSHOT_SUFFIX))
+
+
+def latest_snapshot(
+    disk: Disk, directory: str, offsets: Sequence[int], end_offset: int
+) -> ProducerStates | None:
+    """The newest snapshot up to `end_offset` that passes its checksum; damaged ones go."""
+    for offset in reversed(offsets):
+        if offset > end_offset:
+            continue
+        path = offset_file(directory, offset, SNAPSHOT_SUFFIX)
+        try:
+            return ProducerStates.decode(disk.read(path), offset)
+        except CorruptSnapshot:
+            disk.remove(path)
+        except FileNotFoundError:
+            continue
+    return None
+
+
+def rebuild_producers(
+    disk: Disk,
+    directory: str,
+    segments: Sequence[Segment],
+    log_start_offset: int,
+    end_offset: int,
+) -> ProducerStates:
+    """Producer state at `end_offset`: the newest snapshot, then every batch behind it."""
+    offsets = snapshot_offsets(disk.list_directory(directory))
+    producers = latest_snapshot(disk, directory, offsets, end_offset)
+    if producers is None:
+        producers = ProducerStates(log_start_offset)
+    for number, segment in enumerate(segments):
+        start = producers.end_offset
+        is_last = number == len(segments) - 1
+        if not segment.size or (not is_last and segments[number + 1].base_offset <= start):
+            continue
+        for position, header in segment.headers(segment.locate(start)):
+            if header.base_offset >= end_offset:
+                break
+            batch = segment.read_batch(position, header) if header.is_control else b""
+            apply_to_producers(producers, header, batch)
+    producers.end_offset = end_offset
+    return producers
+
+
+def apply_to_producers(producers: ProducerStates, header: BatchHeader, batch: Buffer) -> None:
+    """Producer state after a batch that is in the log."""
+    if header.producer_id >= 0:
+        if not header.is_control:
+            producers.update(header, header.base_offset, header.max_timestamp)
+        elif header.record_count:
+            record = decode_records(batch)[0]
+            marker = decode_end_transaction_marker(record)
+            producers.complete(header, marker, header.base_offset, record.timestamp_ms)
+    producers.end_offset = header.next_offset

@@ -1,0 +1,204 @@
+"""What a producer's batch must be before the log takes it.
+
+The header is checked, and the checksum over the rest; records stay closed, with three
+exceptions that a topic asks for by its settings: another codec, keys (compaction) and a
+limit on how old a record may be. A checksum that holds means the bytes are the producer's
+own, so what lies inside a batch is between producer and consumer.
+
+Rules follow from the settings alone, so logs with equal settings share one object.
+"""
+
+from typing import Final
+
+from odradek.config import TopicSettings
+from odradek.protocol.compression import Codec
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import (
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    Buffer,
+    MalformedRecords,
+    UnsupportedRecordFormat,
+    crc_is_valid,
+    decode_records,
+    read_header,
+    recompress,
+    set_log_append_time,
+)
+from odradek.storage.errors import AppendRejected
+
+_MOST_LONG = (1 << 63) - 1
+_CODEC_MASK = 0x07
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_FORBIDDEN = _LOG_APPEND_TIME | _CONTROL
+
+_TARGET_CODECS: Final = {
+    "producer": None,
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+class AppendRules:
+    __slots__ = (
+        "_after_max_ms",
+        "_before_max_ms",
+        "_codec",
+        "_is_compacted",
+        "_level",
+        "_looks_inside",
+        "_max_message_bytes",
+        "flush_messages",
+        "index_bytes",
+        "index_interval_bytes",
+        "is_log_append_time",
+        "segment_bytes",
+        "segment_ms",
+        "settings",
+    )
+
+    def __init__(self, settings: TopicSettings) -> None:
+        self.settings = settings
+        self.segment_bytes = settings.segment_bytes
+        self.segment_ms = settings.segment_ms
+        self.index_bytes = settings.segment_index_bytes
+        self.index_interval_bytes = settings.index_interval_bytes
+        self.flush_messages = settings.flush_messages
+        self.is_log_append_time = settings.message_timestamp_type == "LogAppendTime"
+        self._max_message_bytes = settings.max_message_bytes
+        self._before_max_ms = settings.message_timestamp_before_max_ms
+        self._after_max_ms = settings.message_timestamp_after_max_ms
+        self._codec = _TARGET_CODECS[settings.compression_type]
+        self._level = _level(settings, self._codec)
+        self._is_compacted = settings.is_compacted
+        limits_age = self._before_max_ms != _MOST_LONG and not self.is_log_append_time
+        self._looks_inside = self._is_compacted or limits_age
+
+    def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
+        """The batch to write, most often the very one given, and its header."""
+        try:
+            header = read_header(records)
+        except UnsupportedRecordFormat as error:
+            raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
+        except MalformedRecords as error:
+            code = ErrorCode.CORRUPT_MESSAGE if len(records) else ErrorCode.INVALID_RECORD
+            raise AppendRejected(code, str(error)) from None
+        size = header.batch_length + LENGTH_OVERHEAD
+        if size != len(records):
+            raise _wrong_length(size, len(records))
+        if size > self._max_message_bytes:
+            raise AppendRejected(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch has {size} bytes, max.message.bytes allows {self._max_message_bytes}",
+            )
+        if not crc_is_valid(records, 0, header):
+            raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
+        attributes = header.attributes
+        if (
+            header.base_offset
+            or header.record_count != header.last_offset_delta + 1
+            or (header.producer_id >= 0 and header.base_sequence < 0)
+            or attributes & _FORBIDDEN
+            or attributes & _CODEC_MASK > Codec.ZSTD
+        ):
+            raise _inconsistent(header)
+        if self.is_log_append_time:
+            records = set_log_append_time(records, now_ms)
+            header = read_header(records)
+        else:
+            self._check_timestamps(header, now_ms)
+        if self._looks_inside:
+            self._check_records(records, now_ms)
+        codec = self._codec
+        if codec is not None and attributes & _CODEC_MASK != codec:
+            records, header = self._recompress(records, codec)
+            size = len(records)
+        if size > self.segment_bytes:
+            raise AppendRejected(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"the batch has {size} bytes, more than a segment ({self.segment_bytes})",
+            )
+        return records, header
+
+    def _check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
+        """The header names the first record's timestamp and the highest."""
+        if header.max_timestamp - now_ms > self._after_max_ms:
+            raise AppendRejected(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {header.max_timestamp} lies more than {self._after_max_ms} ms "
+                "ahead of the broker's clock",
+            )
+
+    def _check_records(self, records: Buffer, now_ms: int) -> None:
+        try:
+            decoded = decode_records(records)
+        except MalformedRecords as error:
+            raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
+        if self._is_compacted:
+            faults = tuple(
+                (number, "a compacted topic needs a key in every record")
+                for number, record in enumerate(decoded)
+                if record.key is None
+            )
+            if faults:
+                raise AppendRejected(ErrorCode.INVALID_RECORD, faults[0][1], faults)
+        if not self.is_log_append_time:
+            oldest_ms = now_ms - self._before_max_ms
+            faults = tuple(
+                (number, f"timestamp {record.timestamp_ms} is older than the topic allows")
+                for number, record in enumerate(decoded)
+                if -1 < record.timestamp_ms < oldest_ms
+            )
+            if faults:
+                raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, faults[0][1], faults)
+
+    def _recompress(self, records: Buffer, codec: Codec) -> tuple[Buffer, BatchHeader]:
+        try:
+            records = recompress(records, codec, self._level)
+        except MalformedRecords as error:
+            raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        return records, read_header(records)
+
+
+def _level(settings: TopicSettings, codec: Codec | None) -> int | None:
+    if codec is Codec.GZIP:
+        return settings.compression_gzip_level if settings.compression_gzip_level >= 0 else None
+    if codec is Codec.LZ4:
+        return settings.compression_lz4_level
+    if codec is Codec.ZSTD:
+        return settings.compression_zstd_level
+    return None
+
+
+def _wrong_length(size: int, given: int) -> AppendRejected:
+    if size < given:
+        return AppendRejected(
+            ErrorCode.INVALID_RECORD, "a partition takes one batch in a request, here are more"
+        )
+    return AppendRejected(ErrorCode.CORRUPT_MESSAGE, f"the batch lacks {size - given} bytes")
+
+
+def _inconsistent(header: BatchHeader) -> AppendRejected:
+    if header.base_offset:
+        reason = f"the base offset of a produced batch is 0, not {header.base_offset}"
+    elif header.is_control:
+        reason = "clients may not write control records"
+    elif header.is_log_append_time:
+        reason = "a producer may not set the timestamp type to LogAppendTime"
+        return AppendRejected(ErrorCode.INVALID_TIMESTAMP, reason)
+    elif header.attributes & _CODEC_MASK > Codec.ZSTD:
+        reason = f"there is no compression codec {header.attributes & _CODEC_MASK}"
+        return AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, reason)
+    elif header.producer_id >= 0 and header.base_sequence < 0:
+        reason = f"sequence {header.base_sequence} of producer {header.producer_id} is negative"
+    else:
+        reason = (
+            f"the batch spans {header.last_offset_delta + 1} offsets "
+            f"and declares {header.record_count} records"
+        )
+    return AppendRejected(ErrorCode.INVALID_RECORD, reason)
