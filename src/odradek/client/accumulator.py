@@ -198,6 +198,7 @@ class Accumulator:
     ) -> None:
         self.incomplete: dict[ProducerBatch, None] = {}
         self.used_bytes = 0
+        self.opened_since_pause = 0
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._batch_bytes = max(settings.batch_size, 1)
         self._buffer_bytes = settings.buffer_memory
@@ -286,6 +287,7 @@ class Accumulator:
 
     def _open(self, queue: PartitionQueue) -> ProducerBatch:
         self._opened += 1
+        self.opened_since_pause += 1
         builder = BatchBuilder(self._codec, self._level)
         batch = ProducerBatch(queue, builder, self._opened, self._loop.time())
         if queue.batches:

@@ -2,7 +2,7 @@
 
     ClientError
     ├── SettingsError (ValueError)      a setting has a value it cannot have
-    ├── ConnectionError
+    ├── BrokerUnreachable
     │   ├── ConnectionFailed            no connection could be made
     │   ├── ConnectionClosed            it closed before the response came
     │   └── NoBrokerAvailable           none of the known brokers could be reached
@@ -37,19 +37,19 @@ class SettingsError(ClientError, ValueError):
     """A setting has a value it cannot have."""
 
 
-class ConnectionError(ClientError, OSError):  # noqa: A001 - read as client.errors.ConnectionError
-    """Something about reaching a broker."""
+class BrokerUnreachable(ClientError, OSError):
+    """A broker cannot be talked to, now or any more."""
 
 
-class ConnectionFailed(ConnectionError):
+class ConnectionFailed(BrokerUnreachable):
     """No connection could be made."""
 
 
-class ConnectionClosed(ConnectionError):
+class ConnectionClosed(BrokerUnreachable):
     """The connection closed before the response came; the request may have been carried out."""
 
 
-class NoBrokerAvailable(ConnectionError):
+class NoBrokerAvailable(BrokerUnreachable):
     """None of the known brokers could be reached."""
 
 
@@ -113,7 +113,7 @@ class CorruptRecords(ClientError):
     """Fetched records fail their checksum or cannot be decoded."""
 
 
-_RETRIABLE = (RetriableError, ConnectionError, RequestTimedOut, MalformedMessage)
+_RETRIABLE = (RetriableError, BrokerUnreachable, RequestTimedOut, MalformedMessage)
 
 
 def is_retriable(error: BaseException) -> bool:

@@ -1,0 +1,492 @@
+"""What a client knows of the cluster, and its connections to the brokers.
+
+Purpose: says who leads a partition and hands out connections; keeps both fresh. Place: under
+producer, consumer and admin, above `connection`.
+Invariant: the leader epoch of a partition never goes back while its topic's id stays the same,
+so a slow broker's old news does not undo what a faster one said.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from odradek.client.connection import Connection
+from odradek.client.errors import (
+    BrokerUnreachable,
+    ClientClosed,
+    ClientError,
+    MetadataTimedOut,
+    NoBrokerAvailable,
+    is_retriable,
+)
+from odradek.client.settings import ClientSettings
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from odradek.protocol.types import (
+    NO_TOPIC_ID,
+    BrokerId,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+)
+from odradek.world import Randomness
+
+NO_BROKER = BrokerId(-1)
+_UNKNOWN_EPOCH = LeaderEpoch(-1)
+_LONG_AGO_S = -1e9
+# Errors of a topic that waiting does not cure.
+_FATAL = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    id: BrokerId
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    index: int
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    in_sync: tuple[BrokerId, ...]
+    offline: tuple[BrokerId, ...]
+    error_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as brokers describe it. `partitions` is ordered by index."""
+
+    name: str
+    id: TopicId
+    is_internal: bool
+    partitions: dict[int, Partition]
+    all_partitions: tuple[int, ...] = field(default=())
+    available_partitions: tuple[int, ...] = field(default=())
+
+
+def topic_from(described: MetadataResponseTopic, known: Topic | None) -> Topic:
+    """A topic from a broker's answer, keeping what is newer in what was known."""
+    keep = known.partitions if known is not None and known.id == described.topic_id else {}
+    partitions = {}
+    for answer in sorted(described.partitions, key=lambda one: one.partition_index):
+        partition = Partition(
+            index=answer.partition_index,
+            leader=BrokerId(answer.leader_id),
+            leader_epoch=LeaderEpoch(answer.leader_epoch),
+            replicas=tuple(map(BrokerId, answer.replica_nodes)),
+            in_sync=tuple(map(BrokerId, answer.isr_nodes)),
+            offline=tuple(map(BrokerId, answer.offline_replicas)),
+            error_code=answer.error_code,
+        )
+        before = keep.get(partition.index)
+        if before is not None and _UNKNOWN_EPOCH < partition.leader_epoch < before.leader_epoch:
+            partition = before
+        partitions[partition.index] = partition
+    return _with_indexes(
+        Topic(described.name or "", described.topic_id, described.is_internal, partitions)
+    )
+
+
+def _with_indexes(topic: Topic) -> Topic:
+    return replace(
+        topic,
+        all_partitions=tuple(topic.partitions),
+        available_partitions=tuple(
+            index for index, one in topic.partitions.items() if one.leader >= 0
+        ),
+    )
+
+
+class ClusterView:
+    """Brokers, topics and leaders as far as they are known; no I/O.
+
+    `version` rises with every change, so others can tell whether what they derived still holds.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.cluster_id: str | None = None
+        self.controller = NO_BROKER
+        self.brokers: dict[BrokerId, Broker] = {}
+        self.topics: dict[str, Topic] = {}
+        self.names: dict[TopicId, str] = {}
+        self.errors: dict[str, KafkaError] = {}
+
+    def update(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
+        """Takes in an answer about `asked` topics, or about all."""
+        self.version += 1
+        self.cluster_id = response.cluster_id
+        self.controller = BrokerId(response.controller_id)
+        if response.brokers:
+            self.brokers = {
+                BrokerId(one.node_id): Broker(BrokerId(one.node_id), one.host, one.port, one.rack)
+                for one in response.brokers
+            }
+        if asked is None:
+            present = {topic.name for topic in response.topics}
+            for name in [name for name in self.topics if name not in present]:
+                self._drop(name)
+        for described in response.topics:
+            self._update_topic(described)
+
+    def _update_topic(self, described: MetadataResponseTopic) -> None:
+        name = described.name or self.names.get(described.topic_id)
+        if name is None:
+            return
+        if described.error_code:
+            self.errors[name] = error_for(described.error_code)
+            # A topic without a leader still exists; one that is gone or forbidden does not.
+            if described.error_code != ErrorCode.LEADER_NOT_AVAILABLE:
+                self._drop(name)
+            return
+        self.errors.pop(name, None)
+        known = self.topics.get(name)
+        if known is not None and known.id != described.topic_id:
+            self.names.pop(known.id, None)
+        self.topics[name] = topic_from(described, known)
+        if described.topic_id != NO_TOPIC_ID:
+            self.names[described.topic_id] = name
+
+    def _drop(self, name: str) -> None:
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            self.names.pop(topic.id, None)
+
+    def partition(self, topic_partition: TopicPartition) -> Partition | None:
+        topic = self.topics.get(topic_partition.topic)
+        return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def leader(self, topic_partition: TopicPartition) -> BrokerId:
+        partition = self.partition(topic_partition)
+        return NO_BROKER if partition is None else partition.leader
+
+    def leader_moved(
+        self,
+        topic_partition: TopicPartition,
+        leader: int,
+        leader_epoch: int,
+        endpoints: Iterable[Broker] = (),
+    ) -> bool:
+        """Takes in a broker's hint about the current leader (KIP-951); False if it is no news."""
+        topic = self.topics.get(topic_partition.topic)
+        before = self.partition(topic_partition)
+        if topic is None or before is None or leader < 0 or leader_epoch <= before.leader_epoch:
+            return False
+        for endpoint in endpoints:
+            self.brokers[endpoint.id] = endpoint
+        if leader not in self.brokers:
+            return False
+        after = replace(before, leader=BrokerId(leader), leader_epoch=LeaderEpoch(leader_epoch))
+        partitions = topic.partitions | {before.index: after}
+        self.topics[topic.name] = _with_indexes(replace(topic, partitions=partitions))
+        self.version += 1
+        return True
+
+
+class Backoff:
+    """Waits that double with every failure, up to a limit, with a fifth of jitter."""
+
+    def __init__(self, first_ms: int, most_ms: int, randomness: Randomness) -> None:
+        self._first_ms = first_ms
+        self._most_ms = max(first_ms, most_ms)
+        self._randomness = randomness
+
+    def delay_s(self, failures: int) -> float:
+        """How long to wait after this many failures in a row."""
+        grown = min(self._first_ms * 2.0 ** min(max(failures - 1, 0), 30), self._most_ms)
+        return grown * (0.8 + 0.4 * self._randomness.fraction()) / 1000
+
+
+class _Link:
+    """Our connection to one address: open, being opened, or waiting after a failure."""
+
+    __slots__ = ("connection", "failures", "not_before_s", "opening")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.opening: asyncio.Task[Connection] | None = None
+        self.failures = 0
+        self.not_before_s = 0.0
+
+
+class Cluster:
+    """Metadata that stays fresh and connections that come back."""
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        randomness: Randomness | None = None,
+        *,
+        auto_create_topics: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.view = ClusterView()
+        self.randomness = randomness or Randomness()
+        self.retry_backoff = Backoff(
+            settings.retry_backoff_ms, settings.retry_backoff_max_ms, self.randomness
+        )
+        self._reconnect_backoff = Backoff(
+            settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, self.randomness
+        )
+        self._auto_create_topics = auto_create_topics
+        self._loop = asyncio.get_running_loop()
+        self._links: dict[tuple[str, int, str], _Link] = {}
+        self._tracked: dict[str, None] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refresh_again = False
+        self._listeners: list[Callable[[], None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._failures = 0
+        self._failing_since_s: float | None = None
+        self._last_update_s = _LONG_AGO_S
+        self._closed = False
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` after every refresh, whether it worked or not."""
+        self._listeners.append(listener)
+
+    # Connections
+
+    async def connection(self, broker_id: int, purpose: str = "") -> Connection:
+        """A connection to a broker; those of another `purpose` do not wait behind each other."""
+        broker = self.view.brokers.get(BrokerId(broker_id))
+        if broker is None:
+            raise NoBrokerAvailable(f"broker {broker_id} is not known to be in the cluster")
+        return await self._connect(broker.host, broker.port, purpose)
+
+    def connected(self, broker_id: int, purpose: str = "") -> Connection | None:
+        """The connection to a broker if it is open already."""
+        broker = self.view.brokers.get(BrokerId(broker_id))
+        link = None if broker is None else self._links.get((broker.host, broker.port, purpose))
+        if link is None or link.connection is None or not link.connection.is_open:
+            return None
+        return link.connection
+
+    async def _connect(self, host: str, port: int, purpose: str = "") -> Connection:
+        if self._closed:
+            raise ClientClosed("the client is closed")
+        link = self._links.get((host, port, purpose))
+        if link is None:
+            link = self._links[host, port, purpose] = _Link()
+        if link.connection is not None:
+            if link.connection.is_open:
+                return link.connection
+            link.connection = None
+        if link.opening is None:
+            link.opening = self._loop.create_task(self._open(link, host, port))
+            link.opening.add_done_callback(_look)
+        return await asyncio.shield(link.opening)
+
+    async def _open(self, link: _Link, host: str, port: int) -> Connection:
+        settings = self.settings
+        try:
+            if (wait_s := link.not_before_s - self._loop.time()) > 0:
+                await asyncio.sleep(wait_s)
+            timeout_ms = min(
+                settings.socket_connection_setup_timeout_ms * 2 ** min(link.failures, 10),
+                settings.socket_connection_setup_timeout_max_ms,
+            )
+            link.connection = await Connection.open(
+                host,
+                port,
+                client_id=settings.client_id,
+                connect_timeout_ms=timeout_ms,
+                request_timeout_ms=settings.request_timeout_ms,
+            )
+        except (ClientError, KafkaError):
+            link.failures += 1
+            delay_s = self._reconnect_backoff.delay_s(link.failures)
+            link.not_before_s = self._loop.time() + delay_s
+            raise
+        else:
+            link.failures = 0
+            return link.connection
+        finally:
+            link.opening = None
+
+    async def any_connection(self) -> Connection:
+        """A connection to whichever broker answers: open ones first, then known, then bootstrap."""
+        for link in self._links.values():
+            if link.connection is not None and link.connection.is_open:
+                return link.connection
+        addresses = [(broker.host, broker.port) for broker in self.view.brokers.values()]
+        if not addresses or self.settings.metadata_recovery_strategy == "rebootstrap":
+            addresses += [one for one in self.settings.bootstrap_addresses if one not in addresses]
+        start = self.randomness.below(len(addresses)) if len(self.view.brokers) > 1 else 0
+        failures: list[str] = []
+        for host, port in addresses[start:] + addresses[:start]:
+            try:
+                return await self._connect(host, port)
+            except (BrokerUnreachable, TimeoutError) as error:
+                failures.append(str(error))
+        raise NoBrokerAvailable("; ".join(failures))
+
+    # Metadata
+
+    def track(self, topic: str) -> None:
+        """Asks for a topic with every refresh from now on, and makes the next one come soon."""
+        if topic not in self._tracked:
+            self._tracked[topic] = None
+            self._last_update_s = _LONG_AGO_S
+
+    def untrack(self, topic: str) -> None:
+        self._tracked.pop(topic, None)
+
+    def refresh_soon(self) -> None:
+        """Starts a refresh unless one is under way; after failures it waits its back-off."""
+        if self._closed:
+            return
+        if self._refreshing is not None:
+            self._refresh_again = True
+            return
+        self._refreshing = self._loop.create_task(self._refresh_with_backoff())
+        self._refreshing.add_done_callback(_look)
+
+    async def refresh(self) -> None:
+        """Refreshes now or joins the refresh under way; raises what went wrong."""
+        if self._closed:
+            raise ClientClosed("the client is closed")
+        if self._refreshing is None:
+            self.refresh_soon()
+        refreshing = self._refreshing
+        if refreshing is not None:
+            await asyncio.shield(refreshing)
+
+    async def _refresh_with_backoff(self) -> None:
+        try:
+            # An error that a refresh did not cure must not become a storm of refreshes.
+            earliest_s = self._last_update_s + self.settings.retry_backoff_ms / 1000
+            delay_s = earliest_s - self._loop.time()
+            if self._failures:
+                delay_s = self.retry_backoff.delay_s(self._failures)
+            if delay_s > 0:
+                await asyncio.sleep(delay_s)
+            await self._refresh_once()
+            self._failures = 0
+            self._failing_since_s = None
+        except (ClientError, KafkaError):
+            self._failures += 1
+            self._note_failure()
+            raise
+        finally:
+            self._refreshing = None
+            self._schedule()
+            for listener in self._listeners:
+                listener()
+            if self._refresh_again:
+                self._refresh_again = False
+                self.refresh_soon()
+
+    async def _refresh_once(self) -> None:
+        connection = await self.any_connection()
+        asked = list(self._tracked)
+        self._last_update_s = self._loop.time()
+        response = await connection.request(
+            MetadataRequest(
+                topics=[MetadataRequestTopic(name=name) for name in asked],
+                allow_auto_topic_creation=self._auto_create_topics,
+            ),
+            MetadataResponse,
+        )
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._rebootstrap()
+            raise error_for(response.error_code)
+        self.view.update(response, asked)
+
+    def _note_failure(self) -> None:
+        now_s = self._loop.time()
+        if self._failing_since_s is None:
+            self._failing_since_s = now_s
+        trigger_s = self.settings.metadata_recovery_rebootstrap_trigger_ms / 1000
+        if (
+            self.settings.metadata_recovery_strategy == "rebootstrap"
+            and now_s - self._failing_since_s > trigger_s
+        ):
+            self._rebootstrap()
+
+    def _rebootstrap(self) -> None:
+        """Forgets the brokers, so that the next refresh starts from bootstrap.servers."""
+        self.view.brokers = {}
+        self._failing_since_s = None
+        for link in self._links.values():
+            if link.connection is not None:
+                link.connection.close()
+
+    def _schedule(self) -> None:
+        """The refresh that comes when nothing else asks for one."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._closed:
+            age_s = self.settings.metadata_max_age_ms / 1000
+            self._timer = self._loop.call_later(age_s, self._refresh_by_age)
+
+    def _refresh_by_age(self) -> None:
+        self._close_idle()
+        self.refresh_soon()
+
+    def _close_idle(self) -> None:
+        limit_ms = self.settings.connections_max_idle_ms
+        if limit_ms < 0:
+            return
+        oldest_s = self._loop.time() - limit_ms / 1000
+        for link in self._links.values():
+            connection = link.connection
+            if connection and not connection.in_flight and connection.last_used_s < oldest_s:
+                connection.close()
+
+    async def topic(self, name: str, timeout_ms: int) -> Topic:
+        """A topic once it is known, or `MetadataTimedOut`; a forbidden name raises at once."""
+        self.track(name)
+        deadline_s = self._loop.time() + timeout_ms / 1000
+        reason: BaseException | None = None
+        while name not in self.view.topics:
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await self.refresh()
+            except TimeoutError as error:
+                said = reason or self.view.errors.get(name) or error
+                raise MetadataTimedOut(
+                    f"topic {name} is not there after {timeout_ms} ms: {said}"
+                ) from None
+            except (ClientError, KafkaError) as error:
+                if not is_retriable(error):
+                    raise
+                reason = error
+                continue
+            fault = self.view.errors.get(name)
+            if fault is not None and fault.code in _FATAL:
+                raise fault
+        return self.view.topics[name]
+
+    async def close(self) -> None:
+        """Closes every connection and ends the refresh under way."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks: list[asyncio.Task[None] | asyncio.Task[Connection]] = []
+        if self._refreshing is not None:
+            tasks.append(self._refreshing)
+        tasks += [link.opening for link in self._links.values() if link.opening is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for link in self._links.values():
+            if link.connection is not None:
+                link.connection.close()
+                await link.connection.wait_closed()
+
+
+def _look(task: "asyncio.Task[None] | asyncio.Task[Connection]") -> None:
+    """Whoever waits for the task sees its exception; nobody has to."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,333 @@
+"""The producer: records in, acknowledgements out.
+
+    async with Producer(bootstrap_servers="localhost:9092") as producer:
+        delivery = await producer.send("clicks", b"value", key=b"user-7")
+        where = await delivery            # RecordMetadata: topic, partition, offset, timestamp
+
+`send` awaits only what is not in its hands (a topic's metadata, room in the buffer) and returns
+the future of the delivery. `accumulator` gathers records into batches and `sender` sends them;
+this module is the face of both, and its `send` is the path that must be fast.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from odradek.client.accumulator import (
+    RECORD_OVERHEAD,
+    OnDelivery,
+    PartitionQueue,
+    RecordMetadata,
+)
+from odradek.client.cluster import Cluster, Topic
+from odradek.client.errors import ClientClosed, RecordTooLarge
+from odradek.client.partitioners import partitioner_for
+from odradek.client.sender import Sender
+from odradek.client.settings import ProducerSettings
+from odradek.protocol.records import HEADER_SIZE, Headers
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+
+# The length of a header's name and of its value, at their largest.
+_HEADER_OVERHEAD = 10
+_BATCHES_BETWEEN_PAUSES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """A record as an interceptor sees it, before it is serialized."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+class ProducerInterceptor(Protocol):
+    """Sees every record go out and every outcome come back."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record to send instead, or the same."""
+        ...
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None: ...
+
+
+class _Target:
+    """A topic as the hot path needs it; made anew when metadata changes."""
+
+    __slots__ = ("all_partitions", "available_partitions", "is_used", "last_used_s", "queues")
+
+    def __init__(self, topic: Topic, queues: dict[int, PartitionQueue]) -> None:
+        self.all_partitions = topic.all_partitions
+        self.available_partitions = topic.available_partitions
+        self.queues = queues
+        self.is_used = True
+        self.last_used_s = 0.0
+
+
+class Producer:
+    """Sends records. Use it with `async with`, or `start` and `close` it yourself."""
+
+    def __init__(
+        self,
+        settings: ProducerSettings | None = None,
+        /,
+        *,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        world: World | None = None,
+        **options: object,
+    ) -> None:
+        """`options` are the settings by name (see `ProducerSettings`), if none were given."""
+        if settings is None:
+            settings = ProducerSettings.from_options(options)
+        elif options:
+            raise TypeError("give either settings or options, not both")
+        self.settings = settings
+        self._world = world or World()
+        self._interceptors = tuple(interceptors)
+        self._key_serializer: Any = settings.key_serializer
+        self._value_serializer: Any = settings.value_serializer
+        self._now_ms = self._world.clock.now_ms
+        self._most_bytes = min(settings.max_request_size, settings.buffer_memory)
+        self._choose = partitioner_for(
+            settings.partitioner_class,
+            self._world.randomness,
+            switch_bytes=settings.batch_size,
+            ignore_keys=settings.partitioner_ignore_keys,
+        ).choose
+        self._targets: dict[str, _Target] = {}
+        self._cluster: Cluster | None = None
+        self._sender: Sender | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def start(self) -> Self:
+        """Starts the background work; `send` does it too. Brokers are asked when needed."""
+        self._parts()
+        return self
+
+    def _parts(self) -> tuple[Cluster, Sender]:
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        if self._cluster is None or self._sender is None:
+            self._cluster = Cluster(self.settings, self._world.randomness, auto_create_topics=True)
+            self._sender = Sender(self._cluster, self.settings)
+            self._cluster.on_change(self._metadata_changed)
+            loop = asyncio.get_running_loop()
+            self._running = loop.create_task(self._sender.run(), name="odradek-producer")
+        if self._sender.failure is not None:
+            raise ClientClosed(
+                f"the producer ended with {self._sender.failure!r}"
+            ) from self._sender.failure
+        return self._cluster, self._sender
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Sending
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> "asyncio.Future[RecordMetadata]":
+        """Puts a record on its way and returns the future of its delivery.
+
+        Waits, up to `max.block.ms`, for a topic's metadata and for room in the buffer. The
+        future need not be awaited: `flush` waits for all. `on_delivery(metadata, error)` is
+        called with one of them None.
+        """
+        if self._interceptors:
+            record = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
+            for interceptor in self._interceptors:
+                record = interceptor.on_send(record)
+            topic, value, key = record.topic, record.value, record.key
+            partition, headers = record.partition, record.headers
+            timestamp_ms = record.timestamp_ms
+            on_delivery = self._intercepted(on_delivery)
+        if self._key_serializer is not None and key is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None and value is not None:
+            value = self._value_serializer(value)
+        size_bytes = _size_of(key, value, headers)
+        sender, target = self._sender, self._targets.get(topic)
+        if (
+            sender is None
+            or target is None
+            or self._closed
+            or size_bytes > self._most_bytes
+            or not sender.accumulator.has_room(size_bytes)
+            or (partition is not None and partition not in target.queues)
+        ):
+            sender, target = await self._ready(topic, partition, size_bytes)
+        target.is_used = True
+        if partition is None:
+            partition = self._choose(
+                topic, key, size_bytes, target.all_partitions, target.available_partitions
+            )
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        elif timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms={timestamp_ms}: a record's time cannot be before 1970")
+        accumulator = sender.accumulator
+        if accumulator.opened_since_pause >= _BATCHES_BETWEEN_PAUSES:
+            # A loop of sends that never has to wait must not keep the sender from running.
+            accumulator.opened_since_pause = 0
+            await asyncio.sleep(0)
+        return accumulator.append(
+            target.queues[partition], key, value, headers, timestamp_ms, size_bytes, on_delivery
+        )
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Sends a record and returns where it went."""
+        return await (
+            await self.send(
+                topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+            )
+        )
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic."""
+        cluster, _ = self._parts()
+        return list((await cluster.topic(topic, self.settings.max_block_ms)).all_partitions)
+
+    async def flush(self) -> None:
+        """Returns when all that was sent so far is acknowledged or has failed."""
+        if self._sender is not None:
+            await self._sender.flush()
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Sends what is left, waits for it, and ends; what `timeout_ms` cuts off has failed."""
+        if self._closed:
+            return
+        self._closed = True
+        sender, running = self._sender, self._running
+        if sender is None or running is None or self._cluster is None:
+            return
+        sender.close()
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await sender.flush()
+        except TimeoutError:
+            pass
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await sender.stop()
+            await self._cluster.close()
+
+    # What `send` finds not ready
+
+    async def _ready(
+        self, topic: str, partition: int | None, size_bytes: int
+    ) -> tuple[Sender, _Target]:
+        """Waits for the topic's metadata and for room in the buffer."""
+        cluster, sender = self._parts()
+        settings = self.settings
+        if size_bytes > self._most_bytes:
+            name = "max.request.size"
+            if settings.buffer_memory < settings.max_request_size:
+                name = "buffer.memory"
+            raise RecordTooLarge(
+                f"a record of {size_bytes} bytes is larger than {name}={self._most_bytes}"
+            )
+        deadline_s = asyncio.get_running_loop().time() + settings.max_block_ms / 1000
+        while True:
+            described = await cluster.topic(topic, settings.max_block_ms)
+            if partition is None or partition in described.partitions:
+                break
+            # Partitions may have been added since; what is not there now is a mistake.
+            await cluster.refresh()
+            described = await cluster.topic(topic, settings.max_block_ms)
+            if partition not in described.partitions:
+                raise ValueError(
+                    f"topic {topic} has {len(described.partitions)} partitions:"
+                    f" there is no partition {partition}"
+                )
+        if not sender.accumulator.has_room(size_bytes):
+            await sender.accumulator.room(size_bytes, deadline_s)
+        if self._closed:
+            raise ClientClosed("the producer was closed while send() waited")
+        return sender, self._targets.get(topic) or self._make_target(described, sender)
+
+    def _make_target(self, topic: Topic, sender: Sender) -> _Target:
+        queues = {
+            index: sender.accumulator.queue(TopicPartition(topic.name, index))
+            for index in topic.all_partitions
+        }
+        target = self._targets[topic.name] = _Target(topic, queues)
+        return target
+
+    def _metadata_changed(self) -> None:
+        """Makes the targets anew; a topic that nobody used for long is forgotten."""
+        cluster, sender = self._cluster, self._sender
+        if cluster is None or sender is None:
+            return
+        now_s = asyncio.get_running_loop().time()
+        idle_s = self.settings.metadata_max_idle_ms / 1000
+        for name, target in list(self._targets.items()):
+            topic = cluster.view.topics.get(name)
+            if target.is_used:
+                target.is_used = False
+                target.last_used_s = now_s
+            if topic is None:
+                del self._targets[name]
+            elif now_s - target.last_used_s > idle_s and sender.accumulator.forget(name):
+                del self._targets[name]
+                cluster.untrack(name)
+            else:
+                self._make_target(topic, sender).last_used_s = target.last_used_s
+
+    def _intercepted(self, on_delivery: OnDelivery | None) -> OnDelivery:
+        def acknowledged(metadata: RecordMetadata | None, error: BaseException | None) -> None:
+            for interceptor in self._interceptors:
+                interceptor.on_acknowledgement(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        return acknowledged
+
+
+def _size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """The most bytes a record takes; refuses what is not bytes."""
+    size = RECORD_OVERHEAD + HEADER_SIZE
+    if value is not None:
+        if type(value) is not bytes:
+            raise TypeError(f"a value must be bytes, not {_kind(value)}: set value_serializer")
+        size += len(value)
+    if key is not None:
+        if type(key) is not bytes:
+            raise TypeError(f"a key must be bytes, not {_kind(key)}: set key_serializer")
+        size += len(key)
+    if headers:
+        for name, content in headers:
+            size += _HEADER_OVERHEAD + 4 * len(name) + (0 if content is None else len(content))
+    return size
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
