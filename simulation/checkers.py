@@ -125,9 +125,7 @@ def _losses(history: History) -> Iterable[Violation]:
             continue
         found = offsets.get((send.partition, send.value))
         if not found:
-            yield Violation(
-                "lost", send.partition, f"{send.value!r} acknowledged at {send.offset}"
-            )
+            yield Violation("lost", send.partition, f"{send.value!r} acknowledged at {send.offset}")
         elif send.offset not in found:
             detail = f"{send.value!r} acknowledged at {send.offset}, stands at {found}"
             yield Violation("moved", send.partition, detail)

@@ -282,9 +282,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         process = getattr(source, "process", None) or current_process.get()
         if process is not None and process.state is State.KILLED:
             return
-        failure = SimulationError(f"{context.get('message')} [{process}] {error!r}")
-        failure.__cause__ = error
-        self._failure = self._failure or failure
+        self.fail(f"{context.get('message')} [{process}] {error!r}", error)
+
+    def fail(self, reason: str, cause: BaseException | None = None) -> None:
+        """Ends the run after the current step; the first reason counts."""
+        if self._failure is None:
+            self._failure = SimulationError(reason)
+            self._failure.__cause__ = cause
 
     def raise_failure(self) -> None:
         if self._failure is not None:

@@ -114,6 +114,10 @@ class SimulatedServer(asyncio.AbstractServer):
     def is_serving(self) -> bool:
         return self._serving and self.is_open
 
+    def admits(self, source: "NetworkHost") -> bool:
+        """A port that is bound and not served yet refuses, as the real one does."""
+        return self.is_serving() and (not self.only_loopback or source is self._host)
+
     async def start_serving(self) -> None:
         self._serving = True
 
@@ -208,7 +212,7 @@ class _Attempt:
             return
         back = self.network.link(target.name, self.source.name)
         server = target.listeners.get(self.port)
-        allowed = server is not None and (not server.only_loopback or self.source is target)
+        allowed = server is not None and server.admits(self.source)
         if not allowed or self.port in target.refused or None in target.refused:
             back.carry(self._refused)
             return

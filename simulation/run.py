@@ -1,12 +1,15 @@
 """Runs a program in a simulated world, from a seed to a trace."""
 
 import gc
+import logging
 import random
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from simulation.process import current_process
 from simulation.trace import Trace
 from simulation.world import Simulation
 
@@ -24,6 +27,47 @@ class Result(Generic[T]):
     steps: int
 
 
+class _LogsToTrace(logging.Handler):
+    """What programs log stands in the trace; an error with a traceback ends the run."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(logging.INFO)
+        self._simulation = simulation
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = current_process.get()
+        host = process.host if process is not None else "-"
+        message = record.getMessage()
+        self._simulation.trace.add(host, f"{record.levelname.lower()}: {message}")
+        if record.levelno >= logging.ERROR and record.exc_info and record.exc_info[1] is not None:
+            self._simulation.loop.fail(f"{host} logged an error: {message}", record.exc_info[1])
+
+
+@contextmanager
+def _isolated(simulation: Simulation) -> Iterator[None]:
+    """Takes global chance, finalizers and logs under control, and gives them back."""
+    # Collection at moments of its own would run finalizers at moments of its own.
+    collects = gc.isenabled()
+    gc.disable()
+    random_state = random.getstate()
+    random.seed(simulation.seed)
+    logger = logging.getLogger("odradek")
+    level, propagates = logger.level, logger.propagate
+    handler = _LogsToTrace(simulation)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagates
+        random.setstate(random_state)
+        if collects:
+            gc.enable()
+
+
 def run(
     main: Callable[[Simulation], Coroutine[Any, Any, T]],
     seed: int,
@@ -36,29 +80,22 @@ def run(
     """
     simulation = Simulation(seed, time_limit_s=time_limit_s)
     loop = simulation.loop
-    # Collection at moments of its own would run finalizers at moments of its own.
-    collects = gc.isenabled()
-    gc.disable()
-    random_state = random.getstate()
-    random.seed(seed)
-    try:
-        task = simulation.host(MAIN_HOST).start(lambda _: main(simulation), MAIN_HOST)
-        value = loop.run_until_complete(task)
-        gc.collect()
-        loop.raise_failure()
-        simulation.trace.seal(f"end: {loop.steps} steps, fingerprint {loop.fingerprint:08x}")
-    except BaseException as error:
-        tail = list(simulation.trace)[-25:]
-        simulation.trace.seal("failed")
-        error.add_note("\n".join([f"seed {seed}, the trace ends:", *tail]))
-        raise
-    finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            simulation.network.close()
-            loop.close()
+    with _isolated(simulation):
+        try:
+            task = simulation.host(MAIN_HOST).start(lambda _: main(simulation), MAIN_HOST)
+            value = loop.run_until_complete(task)
             gc.collect()
-        random.setstate(random_state)
-        if collects:
-            gc.enable()
+            loop.raise_failure()
+            simulation.trace.seal(f"end: {loop.steps} steps, fingerprint {loop.fingerprint:08x}")
+        except BaseException as error:
+            simulation.trace.seal("failed")
+            tail = list(simulation.trace)[-25:]
+            error.add_note("\n".join([f"seed {seed}, the trace ends:", *tail]))
+            raise
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                simulation.network.close()
+                loop.close()
+                gc.collect()
     return Result(seed, value, simulation.trace, loop.time(), loop.steps)

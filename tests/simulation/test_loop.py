@@ -1,7 +1,9 @@
 """The loop in virtual time: asyncio works on it, and what production would hide is loud."""
 
 import asyncio
+import logging
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -300,3 +302,25 @@ def test_a_process_result_reaches_who_awaits_it() -> None:
         return await simulation.host("a").start(program)
 
     assert run(main, 1).value == 42
+
+
+def test_logs_stand_in_the_trace_and_a_logged_traceback_ends_the_run() -> None:
+    logger = logging.getLogger("odradek.test")
+
+    async def main(simulation: Simulation, *, fails: bool = False) -> None:
+        async def program(_: World) -> None:
+            logger.debug("too much to say")
+            logger.warning("a warning of %d", 3)
+            if fails:
+                try:
+                    raise ValueError("inside")
+                except ValueError:
+                    logger.exception("swallowed")
+
+        await simulation.host("a").start(program)
+
+    lines = run(main, 1).trace.text()
+    assert "a            warning: a warning of 3\n" in lines
+    assert "too much" not in lines
+    with pytest.raises(SimulationError, match="swallowed"):
+        run(partial(main, fails=True), 1)

@@ -142,7 +142,8 @@ def test_names_and_addresses() -> None:
 
 async def _connect_to(simulation: Simulation, host: str, port: int = 9092) -> None:
     async def client(_: World) -> None:
-        await asyncio.open_connection(host, port)
+        _reader, writer = await asyncio.open_connection(host, port)
+        writer.close()
 
     await simulation.host("client").start(client)
 
@@ -473,6 +474,23 @@ def test_a_server_that_closes_waits_for_its_connections() -> None:
         await asyncio.sleep(0.1)
         simulation.host("client").start(client)
         assert await serving == 6.0
+
+    run(main, 1)
+
+
+def test_a_bound_port_refuses_until_it_is_served() -> None:
+    async def main(simulation: Simulation) -> None:
+        async def server(_: World) -> None:
+            loop = asyncio.get_running_loop()
+            listening = await loop.create_server(
+                asyncio.Protocol, "server", 9092, start_serving=False
+            )
+            with pytest.raises(ConnectionRefusedError):
+                await _connect_to(simulation, "server")
+            await listening.start_serving()
+            await _connect_to(simulation, "server")
+
+        await simulation.host("server").start(server)
 
     run(main, 1)
 
