@@ -4,8 +4,7 @@ Declarations (`schema`) produce layouts; the codec compiles them. A layout never
 once its class exists, so everything derived from it may be cached.
 """
 
-from dataclasses import dataclass
-from typing import Final, Self, dataclass_transform
+from typing import Final, NamedTuple, Self, dataclass_transform
 
 NEVER: Final = "none"
 """The versions of what does not exist."""
@@ -38,8 +37,7 @@ FIXED_SIZES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRange:
+class VersionRange(NamedTuple):
     """Versions from `first` to `last`, both included; empty if `last` is before `first`."""
 
     first: int
@@ -62,19 +60,31 @@ class VersionRange:
         return f"{self.first}-{self.last}"
 
 
-@dataclass(slots=True, eq=False)
 class Field:
     """One declared field. `kind` is a key of `FIXED_FORMATS`, or string, bytes, records,
     array or struct; `element` is what an array holds, or the class of a struct."""
 
-    kind: str
-    versions: VersionRange
-    nullable: VersionRange
-    default: object
-    tag: int | None = None
-    tagged: VersionRange = VersionRange(0, -1)
-    element: "str | StructType | None" = None
-    name: str = ""
+    __slots__ = ("default", "element", "kind", "name", "nullable", "tag", "tagged", "versions")
+
+    def __init__(
+        self,
+        kind: str,
+        versions: VersionRange,
+        default: object,
+        *,
+        nullable: VersionRange,
+        tag: int | None,
+        tagged: VersionRange,
+        element: "str | StructType | None",
+    ) -> None:
+        self.name = ""  # given by the class that declares it
+        self.kind = kind
+        self.versions = versions
+        self.default = default
+        self.nullable = nullable
+        self.tag = tag
+        self.tagged = tagged
+        self.element = element
 
     @property
     def has_mutable_default(self) -> bool:

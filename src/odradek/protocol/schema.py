@@ -54,10 +54,10 @@ def _field(
     element: str | StructType | None = None,
 ) -> Field:
     return Field(
-        kind=kind,
-        versions=VersionRange.parse(versions),
+        kind,
+        VersionRange.parse(versions),
+        default,
         nullable=VersionRange.parse(nullable),
-        default=default,
         tag=tag,
         tagged=VersionRange.parse(NEVER if tag is None else tagged or versions),
         element=element,

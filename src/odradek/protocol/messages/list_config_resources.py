@@ -1,4 +1,7 @@
-"""ListConfigResources: names of resources that have settings; version 0 knows client metrics alone."""
+"""ListConfigResources: names of resources that have settings.
+
+Version 0 knows client metrics alone.
+"""
 
 from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 

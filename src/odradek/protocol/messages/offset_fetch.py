@@ -1,0 +1,85 @@
+"""OffsetFetch: read a group's stored positions; null topics ask for all.
+
+From version 8 several groups are read at once; from version 10 topics go by id.
+"""
+
+from odradek.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+from odradek.protocol.types import TopicId
+
+
+class OffsetFetchRequestTopic(Struct):
+    name: str = string()
+    partition_indexes: list[int] = array(int32)
+
+
+class OffsetFetchRequestTopics(Struct):
+    name: str = string("0-9")
+    topic_id: TopicId = uuid("10+")
+    partition_indexes: list[int] = array(int32)
+
+
+class OffsetFetchRequestGroup(Struct):
+    group_id: str = string()
+    member_id: str | None = string("9+", nullable="9+", default=None)
+    member_epoch: int = int32("9+", default=-1)
+    topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, nullable="0+")
+
+
+class OffsetFetchRequest(Request, key=9, versions="1-10", flexible="6+"):
+    group_id: str = string("0-7")
+    topics: list[OffsetFetchRequestTopic] | None = array(
+        OffsetFetchRequestTopic, "0-7", nullable="2-7"
+    )
+    groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
+    require_stable: bool = boolean("7+")
+
+
+class OffsetFetchResponsePartition(Struct):
+    partition_index: int = int32()
+    committed_offset: int = int64()
+    committed_leader_epoch: int = int32("5+", default=-1)
+    metadata: str | None = string(nullable="0+")
+    error_code: int = int16()
+
+
+class OffsetFetchResponseTopic(Struct):
+    name: str = string()
+    partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition)
+
+
+class OffsetFetchResponsePartitions(Struct):
+    partition_index: int = int32()
+    committed_offset: int = int64()
+    committed_leader_epoch: int = int32(default=-1)
+    metadata: str | None = string(nullable="0+")
+    error_code: int = int16()
+
+
+class OffsetFetchResponseTopics(Struct):
+    name: str = string("0-9")
+    topic_id: TopicId = uuid("10+")
+    partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions)
+
+
+class OffsetFetchResponseGroup(Struct):
+    group_id: str = string()
+    topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics)
+    error_code: int = int16()
+
+
+class OffsetFetchResponse(Response, key=9, versions="1-10", flexible="6+"):
+    throttle_time_ms: int = int32("3+")
+    topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
+    error_code: int = int16("2-7")
+    groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
