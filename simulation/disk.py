@@ -247,6 +247,7 @@ class SimulatedDisk:
         self._journal: list[Change] = []
         self._faults: list[Fault] = []
         self._power_cut_at: int | None = None
+        self._has_power = True
 
     # Faults
 
@@ -263,8 +264,14 @@ class SimulatedDisk:
         self._faults.clear()
 
     def cut_power_after(self, operations: int) -> None:
-        """The machine dies during the operation that comes this many operations from now."""
+        """The machine dies during the operation that comes this many operations from now.
+
+        What unwinds after that finds no disk until `power_on`.
+        """
         self._power_cut_at = self.operations + operations
+
+    def power_on(self) -> None:
+        self._has_power = True
 
     def drop_handles(self) -> None:
         """The process died: its handles and locks are gone, the page cache stays."""
@@ -294,10 +301,13 @@ class SimulatedDisk:
     def begin(self, operation: str, path: str) -> None:
         """Every operation passes here first; it may be the one that fails."""
         self.operations += 1
+        if not self._has_power:
+            raise PowerCut(f"before {operation} {path}")
         if self._power_cut_at is not None and self.operations > self._power_cut_at:
             self._power_cut_at = None
             self.on_event(f"power cut during {operation} {path}")
             self.on_power_cut()
+            self._has_power = False
             raise PowerCut(f"during {operation} {path}")
         for fault in self._faults:
             if fault.operation == operation and _is_under(path, fault.under):

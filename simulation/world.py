@@ -145,6 +145,7 @@ class Host:
 
     def power_on(self) -> None:
         self.trace("power on")
+        self.disk.power_on()
         self._is_up = True
         self.simulation.network.host_came_up(self.name)
 

@@ -194,6 +194,7 @@ def test_replace_is_atomic_and_durable(
         pass
     else:
         disk.crash()
+    disk.power_on()
     found = disk.read("/data/f") if disk.exists("/data/f") else None
     assert found in (last, tried)
 
@@ -290,6 +291,10 @@ def test_a_power_cut_strikes_in_the_middle() -> None:
         file.sync()
     with pytest.raises(OSError, match="dead"):
         file.sync()
+    with pytest.raises(PowerCut):
+        disk.open("/data/after", create=True)
+    disk.power_on()
+    assert disk.list_directory("/data") in ([], ["f"])
 
 
 paths = st.sampled_from(["/d/a", "/d/b", "/d/c", "/e/a", "/e/b"])
