@@ -1,0 +1,61 @@
+"""What the cluster agrees on, and each broker's picture of it.
+
+`store` is the interface, `memory` and `sqlite` implement it on the one `tree`; `layout` says
+which paths and values there are; `image` is the picture, and `keeper` keeps it current.
+"""
+
+from odradek.metadata.image import (
+    BrokerImage,
+    ClusterImage,
+    ImageChange,
+    PartitionImage,
+    TopicImage,
+)
+from odradek.metadata.keeper import ImageKeeper
+from odradek.metadata.store import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    MetadataError,
+    MetadataStore,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    OutcomeUnknown,
+    Refused,
+    SessionExpired,
+    Set,
+    StoreUnavailable,
+    Watch,
+)
+
+__all__ = [
+    "ANY_VERSION",
+    "BadVersion",
+    "BrokerImage",
+    "Check",
+    "ClusterImage",
+    "Create",
+    "Delete",
+    "ImageChange",
+    "ImageKeeper",
+    "MetadataError",
+    "MetadataStore",
+    "NoNode",
+    "Node",
+    "NodeExists",
+    "NotEmpty",
+    "Operation",
+    "OutcomeUnknown",
+    "PartitionImage",
+    "Refused",
+    "SessionExpired",
+    "Set",
+    "StoreUnavailable",
+    "TopicImage",
+    "Watch",
+]

@@ -1,0 +1,122 @@
+"""Keeps a broker's `ClusterImage` current: follows the store and publishes each new image.
+
+Invariant: `image` only moves forward, and each published change begins where the one before
+ended. A reader takes `keeper.image` once and uses that picture throughout.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from odradek.metadata.image import (
+    Affected,
+    ClusterImage,
+    ImageBuilder,
+    ImageChange,
+    difference,
+    image_of,
+)
+from odradek.metadata.layout import (
+    broker_path,
+    partition_state_path,
+    topic_config_path,
+    topic_path,
+)
+from odradek.metadata.store import EVERYTHING, MetadataStore, Node, Operation, Watch
+
+
+class ImageKeeper:
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+        self.image = ClusterImage()
+        self._watch: Watch | None = None
+        self._refreshing = asyncio.Lock()
+        self._newer = asyncio.Event()
+        self._subscribers: list[Callable[[ImageChange], None]] = []
+
+    def subscribe(self, subscriber: Callable[[ImageChange], None]) -> None:
+        """Calls back at every change, at once and in order. It must not raise or wait."""
+        self._subscribers.append(subscriber)
+
+    async def load(self) -> ClusterImage:
+        """Draws the first image; call it before `run` when others need one to start with."""
+        if self._watch is None:
+            # Watch first, read afterwards: what changes in between is read twice, not missed.
+            self._watch = self._store.watch()
+            await self.caught_up(EVERYTHING)
+        return self.image
+
+    async def run(self) -> None:
+        """Follows the store until cancelled, or until `SessionExpired`."""
+        await self.load()
+        assert self._watch is not None  # noqa: S101  - load has made it
+        while True:
+            await self._refresh(await self._watch.next())
+
+    async def caught_up(self, *paths: str) -> ClusterImage:
+        """The image with every change that was notified so far, and with what the nodes at
+        `paths` hold now: a broker that has just written names what it wrote."""
+        noticed = self._watch.pending() if self._watch is not None else []
+        await self._refresh([*noticed, *paths])
+        return self.image
+
+    async def write(self, *operations: Operation) -> list[int]:
+        """A multi whose effect is in `image` when it returns."""
+        versions = await self._store.multi(*operations)
+        await self.caught_up(*(operation.path for operation in operations))
+        return versions
+
+    async def newer_than(self, number: int) -> ClusterImage:
+        """Waits for an image with a higher number."""
+        while self.image.number <= number:
+            await self._newer.wait()
+        return self.image
+
+    async def _refresh(self, paths: Iterable[str]) -> None:
+        affected = Affected()
+        for path in paths:
+            affected.add(path)
+        # One at a time: two that read by turns could publish the older state last.
+        async with self._refreshing:
+            if affected.everything:
+                nodes = await self._store.read_tree("/")
+                self._publish(difference(self.image, image_of(nodes, self.image.number + 1)))
+                return
+            builder = ImageBuilder(self.image)
+            for topic, partitions in affected.topics.items():
+                await self._read_topic(builder, topic, partitions)
+            for broker in affected.brokers:
+                builder.set_broker(broker, await self._store.read(broker_path(broker)))
+            for path in affected.singles:
+                builder.set_single(path, await self._store.read(path))
+            change = builder.change()
+            if change is not None:
+                self._publish(change)
+
+    async def _read_topic(
+        self, builder: ImageBuilder, topic: str, partitions: Iterable[int] | None
+    ) -> None:
+        if partitions is not None and builder.topic(topic) is not None:
+            for partition in partitions:
+                state = await self._store.read(partition_state_path(topic, partition))
+                builder.set_partition(topic, partition, state)
+            return
+        tree = await self._store.read_tree(topic_path(topic))
+        config = await self._store.read(topic_config_path(topic))
+        builder.set_topic(topic, tree.get(topic_path(topic)), _states(topic, tree), config)
+
+    def _publish(self, change: ImageChange) -> None:
+        self.image = change.after
+        wakened, self._newer = self._newer, asyncio.Event()
+        wakened.set()
+        for subscriber in self._subscribers:
+            subscriber(change)
+
+
+def _states(topic: str, tree: dict[str, Node]) -> dict[int, Node]:
+    """The state nodes in a topic's tree, by partition."""
+    prefix = topic_path(topic) + "/partitions/"
+    return {
+        int(path[len(prefix) : -len("/state")]): node
+        for path, node in tree.items()
+        if path.startswith(prefix) and path.endswith("/state")
+    }

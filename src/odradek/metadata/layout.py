@@ -1,0 +1,462 @@
+"""Where things lie in the store and how they are written: Kafka's ZooKeeper paths and JSON.
+
+Every kind of node has a path function and a value type that encodes and decodes itself.
+Fields that Kafka adds later are ignored on reading; what is missing or of the wrong type
+raises `MalformedNode`.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from odradek.config import Listener, parse_listener
+from odradek.metadata.store import (
+    Check,
+    Create,
+    Delete,
+    MetadataError,
+    MetadataStore,
+    Node,
+    NodeExists,
+    Operation,
+    Set,
+)
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+NO_LEADER: Final = BrokerId(-1)
+CLUSTER_DEFAULT: Final = "<default>"
+"""Stands for a broker id where dynamic settings are meant for the whole cluster."""
+
+CLUSTER_ID: Final = "/cluster/id"
+BROKER_IDS: Final = "/brokers/ids"
+TOPICS: Final = "/brokers/topics"
+TOPIC_CONFIGS: Final = "/config/topics"
+BROKER_CONFIGS: Final = "/config/brokers"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+
+_ROOTS: Final = (
+    "/cluster",
+    "/brokers",
+    BROKER_IDS,
+    TOPICS,
+    "/config",
+    TOPIC_CONFIGS,
+    BROKER_CONFIGS,
+    "/config/users",
+    "/config/clients",
+    "/config/ips",
+    "/admin",
+    DELETE_TOPICS,
+)
+
+
+class MalformedNode(MetadataError):  # noqa: N818 - it names what was found
+    """A node that does not hold what its path promises."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__(f"the metadata store holds something unexpected at {path}: {reason}")
+
+
+# Paths
+
+
+def broker_path(broker_id: int | str) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def partition_state_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def topic_config_path(topic: str) -> str:
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: int | str) -> str:
+    """`CLUSTER_DEFAULT` for the settings of all brokers."""
+    return f"{BROKER_CONFIGS}/{broker}"
+
+
+def delete_topic_path(topic: str) -> str:
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+# Values
+
+
+class ClusterId(NamedTuple):
+    id: str
+
+    def encode(self) -> bytes:
+        return _encode({"version": "1", "id": self.id})
+
+    @classmethod
+    def decode(cls, value: bytes) -> "ClusterId":
+        return cls(_Fields(CLUSTER_ID, value).text("id"))
+
+
+class BrokerRegistration(NamedTuple):
+    """A live broker: where clients find it, by listener name."""
+
+    listeners: tuple[Listener, ...]
+    security_protocols: Mapping[str, str]
+    rack: str | None = None
+    timestamp_ms: int = 0
+
+    def encode(self) -> bytes:
+        plain = [
+            listener
+            for listener in self.listeners
+            if self.security_protocols.get(listener.name) == "PLAINTEXT"
+        ]
+        fields: dict[str, Json] = {
+            "version": 5,
+            "host": plain[0].host if plain else None,
+            "port": plain[0].port if plain else -1,
+            "endpoints": [str(listener) for listener in self.listeners],
+            "listener_security_protocol_map": {
+                listener.name: self.security_protocols[listener.name] for listener in self.listeners
+            },
+            "jmx_port": -1,
+            "timestamp": str(self.timestamp_ms),
+            "features": {},
+        }
+        if self.rack is not None:
+            fields["rack"] = self.rack
+        return _encode(fields)
+
+    @classmethod
+    def decode(cls, path: str, value: bytes) -> "BrokerRegistration":
+        fields = _Fields(path, value)
+        try:
+            listeners = tuple(parse_listener(text) for text in fields.texts("endpoints"))
+        except ValueError as error:
+            raise MalformedNode(path, str(error)) from None
+        return cls(
+            listeners,
+            fields.text_map("listener_security_protocol_map"),
+            fields.optional_text("rack"),
+            fields.whole_text("timestamp"),
+        )
+
+
+class TopicAssignment(NamedTuple):
+    """Which brokers hold which partition, the preferred leader first; index is the partition."""
+
+    topic_id: TopicId
+    replicas: tuple[tuple[int, ...], ...]
+    adding: Mapping[int, tuple[int, ...]] = {}
+    removing: Mapping[int, tuple[int, ...]] = {}
+
+    def encode(self) -> bytes:
+        return _encode(
+            {
+                "version": 3,
+                "topic_id": topic_id_text(self.topic_id),
+                "partitions": {
+                    str(partition): list(replicas)
+                    for partition, replicas in enumerate(self.replicas)
+                },
+                "adding_replicas": _replica_map(self.adding),
+                "removing_replicas": _replica_map(self.removing),
+            }
+        )
+
+    @classmethod
+    def decode(cls, path: str, value: bytes) -> "TopicAssignment":
+        fields = _Fields(path, value)
+        replicas = fields.replicas("partitions")
+        if sorted(replicas) != list(range(len(replicas))):
+            raise MalformedNode(path, "its partitions are not numbered from 0 without gaps")
+        topic_id = fields.optional_text("topic_id")
+        return cls(
+            NO_TOPIC_ID if topic_id is None else parse_topic_id(path, topic_id),
+            tuple(replicas[partition] for partition in range(len(replicas))),
+            fields.replicas("adding_replicas"),
+            fields.replicas("removing_replicas"),
+        )
+
+
+class PartitionState(NamedTuple):
+    """Who leads a partition, since when, and which replicas are in sync: one node, so that one
+    compare-and-set changes all of it."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[int, ...]
+    controller_epoch: int
+    is_recovering: bool = False
+
+    def encode(self) -> bytes:
+        fields: dict[str, Json] = {
+            "version": 1,
+            "leader": self.leader,
+            "leader_epoch": self.leader_epoch,
+            "isr": list(self.isr),
+            "controller_epoch": self.controller_epoch,
+        }
+        if self.is_recovering:
+            fields["leader_recovery_state"] = 1
+        return _encode(fields)
+
+    @classmethod
+    def decode(cls, path: str, value: bytes) -> "PartitionState":
+        fields = _Fields(path, value)
+        return cls(
+            BrokerId(fields.whole("leader")),
+            LeaderEpoch(fields.whole("leader_epoch")),
+            fields.wholes("isr"),
+            fields.whole("controller_epoch"),
+            fields.whole("leader_recovery_state", 0) == 1,
+        )
+
+
+class ConfigOverrides(NamedTuple):
+    """Settings of a topic or a broker that differ from what they would be."""
+
+    settings: Mapping[str, str]
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "config": dict(self.settings)})
+
+    @classmethod
+    def decode(cls, path: str, value: bytes) -> "ConfigOverrides":
+        return cls(_Fields(path, value).text_map("config"))
+
+
+class Controller(NamedTuple):
+    broker_id: BrokerId
+    timestamp_ms: int = 0
+
+    def encode(self) -> bytes:
+        return _encode(
+            {
+                "version": 2,
+                "brokerid": self.broker_id,
+                "timestamp": str(self.timestamp_ms),
+                "kraftControllerEpoch": -1,
+            }
+        )
+
+    @classmethod
+    def decode(cls, value: bytes) -> "Controller":
+        fields = _Fields(CONTROLLER, value)
+        return cls(BrokerId(fields.whole("brokerid")), fields.whole_text("timestamp"))
+
+
+class ProducerIdBlock(NamedTuple):
+    """Producer ids that a broker may give away, both ends included."""
+
+    broker_id: BrokerId
+    first: int
+    last: int
+
+    def encode(self) -> bytes:
+        return _encode(
+            {
+                "version": 1,
+                "broker": self.broker_id,
+                "block_start": str(self.first),
+                "block_end": str(self.last),
+            }
+        )
+
+    @classmethod
+    def decode(cls, value: bytes) -> "ProducerIdBlock":
+        fields = _Fields(PRODUCER_ID_BLOCK, value)
+        return cls(
+            BrokerId(fields.whole("broker")),
+            fields.whole_text("block_start"),
+            fields.whole_text("block_end"),
+        )
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(value: bytes) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise MalformedNode(CONTROLLER_EPOCH, f"{value!r} is not a number") from None
+
+
+def topic_id_text(topic_id: TopicId) -> str:
+    """A topic id as Kafka writes it: 22 characters of URL-safe base 64."""
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
+
+
+def parse_topic_id(path: str, text: str) -> TopicId:
+    try:
+        topic_id = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        topic_id = b""
+    if len(topic_id) != 16:
+        raise MalformedNode(path, f"{text!r} is not a topic id")
+    return TopicId(topic_id)
+
+
+# Changes that touch several nodes
+
+
+async def prepare(store: MetadataStore, cluster_id: str) -> str:
+    """Makes the nodes everything else hangs on, and returns the cluster's id: the one given
+    if the store is new."""
+    for path in _ROOTS:
+        if await store.read(path) is None:
+            await _create_if_missing(store, Create(path))
+    if await store.read(CLUSTER_ID) is None:
+        await _create_if_missing(store, Create(CLUSTER_ID, ClusterId(cluster_id).encode()))
+    node = await store.read(CLUSTER_ID)
+    if node is None:
+        raise MalformedNode(CLUSTER_ID, "it has vanished")
+    return ClusterId.decode(node.value).id
+
+
+async def _create_if_missing(store: MetadataStore, create: Create) -> None:
+    try:
+        await store.multi(create)
+    except NodeExists:
+        return
+
+
+def create_topic(
+    topic: str,
+    assignment: TopicAssignment,
+    states: Sequence[PartitionState],
+    overrides: Mapping[str, str],
+) -> list[Operation]:
+    """The operations that make a topic; they fail with `NodeExists` if there is one."""
+    operations: list[Operation] = [Create(topic_path(topic), assignment.encode())]
+    if overrides:
+        operations.append(Create(topic_config_path(topic), ConfigOverrides(overrides).encode()))
+    operations.append(Create(f"{topic_path(topic)}/partitions"))
+    operations += create_partitions(topic, 0, states)
+    return operations
+
+
+def create_partitions(
+    topic: str, first_partition: int, states: Sequence[PartitionState]
+) -> list[Operation]:
+    """The nodes of partitions; that the topic has them is set in its assignment."""
+    operations: list[Operation] = []
+    for partition, state in enumerate(states, start=first_partition):
+        path = partition_state_path(topic, partition)
+        operations.append(Create(path.removesuffix("/state")))
+        operations.append(Create(path, state.encode()))
+    return operations
+
+
+def delete_topic(topic: str, tree: Mapping[str, Node], config: Node | None) -> list[Operation]:
+    """The operations that remove a topic, given `read_tree(topic_path(topic))` and the node
+    of its settings. They fail with `BadVersion` if its assignment has changed since."""
+    path = topic_path(topic)
+    operations: list[Operation] = [Check(path, tree[path].version)]
+    operations += [Delete(below) for below in reversed(list(tree))]
+    if config is not None:
+        operations.append(Delete(topic_config_path(topic)))
+    return operations
+
+
+def set_overrides(path: str, node: Node | None, overrides: Mapping[str, str]) -> list[Operation]:
+    """The operations that make `overrides` the settings at a config path, which held `node`."""
+    value = ConfigOverrides(overrides).encode()
+    if node is None:
+        return [Create(path, value)] if overrides else []
+    return [Set(path, value, node.version) if overrides else Delete(path, node.version)]
+
+
+# JSON
+
+
+def _encode(fields: Mapping[str, Json]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _replica_map(replicas: Mapping[int, Iterable[int]]) -> dict[str, Json]:
+    return {str(partition): list(brokers) for partition, brokers in replicas.items()}
+
+
+class _Fields:
+    """The fields of a JSON object, each asked for by the type it must have."""
+
+    __slots__ = ("_fields", "_path")
+
+    def __init__(self, path: str, value: bytes) -> None:
+        self._path = path
+        try:
+            fields = json.loads(value)
+        except (ValueError, RecursionError):
+            raise MalformedNode(path, "it is not JSON") from None
+        if not isinstance(fields, dict):
+            raise MalformedNode(path, "it is not a JSON object")
+        self._fields: dict[str, Json] = fields
+
+    def _malformed(self, name: str, expected: str) -> MalformedNode:
+        return MalformedNode(self._path, f"{name} is not {expected}")
+
+    def whole(self, name: str, default: int | None = None) -> int:
+        value = self._fields.get(name, default)
+        if type(value) is not int:
+            raise self._malformed(name, "a whole number")
+        return value
+
+    def whole_text(self, name: str) -> int:
+        value = self._fields.get(name)
+        try:
+            return int(value) if isinstance(value, str | int) else int("")
+        except ValueError:
+            raise self._malformed(name, "a whole number") from None
+
+    def wholes(self, name: str) -> tuple[int, ...]:
+        return self._wholes(name, self._fields.get(name))
+
+    def _wholes(self, name: str, value: Json) -> tuple[int, ...]:
+        if not isinstance(value, list):
+            raise self._malformed(name, "a list")
+        numbers = tuple(item for item in value if type(item) is int)
+        if len(numbers) != len(value):
+            raise self._malformed(name, "a list of whole numbers")
+        return numbers
+
+    def text(self, name: str) -> str:
+        value = self._fields.get(name)
+        if not isinstance(value, str):
+            raise self._malformed(name, "text")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        return None if self._fields.get(name) is None else self.text(name)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self._fields.get(name)
+        if not isinstance(value, list):
+            raise self._malformed(name, "a list")
+        return tuple(map(str, value))
+
+    def text_map(self, name: str) -> dict[str, str]:
+        value = self._fields.get(name)
+        if not isinstance(value, dict):
+            raise self._malformed(name, "an object")
+        return {key: str(item) for key, item in value.items()}
+
+    def replicas(self, name: str) -> dict[int, tuple[int, ...]]:
+        value = self._fields.get(name, {})
+        if not isinstance(value, dict):
+            raise self._malformed(name, "an object")
+        if not all(key.isascii() and key.isdigit() for key in value):
+            raise self._malformed(name, "keyed by partition")
+        return {int(key): self._wholes(name, item) for key, item in value.items()}

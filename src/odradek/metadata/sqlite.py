@@ -1,0 +1,196 @@
+"""The store in a SQLite file: the default of a lone broker, and of `odradek up`.
+
+One process owns the file. The tree is in memory and the file is its durable copy: read once
+at opening, written before a change is seen by anyone. Changes that arrive while a commit is
+on its way to the disk go together in the next one, and the waiting is done in a thread, so a
+slow disk delays metadata and nothing else (figures in docs/decisions/0005-metadata-store.md).
+
+Ephemeral nodes are never written: they belong to sessions, and sessions to this process.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+
+from odradek.metadata.local import LocalSession
+from odradek.metadata.store import (
+    PERMANENT,
+    MetadataError,
+    Node,
+    Operation,
+    OutcomeUnknown,
+    SessionExpired,
+    StoreUnavailable,
+)
+from odradek.metadata.tree import Overlay, Tree
+from odradek.world import World
+
+_FORMAT = 1
+
+_SCHEMA = """
+create table if not exists node(
+    path text primary key,
+    value blob not null,
+    version integer not null,
+    created integer not null
+) without rowid;
+create table if not exists store(
+    one integer primary key check (one = 1),
+    format integer not null,
+    openings integer not null
+);
+"""
+
+
+class _Waiting:
+    """A multi on its way to the disk."""
+
+    __slots__ = ("operations", "session_id", "versions")
+
+    def __init__(
+        self, session_id: int, operations: Sequence[Operation], versions: asyncio.Future[list[int]]
+    ) -> None:
+        self.session_id = session_id
+        self.operations = operations
+        self.versions = versions
+
+
+class SqliteMetadata:
+    """The store itself; `connect` gives a broker its session."""
+
+    def __init__(self, path: str, world: World) -> None:
+        """Opens or makes the file; raises `StoreUnavailable` with one line that says why not."""
+        self._path = path
+        self._world = world
+        self._waiting: list[_Waiting] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._failure: str | None = None
+        try:
+            self._database = _open(path)
+            nodes, openings = _load(self._database)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"cannot open the metadata store {path}: {error}") from None
+        world.disk.sync_directory(path.rpartition("/")[0] or ".")
+        # As in ZooKeeper the high half counts beginnings, so numbers rise without being stored.
+        self.tree = Tree(nodes, transaction=openings << 32)
+
+    def connect(self) -> LocalSession:
+        return LocalSession(self)
+
+    async def commit(self, session_id: int, operations: Sequence[Operation]) -> list[int]:
+        if self._failure is not None:
+            raise StoreUnavailable(self._failure)
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(session_id, operations, loop.create_future())
+        self._waiting.append(waiting)
+        if self._committing is None:
+            # A task of its own: whoever came first may be cancelled while others wait.
+            self._committing = loop.create_task(self._commit_waiting())
+        return await waiting.versions
+
+    async def close(self) -> None:
+        if self._committing is not None:
+            await self._committing
+        self._failure = f"the metadata store {self._path} is closed"
+        self._database.close()
+
+    async def _commit_waiting(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                await self._commit_batch(batch)
+        finally:
+            self._committing = None
+
+    async def _commit_batch(self, batch: list[_Waiting]) -> None:
+        together = Overlay(self.tree)
+        planned: list[tuple[_Waiting, list[int]]] = []
+        for waiting in batch:
+            if not self.tree.is_alive(waiting.session_id):
+                _fail(waiting, SessionExpired())
+                continue
+            overlay = Overlay(together)
+            try:
+                versions = overlay.plan(
+                    waiting.session_id, waiting.operations, self.tree.transaction + 1
+                )
+            except MetadataError as refusal:
+                _fail(waiting, refusal)
+                continue
+            self.tree.transaction += 1
+            together.absorb(overlay)
+            planned.append((waiting, versions))
+        try:
+            await self._write(together.changes)
+        except sqlite3.Error as error:
+            self._give_up(error, [waiting for waiting, _ in planned])
+            return
+        self.tree.apply(together.changes)
+        for waiting, versions in planned:
+            if not waiting.versions.done():
+                waiting.versions.set_result(versions)
+
+    async def _write(self, changes: dict[str, Node | None]) -> None:
+        kept = [
+            (path, node.value, node.version, node.created)
+            for path, node in changes.items()
+            if node is not None and node.owner == PERMANENT
+        ]
+        removed = [(path,) for path, node in changes.items() if node is None]
+        if kept or removed:
+            await self._world.workers.run_blocking(lambda: _store(self._database, kept, removed))
+
+    def _give_up(self, error: sqlite3.Error, planned: list[_Waiting]) -> None:
+        """After a failed write nobody knows what the disk holds: only a fresh start tells."""
+        self._failure = f"the metadata store {self._path} failed: {error}"
+        for waiting in planned:
+            _fail(waiting, OutcomeUnknown())
+        for waiting in self._waiting:
+            _fail(waiting, StoreUnavailable(self._failure))
+        self._waiting.clear()
+
+
+def _fail(waiting: _Waiting, error: MetadataError) -> None:
+    if not waiting.versions.done():
+        waiting.versions.set_exception(error)
+
+
+def _open(path: str) -> sqlite3.Connection:
+    # Commits run in a worker thread, one at a time, so the connection may change threads.
+    database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        database.execute("pragma locking_mode = exclusive")
+        database.execute("pragma journal_mode = wal")
+        # A commit returns when the log is on the disk: it survives a power cut.
+        database.execute("pragma synchronous = full")
+        database.executescript(_SCHEMA)
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database
+
+
+def _load(database: sqlite3.Connection) -> tuple[dict[str, Node], int]:
+    database.execute("begin immediate")
+    database.execute(
+        "insert into store values (1, ?, 1) on conflict do update set openings = openings + 1",
+        (_FORMAT,),
+    )
+    found, openings = database.execute("select format, openings from store").fetchone()
+    if found != _FORMAT:
+        raise sqlite3.DatabaseError(f"its format is {found}; this version reads {_FORMAT}")
+    rows = database.execute("select path, value, version, created from node order by path")
+    nodes = {path: Node(value, version, created) for path, value, version, created in rows}
+    database.execute("commit")
+    return nodes, openings
+
+
+def _store(
+    database: sqlite3.Connection,
+    kept: list[tuple[str, bytes, int, int]],
+    removed: list[tuple[str]],
+) -> None:
+    database.execute("begin immediate")
+    database.executemany("delete from node where path = ?", removed)
+    database.executemany("insert or replace into node values (?, ?, ?, ?)", kept)
+    database.execute("commit")

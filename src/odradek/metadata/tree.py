@@ -1,0 +1,202 @@
+"""The tree itself, in memory, without I/O: what to do about operations, and doing it.
+
+`Overlay` answers what the tree would look like after changes that are not made yet, so a
+multi is checked whole before anything happens, and several of them before one disk write.
+`Tree.apply` then makes the changes and tells the watches.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from odradek.metadata.store import (
+    ANY_VERSION,
+    PERMANENT,
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    InvalidPath,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    Set,
+)
+
+_ROOT = Node(b"", 0, 0)
+
+
+class Tree:
+    def __init__(self, nodes: Mapping[str, Node] | None = None, transaction: int = 0) -> None:
+        self.nodes: dict[str, Node] = {"/": _ROOT}
+        # Dictionaries for their order: sets of strings differ from run to run.
+        self._below: dict[str, dict[str, None]] = {}
+        self._owned: dict[int, dict[str, None]] = {}
+        self._listeners: list[Callable[[Iterable[str]], None]] = []
+        self.transaction = transaction
+        self._sessions_begun = 0
+        self.apply(nodes or {})
+
+    # Reading
+
+    def get(self, path: str) -> Node | None:
+        return self.nodes.get(path)
+
+    def child_count(self, path: str) -> int:
+        return len(self._below.get(path, ()))
+
+    def children(self, path: str) -> list[str]:
+        return sorted(child.rpartition("/")[2] for child in self._below.get(path, ()))
+
+    def read_tree(self, prefix: str) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        if prefix in self.nodes:
+            self._collect(prefix, found)
+        return found
+
+    def _collect(self, path: str, found: dict[str, Node]) -> None:
+        found[path] = self.nodes[path]
+        for child in self._below.get(path, ()):
+            self._collect(child, found)
+
+    # Changing
+
+    def apply(self, changes: Mapping[str, Node | None]) -> None:
+        """Makes changes that an `Overlay` has planned; `None` removes."""
+        for path, node in changes.items():
+            before = self.nodes.get(path)
+            # A session may have ended between the planning and the doing.
+            if node is None or (node.owner != PERMANENT and node.owner not in self._owned):
+                if before is not None:
+                    self._forget(path, before)
+                continue
+            self.nodes[path] = node
+            if before is None:
+                self._below.setdefault(parent_of(path), {})[path] = None
+            elif before.owner not in (node.owner, PERMANENT):
+                self._owned[before.owner].pop(path, None)
+            if node.owner != PERMANENT:
+                self._owned[node.owner][path] = None
+        if changes:
+            for listener in tuple(self._listeners):
+                listener(changes)
+
+    def _forget(self, path: str, node: Node) -> None:
+        del self.nodes[path]
+        parent = parent_of(path)
+        siblings = self._below[parent]
+        del siblings[path]
+        if not siblings:
+            del self._below[parent]
+        if node.owner != PERMANENT:
+            self._owned[node.owner].pop(path, None)
+
+    # Sessions and watches
+
+    def begin_session(self) -> int:
+        self._sessions_begun += 1
+        session_id = self._sessions_begun
+        self._owned[session_id] = {}
+        return session_id
+
+    def is_alive(self, session_id: int) -> bool:
+        return session_id in self._owned
+
+    def end_session(self, session_id: int) -> None:
+        """Removes the session's ephemeral nodes; they have no children and are not on disk."""
+        owned = self._owned.get(session_id, {})
+        self.apply(dict.fromkeys(owned))
+        self._owned.pop(session_id, None)
+
+    def listen(self, listener: Callable[[Iterable[str]], None]) -> None:
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: Callable[[Iterable[str]], None]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+
+class Overlay:
+    """Changes on top of a tree, or of another overlay, that have not happened yet."""
+
+    __slots__ = ("_below", "_counts", "changes")
+
+    def __init__(self, below: "Tree | Overlay") -> None:
+        self._below = below
+        self._counts: dict[str, int] = {}
+        self.changes: dict[str, Node | None] = {}
+
+    def get(self, path: str) -> Node | None:
+        return self.changes[path] if path in self.changes else self._below.get(path)
+
+    def child_count(self, path: str) -> int:
+        count = self._counts.get(path)
+        return self._below.child_count(path) if count is None else count
+
+    def absorb(self, above: "Overlay") -> None:
+        """Takes over the changes of an overlay made on top of this one."""
+        self.changes.update(above.changes)
+        self._counts.update(above._counts)
+
+    def plan(self, session_id: int, operations: Iterable[Operation], transaction: int) -> list[int]:
+        """Notes what the operations change and returns the new versions, or raises `Refused`:
+        then throw the overlay away."""
+        versions = []
+        for operation in operations:
+            match operation:
+                case Create(path, value, ephemeral):
+                    owner = session_id if ephemeral else PERMANENT
+                    self._create(path, Node(value, 0, transaction, owner))
+                    versions.append(0)
+                case Set(path, value, version):
+                    node = self._expect(path, version)
+                    self.changes[path] = node._replace(value=value, version=node.version + 1)
+                    versions.append(node.version + 1)
+                case Delete(path, version):
+                    self._delete(path, version)
+                    versions.append(ANY_VERSION)
+                case Check(path, version):
+                    self._expect(path, version)
+                    versions.append(ANY_VERSION)
+        return versions
+
+    def _create(self, path: str, node: Node) -> None:
+        _check_path(path)
+        if self.get(path) is not None:
+            raise NodeExists(path)
+        parent = parent_of(path)
+        above = self.get(parent)
+        if above is None:
+            raise NoNode(parent, f", so {path} cannot be made")
+        if above.owner != PERMANENT:
+            raise InvalidPath(path, ": its parent is ephemeral")
+        self.changes[path] = node
+        self._counts[parent] = self.child_count(parent) + 1
+
+    def _delete(self, path: str, version: int) -> None:
+        if path == "/":
+            raise InvalidPath(path, ": the root stays")
+        self._expect(path, version)
+        if self.child_count(path):
+            raise NotEmpty(path)
+        # Kept even if the node was made in this same overlay: it may hide one below.
+        self.changes[path] = None
+        parent = parent_of(path)
+        self._counts[parent] = self.child_count(parent) - 1
+
+    def _expect(self, path: str, version: int) -> Node:
+        node = self.get(path)
+        if node is None:
+            raise NoNode(path)
+        if version not in (ANY_VERSION, node.version):
+            raise BadVersion(path, f", {node.version} and not {version}")
+        return node
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _check_path(path: str) -> None:
+    if not path.startswith("/") or "" in path[1:].split("/") or "\0" in path:
+        raise InvalidPath(path)
