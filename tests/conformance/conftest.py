@@ -17,6 +17,7 @@ import pytest
 from benchmarks.apache_kafka import ApacheKafka, java_program, require_program
 from benchmarks.broker_process import BrokerProcess, ToolMissing
 from benchmarks.broker_process import odradek_broker as running_odradek
+from tests.conformance.peer import Peer, java_peer
 
 T = TypeVar("T")
 
@@ -29,6 +30,12 @@ def need(provide: Callable[[], T]) -> T:
         if os.environ.get("CI") == "true":
             pytest.fail(f"CI must have every tool: {missing}")
         pytest.skip(str(missing))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Clients of others may use what Python deprecates; our own code may not."""
+    for message in ("read_text is deprecated", "open_text is deprecated"):
+        config.addinivalue_line("filterwarnings", f"ignore:{message}:DeprecationWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,5 +84,12 @@ def odradek_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerP
     scope="session", params=["apache_kafka", "odradek_broker"], ids=["apache", "odradek"]
 )
 def any_broker(request: pytest.FixtureRequest) -> BrokerProcess:
-    broker: BrokerProcess = request.getfixturevalue(BROKERS[request.param])
+    broker: BrokerProcess = request.getfixturevalue(request.param)
     return broker
+
+
+@pytest.fixture(scope="session")
+def java_client(kafka_home: ApacheKafka) -> Iterator[Peer]:
+    """The newest Java client, in one JVM for all tests."""
+    with java_peer(kafka_home.libraries, "java") as peer:
+        yield peer
