@@ -1,7 +1,7 @@
 """Logs on disk, in Kafka's own format.
 
-`Log` is one partition's log; `recovery` makes it from what is on disk. A `Slice` is what a
-read gives: whole batches in a file, sent later.
+`LogManager` holds the logs of a broker; `Log` is one partition's, `recovery` makes it from
+what is on disk. A `Slice` is what a read gives: whole batches in a file, sent later.
 """
 
 from odradek.storage.descriptors import Slice
@@ -15,6 +15,7 @@ from odradek.storage.errors import (
     StorageError,
 )
 from odradek.storage.log import AppendResult, Log
+from odradek.storage.manager import DirectoryDescription, LogManager
 from odradek.storage.recovery import create_log
 from odradek.storage.searching import TimestampOffset
 
@@ -22,10 +23,12 @@ __all__ = [
     "AppendRejected",
     "AppendResult",
     "CorruptLog",
+    "DirectoryDescription",
     "Log",
     "LogClosed",
     "LogDirectory",
     "LogDirectoryFailed",
+    "LogManager",
     "OffsetOutOfRange",
     "Slice",
     "StorageError",

@@ -94,14 +94,17 @@ class Flusher:
     def fail(self, reason: StorageError) -> None:
         self.flushed.fail(reason)
 
+    def adopt(self, segments: Sequence[Segment]) -> None:
+        """Closed segments that recovery found, of which nobody knows whether they are durable."""
+        self._closed.extend(segments)
+
     async def close(self) -> None:
-        """Syncs everything there is."""
-        while self._log.is_usable and (
-            self._task is not None or self.flushed.value < self._log.log_end_offset
-        ):
-            self.request(self._log.log_end_offset)
-            if self._task is not None:
-                await self._task
+        """Syncs everything there is, the indexes and snapshot of the active segment too."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+        if self._log.is_usable and self._log.active_segment.size:
+            self._wanted = self._log.log_end_offset
+            await self._sync(is_last=True)
 
     async def _run(self) -> None:
         try:
@@ -110,7 +113,7 @@ class Flusher:
         finally:
             self._task = None
 
-    async def _sync(self) -> None:
+    async def _sync(self, *, is_last: bool = False) -> None:
         log, generation = self._log, self._generation
         active = log.active_segment
         closed, self._closed = self._closed, []
@@ -118,11 +121,12 @@ class Flusher:
         segments = [*closed, active] if target > active.base_offset and active.size else closed
         handles = [segment.file.pin() for segment in segments]
         epochs = log.leader_epochs
+        whole = segments if is_last else closed
         work = partial(
             _sync_files,
             log.directory.disk,
             handles,
-            [path for segment in closed for path in _files_beside(segment, log.path)],
+            [path for segment in whole for path in _files_beside(segment, log.path)],
             log.path,
             epochs.encode() if epochs.is_dirty else None,
             has_new_names=self.has_new_names,

@@ -210,6 +210,26 @@ class Log:
     def flusher(self) -> Flusher:
         return self._flusher
 
+    async def close(self) -> None:
+        """Makes everything durable, so that the next start can take it at its word."""
+        if self._unusable is not None:
+            return
+        producers = self.producers
+        was_touched = self.active_segment.is_dirty or self.has_unflushed
+        try:
+            if was_touched and self.active_segment.size:
+                self.active_segment.finish()
+            if producers.end_offset > producers.snapshot_offset:
+                write_snapshot(self.directory.disk, self.path, producers)
+                was_touched = True
+        except OSError as error:
+            self.directory.fail(error)
+            return
+        if was_touched or self.leader_epochs.is_dirty:
+            await self._flusher.close()
+        if self._unusable is None:
+            self._end(LogClosed(f"{self.topic_partition} is closed"))
+
     # Appending
 
     def append(
@@ -514,13 +534,16 @@ class Log:
         records have all expired a new one is begun.
         """
         self.require_usable()
-        settings = self._rules.settings
-        if not settings.removes_old_segments:
-            return 0
-        limit = self.log_end_offset if high_watermark is None else high_watermark
-        now_ms = self._clock.now_ms()
-        count = self._segments.count_expired(now_ms, settings.retention_ms, limit)
-        count = max(count, self._segments.count_beyond_size(settings.retention_bytes, limit))
+        settings, segments = self._rules.settings, self._segments
+        count = segments.wholly_below(self.log_start_offset)
+        if settings.removes_old_segments:
+            limit = self.log_end_offset if high_watermark is None else high_watermark
+            now_ms = self._clock.now_ms()
+            count = max(
+                count,
+                segments.count_expired(now_ms, settings.retention_ms, limit),
+                segments.count_beyond_size(settings.retention_bytes, limit),
+            )
         if count and count == len(self._segments.all):
             self.roll()
         first_kept = self._segments.all[count].base_offset

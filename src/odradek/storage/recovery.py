@@ -6,14 +6,57 @@ fails its checksum or goes back in offsets ends the log; indexes, leader epochs 
 state are rebuilt on the way.
 """
 
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from crc32c import crc32c
+
 from odradek.config import TopicSettings
-from odradek.protocol.types import TopicId, TopicPartition
-from odradek.storage.checkpoints import encode_partition_metadata
+from odradek.protocol.records import (
+    CHECKSUM_START,
+    HEADER_SIZE,
+    BatchHeader,
+    Buffer,
+    MalformedRecords,
+    crc_is_valid,
+    read_header,
+)
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.storage.checkpoints import (
+    MalformedCheckpoint,
+    decode_partition_metadata,
+    encode_partition_metadata,
+)
 from odradek.storage.directory import LogDirectory
+from odradek.storage.errors import CorruptLog, StorageError
+from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log
-from odradek.storage.names import PARTITION_METADATA, partition_directory
-from odradek.storage.segments import Segments
+from odradek.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    offset_file,
+    parse_offset_file,
+    partition_directory,
+)
+from odradek.storage.producer_state import ProducerStates
+from odradek.storage.segment import Segment
+from odradek.storage.segments import Segments, mark_deleted
+from odradek.storage.snapshots import (
+    apply_to_producers,
+    rebuild_producers,
+    snapshot_offsets,
+)
 from odradek.world import World
+from odradek.world.disk import File
+
+_CHUNK_BYTES = 1 << 20
 
 
 def create_log(
@@ -26,14 +69,317 @@ def create_log(
     """A new, empty log: a directory that says whose it is. Segments come with the first append."""
     path = f"{directory.path}/{partition_directory(topic_partition)}"
     directory.disk.make_directories(path)
+    write_topic_id(directory, path, topic_id)
+    segments = Segments(path, directory.stores)
+    segments.add(0, world.clock.now_ms())
+    log = Log(topic_partition, topic_id, directory, settings, world, segments=segments)
+    log.flusher.has_new_names = log.flusher.is_new_directory = True
+    return log
+
+
+def write_topic_id(directory: LogDirectory, path: str, topic_id: TopicId) -> None:
     # Not synced: a power cut may take the file, but the metadata store knows the id too.
     file = directory.disk.open(f"{path}/{PARTITION_METADATA}", create=True)
     try:
         file.write_at(0, [encode_partition_metadata(topic_id)])
     finally:
         file.close()
-    segments = Segments(path, directory.stores)
-    segments.add(0, world.clock.now_ms())
-    log = Log(topic_partition, topic_id, directory, settings, world, segments=segments)
-    log.flusher.has_new_names = log.flusher.is_new_directory = True
-    return log
+
+
+class LogLoader:
+    """Loads one log. Short-lived: `load` once."""
+
+    __slots__ = (
+        "_directory",
+        "_disk",
+        "_epochs",
+        "_names",
+        "_path",
+        "_recovered",
+        "_settings",
+        "_topic_partition",
+        "_world",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        directory: LogDirectory,
+        settings: TopicSettings,
+        world: World,
+    ) -> None:
+        self._topic_partition = topic_partition
+        self._directory = directory
+        self._disk = directory.disk
+        self._settings = settings
+        self._world = world
+        self._path = f"{directory.path}/{partition_directory(topic_partition)}"
+        self._names: set[str] = set()
+        self._epochs = LeaderEpochs()
+        # Closed segments that were read through and may not be durable.
+        self._recovered: list[Segment] = []
+
+    def load(self, *, recovery_point: int, log_start_offset: int, is_clean: bool) -> Log:
+        """The offsets are those of the checkpoint files, 0 where these say nothing."""
+        self._names = set(self._disk.list_directory(self._path))
+        self._remove_leftovers()
+        self._epochs = self._read_epochs()
+        segments = self._find_segments()
+        snapshots = snapshot_offsets(sorted(self._names))
+        if is_clean:
+            producers = self._load_clean(segments, snapshots, log_start_offset)
+        else:
+            producers = self._recover(segments, snapshots, recovery_point, log_start_offset)
+        log_end_offset = segments[-1].next_offset if segments else log_start_offset
+        if log_start_offset > log_end_offset:
+            # The start was durable before the end was: what is left lies below both.
+            self._remove_segments(segments)
+            segments, producers = [], ProducerStates(log_start_offset)
+        if not segments:
+            segments = [self._empty_segment(log_start_offset)]
+        log_start_offset = max(log_start_offset, segments[0].base_offset)
+        log_end_offset = max(segments[-1].next_offset, log_start_offset)
+        producers.end_offset = log_end_offset
+        self._epochs.truncate_from_end(log_end_offset)
+        self._epochs.truncate_from_start(log_start_offset)
+        self._drop_stray_snapshots(snapshots, segments, log_end_offset)
+        log = Log(
+            self._topic_partition,
+            self._read_topic_id(),
+            self._directory,
+            self._settings,
+            self._world,
+            segments=Segments(self._path, self._directory.stores, segments),
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point if self._recovered else log_end_offset,
+            leader_epochs=self._epochs,
+            producers=producers,
+        )
+        log.flusher.adopt([segment for segment in self._recovered if not segment.is_active])
+        log.flusher.has_new_names = bool(self._recovered)
+        return log
+
+    # What is there
+
+    def _read_topic_id(self) -> TopicId:
+        if PARTITION_METADATA not in self._names:
+            return NO_TOPIC_ID
+        try:
+            return decode_partition_metadata(self._disk.read(f"{self._path}/{PARTITION_METADATA}"))
+        except MalformedCheckpoint:
+            return NO_TOPIC_ID
+
+    def _read_epochs(self) -> LeaderEpochs:
+        """A damaged checkpoint counts as none: recovery reads epochs from the batches."""
+        if LEADER_EPOCH_CHECKPOINT not in self._names:
+            return LeaderEpochs()
+        try:
+            return LeaderEpochs.decode(self._disk.read(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}"))
+        except (StorageError, ValueError):
+            return LeaderEpochs()
+
+    def _find_segments(self) -> list[Segment]:
+        segments = []
+        now_ms = self._world.clock.now_ms()
+        for name in sorted(self._names):
+            found = parse_offset_file(name)
+            if found is None:
+                continue
+            offset, suffix = found
+            if suffix == LOG_SUFFIX:
+                size = self._disk.size(f"{self._path}/{name}")
+                stores = self._directory.stores
+                segment = Segment(self._path, offset, stores, created_ms=now_ms, size=size)
+                segments.append(segment)
+            elif suffix in SEGMENT_SUFFIXES and f"{offset:020d}{LOG_SUFFIX}" not in self._names:
+                self._remove(name)  # An index of nothing.
+        for segment in segments[:-1]:
+            segment.is_active = False
+        return segments
+
+    def _empty_segment(self, base_offset: int) -> Segment:
+        stores, now_ms = self._directory.stores, self._world.clock.now_ms()
+        segment = Segment(self._path, base_offset, stores, created_ms=now_ms)
+        segment.start_empty()
+        return segment
+
+    # After a clean shutdown
+
+    def _load_clean(
+        self, segments: list[Segment], snapshots: Sequence[int], log_start_offset: int
+    ) -> ProducerStates:
+        for number, segment in enumerate(segments):
+            if segment.size and f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in self._names:
+                return self._recover(segments, snapshots, segment.base_offset, log_start_offset)
+            if number == len(segments) - 1:
+                try:
+                    segment.load_tail(segment.find_next_offset())
+                except CorruptLog:
+                    return self._recover(segments, snapshots, segment.base_offset, log_start_offset)
+                segment.file.close()
+        end = segments[-1].next_offset if segments else log_start_offset
+        return self._producers(segments, snapshots, log_start_offset, end)
+
+    def _producers(
+        self, segments: list[Segment], snapshots: Sequence[int], log_start_offset: int, end: int
+    ) -> ProducerStates:
+        start = max(log_start_offset, segments[0].base_offset) if segments else log_start_offset
+        return rebuild_producers(self._disk, self._path, segments, start, end, offsets=snapshots)
+
+    # After a crash
+
+    def _recover(
+        self,
+        segments: list[Segment],
+        snapshots: Sequence[int],
+        recovery_point: int,
+        log_start_offset: int,
+    ) -> ProducerStates:
+        """Reads every segment that reaches beyond the recovery point, and the last in any case."""
+        if not segments:
+            return ProducerStates(log_start_offset)
+        bases = [segment.base_offset for segment in segments]
+        first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
+        below = segments[:first]
+        producers = self._producers(below, snapshots, log_start_offset, bases[first])
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            is_whole = recover_segment(segment, self._epochs, producers, self._settings)
+            self._recovered.append(segment)
+            if not is_whole:
+                self._remove_segments(segments[number + 1 :])
+                del segments[number + 1 :]
+                break
+        for segment in segments[:-1]:
+            segment.is_active = False
+        for segment in self._recovered:
+            if not segment.is_active:
+                segment.finish()
+                segment.close_for_appends()
+            elif f"{segment.base_offset:020d}{INDEX_SUFFIX}" in self._names:
+                segment.write_indexes()
+            segment.file.close()
+        return producers
+
+    # What does not belong
+
+    def _remove(self, name: str) -> None:
+        self._names.discard(name)
+        self._disk.remove(f"{self._path}/{name}")
+
+    def _remove_segments(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            for path in mark_deleted(self._disk, segment):
+                self._disk.remove(path)
+
+    def _remove_leftovers(self) -> None:
+        """Finishes what a crash interrupted: deletions, and swaps of compacted segments."""
+        swaps = []
+        for name in sorted(self._names):
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+                self._remove(name)
+            elif name.endswith(SWAP_SUFFIX):
+                swaps.append(name.removesuffix(SWAP_SUFFIX))
+        for name in swaps:
+            found = parse_offset_file(name)
+            if found is not None and found[1] == LOG_SUFFIX:
+                self._remove_replaced(found[0])
+        for name in swaps:
+            self._disk.rename(f"{self._path}/{name}{SWAP_SUFFIX}", f"{self._path}/{name}")
+            self._names.discard(name + SWAP_SUFFIX)
+            self._names.add(name)
+
+    def _remove_replaced(self, base_offset: int) -> None:
+        """Removes the segments whose records a compacted one, waiting to be named, holds."""
+        path = offset_file(self._path, base_offset, LOG_SUFFIX) + SWAP_SUFFIX
+        swap = self._empty_segment(base_offset)
+        swap.file.path = path
+        swap.size = self._disk.size(path)
+        next_offset = base_offset
+        for _, header in swap.headers(0):
+            next_offset = header.next_offset
+        swap.file.close()
+        for name in sorted(self._names):
+            found = parse_offset_file(name)
+            if found is not None and base_offset <= found[0] < next_offset:
+                self._remove(name)
+
+    def _drop_stray_snapshots(
+        self, snapshots: Sequence[int], segments: list[Segment], log_end_offset: int
+    ) -> None:
+        """Keeps the snapshots at segments' starts and the newest one that is not ahead."""
+        usable = [offset for offset in snapshots if offset <= log_end_offset]
+        keep = {segment.base_offset for segment in segments} | set(usable[-1:])
+        for offset in snapshots:
+            if offset > log_end_offset or offset not in keep:
+                path = offset_file(self._path, offset, SNAPSHOT_SUFFIX)
+                if self._disk.exists(path):
+                    self._disk.remove(path)
+
+
+def recover_segment(
+    segment: Segment, epochs: LeaderEpochs, producers: ProducerStates, settings: TopicSettings
+) -> bool:
+    """Keeps the valid batches from the start on and rebuilds everything that follows from them.
+
+    False if something had to be cut.
+    """
+    size, interval = segment.size, settings.index_interval_bytes
+    segment.is_active = True
+    segment.start_empty()
+    segment.load_tail(segment.base_offset)
+    handle = segment.file.pin()
+    try:
+        for header, batch in _valid_batches(handle, segment.base_offset, size):
+            segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
+            if header.leader_epoch > epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+            if header.next_offset > producers.end_offset:
+                apply_to_producers(producers, header, batch)
+        if segment.size < size:
+            handle.truncate(segment.size)
+            return False
+        return True
+    finally:
+        segment.file.unpin()
+
+
+def _valid_batches(
+    handle: File, base_offset: int, size: int
+) -> Iterator[tuple[BatchHeader, Buffer]]:
+    """Every batch up to the first that is not valid. Only small ones come with their bytes."""
+    position, expected = 0, base_offset
+    start, buffer = 0, b""
+    while position < size:
+        if position + HEADER_SIZE > start + len(buffer):
+            start, buffer = position, handle.read_at(position, _CHUNK_BYTES)
+        try:
+            header = read_header(buffer, position - start)
+        except MalformedRecords:
+            return
+        end = position + header.size_bytes
+        if header.base_offset < expected or end > size:
+            return
+        if end > start + len(buffer) and header.size_bytes <= _CHUNK_BYTES:
+            start, buffer = position, handle.read_at(position, _CHUNK_BYTES)
+        if end <= start + len(buffer):
+            if not crc_is_valid(buffer, position - start, header):
+                return
+            yield header, memoryview(buffer)[position - start : end - start]
+        elif _checksum(handle, position + CHECKSUM_START, end) == header.crc:
+            yield header, b""
+        else:
+            return
+        position, expected = end, header.next_offset
+
+
+def _checksum(handle: File, position: int, end: int) -> int:
+    """Of a stretch that is too long to be held in memory: its length may be a lie."""
+    checksum = 0
+    while position < end:
+        data = handle.read_at(position, min(_CHUNK_BYTES, end - position))
+        if not data:
+            break
+        checksum = crc32c(data, checksum)
+        position += len(data)
+    return checksum

@@ -82,6 +82,7 @@ class Segment:
         "index_bytes",
         "indexes_full",
         "is_active",
+        "is_dirty",
         "max_timestamp",
         "max_timestamp_offset",
         "size",
@@ -118,6 +119,8 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._resume: dict[int, int] | None = None
         self._write_handle: File | None = None
+        # Whether the index files lag behind the arrays and the highest timestamp.
+        self.is_dirty = False
 
     def __repr__(self) -> str:
         return f"Segment({self.file.path}, size={self.size})"
@@ -128,9 +131,11 @@ class Segment:
         return self.tail_offsets[-1]
 
     def start_empty(self) -> None:
-        """A segment that was just made has no files to load indexes from."""
+        """Nothing is noted yet: the segment was just made, or is about to be recovered."""
         self._index = OffsetIndex(self.base_offset)
         self._time_index = TimeIndex(self.base_offset)
+        self.size = 0
+        self.is_dirty = True
 
     # Appending
 
@@ -147,12 +152,8 @@ class Segment:
         self.load_max_timestamp()
         self.load_first_timestamp()
         self._write_handle = handle
+        self.is_dirty = True
         return handle
-
-    @property
-    def was_written(self) -> bool:
-        """Whether it took appends since it was made or loaded."""
-        return self._write_handle is not None
 
     def note(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
         """Takes account of one batch that was written at the end."""
@@ -260,9 +261,11 @@ class Segment:
 
     def finish(self) -> None:
         """Completes the indexes: the last time entry says how old the whole segment is."""
-        if self.was_written:
+        if self.is_dirty:
+            _ = self.index
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
             self.write_indexes()
+            self.is_dirty = False
 
     def close_for_appends(self) -> None:
         """The segment is whole. Its descriptor may go once nobody needs it."""

@@ -61,14 +61,19 @@ def rebuild_producers(
     segments: Sequence[Segment],
     log_start_offset: int,
     end_offset: int,
+    *,
+    offsets: Sequence[int] | None = None,
 ) -> ProducerStates:
     """Producer state at `end_offset`: the newest snapshot, then every batch behind it."""
-    offsets = snapshot_offsets(disk.list_directory(directory))
+    if offsets is None:
+        offsets = snapshot_offsets(disk.list_directory(directory))
     producers = latest_snapshot(disk, directory, offsets, end_offset)
     if producers is None:
         producers = ProducerStates(log_start_offset)
     for number, segment in enumerate(segments):
         start = producers.end_offset
+        if start >= end_offset:
+            break
         is_last = number == len(segments) - 1
         if not segment.size or (not is_last and segments[number + 1].base_offset <= start):
             continue

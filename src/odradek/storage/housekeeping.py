@@ -1,0 +1,127 @@
+"""What logs need from time to time: syncs by age, checkpoints, retention, deletions.
+
+Each concern has its own loop with its own interval. A round over thousands of logs yields to
+the event loop often, so that none of them is felt by a request.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from odradek.storage.errors import StorageError
+from odradek.storage.log import Log
+from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.storage.manager import LogManager
+
+_MOST_LONG = (1 << 63) - 1
+_TICK_S = 1.0
+_SHORTEST_TICK_S = 0.01
+# Work on this many logs, then let requests in.
+_LOGS_A_TURN = 16
+
+
+class Housekeeping:
+    def __init__(self, manager: "LogManager", world: World) -> None:
+        self._manager = manager
+        self._world = world
+
+    async def run(self) -> None:
+        settings = self._manager.settings
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tick())
+            group.create_task(
+                _every(settings.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+            )
+            group.create_task(
+                _every(settings.log_flush_start_offset_checkpoint_interval_ms, self._log_starts)
+            )
+            group.create_task(
+                _every(settings.log_retention_check_interval_ms, self.apply_retention)
+            )
+            group.create_task(
+                _every(settings.producer_id_expiration_check_interval_ms, self.expire_producers)
+            )
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(self._next_tick_s())
+            await self.flush_by_age()
+            await self.write_indexes()
+            await self.delete_files()
+
+    def _next_tick_s(self) -> float:
+        shortest_ms = min((log.settings.flush_ms for log in self._logs()), default=_MOST_LONG)
+        return max(_SHORTEST_TICK_S, min(_TICK_S, shortest_ms / 1000))
+
+    def _logs(self) -> list[Log]:
+        return [log for log in self._manager.logs.values() if log.is_usable]
+
+    async def flush_by_age(self) -> None:
+        """`flush.ms`: starts syncs, waits for none."""
+        now_s = self._world.clock.monotonic_s()
+        for log in self._logs():
+            flush_ms = log.settings.flush_ms
+            if (
+                flush_ms < _MOST_LONG
+                and log.has_unflushed
+                and now_s - log.unflushed_since_s >= flush_ms / 1000
+            ):
+                log.flusher.request(log.log_end_offset)
+
+    async def write_indexes(self) -> None:
+        """Index entries that wait for more to come: tools should see them within a second."""
+        done = 0
+        for log in self._logs():
+            segment = log.active_segment
+            if not segment.has_unwritten_entries or not log.is_usable:
+                continue
+            try:
+                segment.write_indexes()
+            except OSError as error:
+                log.directory.fail(error)
+            done += 1
+            if done % _LOGS_A_TURN == 0:
+                await asyncio.sleep(0)
+
+    async def delete_files(self) -> None:
+        for directory in self._manager.directories:
+            more = True
+            while more:
+                more = directory.run_deletions(self._world.clock.monotonic_s(), _LOGS_A_TURN)
+                await asyncio.sleep(0)
+
+    async def _checkpoint(self) -> None:
+        for directory in self._manager.directories:
+            await self._manager.checkpoint_recovery_points(directory)
+            await self._manager.checkpoint_high_watermarks(directory)
+
+    async def _log_starts(self) -> None:
+        for directory in self._manager.directories:
+            if directory.log_starts_changed:
+                await self._manager.checkpoint_log_starts(directory)
+
+    async def apply_retention(self) -> None:
+        for number, log in enumerate(self._logs()):
+            if number % _LOGS_A_TURN == 0:
+                await asyncio.sleep(0)
+            if log.is_usable:
+                try:
+                    log.delete_old_segments(log.high_watermark)
+                except StorageError:
+                    continue  # Its directory is offline now, and says so itself.
+
+    async def expire_producers(self) -> None:
+        settings = self._manager.settings
+        now_ms = self._world.clock.now_ms()
+        for number, log in enumerate(self._logs()):
+            if number % _LOGS_A_TURN == 0:
+                await asyncio.sleep(0)
+            log.producers.expire(now_ms, settings.producer_id_expiration_ms)
+
+
+async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(max(interval_ms, 1) / 1000)
+        await work()

@@ -1,0 +1,395 @@
+"""All logs of a broker, over one or more `log.dirs`, and their housekeeping.
+
+`load` brings up what is on disk, `run` keeps it in order (syncs by time, checkpoints,
+retention, delayed deletions, forgotten producers), `close` makes everything durable and says
+so with a marker, without which the next `load` recovers.
+
+Invariant: a partition has one log, in one directory; a directory that failed stays out until
+the broker starts again, and its logs answer with `LogDirectoryFailed`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+from odradek.config import BrokerSettings, TopicSettings
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.storage.checkpoints import (
+    DirectoryProperties,
+    MalformedCheckpoint,
+    decode_clean_shutdown,
+    decode_uuid,
+    encode_clean_shutdown,
+    encode_offsets,
+    read_directory_properties,
+    read_offsets,
+)
+from odradek.storage.descriptors import Descriptors
+from odradek.storage.directory import NO_DIRECTORY_ID, LogDirectory
+from odradek.storage.errors import StorageError
+from odradek.storage.housekeeping import Housekeeping
+from odradek.storage.index import LoadedIndexes
+from odradek.storage.log import Log
+from odradek.storage.names import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOCK,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    deleted_directory,
+    is_deleted_directory,
+    parse_partition_directory,
+)
+from odradek.storage.recovery import LogLoader, create_log, write_topic_id
+from odradek.storage.segment import SegmentStores
+from odradek.storage.validation import AppendRules
+from odradek.world import World
+from odradek.world.disk import DirectoryLock
+
+logger = logging.getLogger(__name__)
+
+# Loading yields to the loop after this many logs.
+_LOGS_A_TURN = 64
+# How many logs are made durable at once when the broker stops.
+_CLOSES_AT_ONCE = 16
+
+
+class DirectoryDescription(NamedTuple):
+    """What DescribeLogDirs says of a directory."""
+
+    directory: LogDirectory
+    total_bytes: int
+    usable_bytes: int
+    logs: list[Log]
+
+
+class LogManager:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        world: World,
+        *,
+        cluster_id: str,
+        node_id: int,
+        most_open_files: int = 4096,
+    ) -> None:
+        self.settings = settings
+        self.logs: dict[TopicPartition, Log] = {}
+        self.broker_epoch = -1
+        # From the markers of the last shutdown: -1 unless every directory had one.
+        self.last_clean_broker_epoch = -1
+        self.had_clean_shutdown = False
+        self._world = world
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self._by_topic: dict[str, dict[int, Log]] = {}
+        self._rules: dict[TopicSettings, AppendRules] = {}
+        self._locks: dict[LogDirectory, DirectoryLock] = {}
+        self._checkpointing: set[LogDirectory] = set()
+        self._recheckpoint: set[LogDirectory] = set()
+        descriptors = Descriptors(world.disk, most_open_files)
+        stores = SegmentStores(world.disk, descriptors, LoadedIndexes())
+        self.directories = [
+            LogDirectory(path.rstrip("/") or "/", world.disk, stores)
+            for path in settings.data_directories
+        ]
+        for directory in self.directories:
+            directory.on_failure = self._directory_failed
+            directory.on_truncation = self._checkpoint_after_truncation
+
+    # Starting
+
+    async def load(self, topic_settings: Callable[[str], TopicSettings] | None = None) -> None:
+        """Takes the directories and loads every log in them."""
+        settings_of = topic_settings or (lambda topic: self.settings.topic_defaults)
+        epochs = []
+        for directory in self.directories:
+            try:
+                epochs.append(await self._load_directory(directory, settings_of))
+            except BlockingIOError:
+                self._release_locks()
+                raise StorageError(
+                    f"{directory.path} is in use by another process; "
+                    "stop it or choose another directory with log.dirs"
+                ) from None
+            except OSError as error:
+                directory.fail(error)
+        if not any(directory.is_online for directory in self.directories):
+            self._release_locks()
+            raise self.directories[0].failure or StorageError("no log directory is usable")
+        known = [epoch for epoch in epochs if epoch is not None]
+        self.had_clean_shutdown = len(known) == len(self.directories)
+        self.last_clean_broker_epoch = min(known) if self.had_clean_shutdown else -1
+
+    async def _load_directory(
+        self, directory: LogDirectory, settings_of: Callable[[str], TopicSettings]
+    ) -> int | None:
+        """The broker epoch of the clean-shutdown marker; None if there was no marker."""
+        disk, path = self._world.disk, directory.path
+        disk.make_directories(path)
+        self._locks[directory] = disk.lock(f"{path}/{LOCK}")
+        names = disk.list_directory(path)
+        self._claim(directory)
+        clean_epoch = None
+        if CLEAN_SHUTDOWN in names:
+            clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
+            # A crash from here on must count as one, even if nothing was written yet.
+            disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
+            disk.sync_directory(path)
+        recovery_points = read_offsets(disk, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
+        log_starts = read_offsets(disk, f"{path}/{LOG_START_CHECKPOINT}")
+        high_watermarks = read_offsets(disk, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+        loaded = 0
+        for name in names:
+            if is_deleted_directory(name):
+                directory.delete_later(0, partial(disk.remove_tree, f"{path}/{name}"))
+                continue
+            topic_partition = parse_partition_directory(name)
+            if topic_partition is None:
+                continue
+            settings = settings_of(topic_partition.topic)
+            log = LogLoader(topic_partition, directory, settings, self._world).load(
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=log_starts.get(topic_partition, 0),
+                is_clean=clean_epoch is not None,
+            )
+            log.high_watermark = min(
+                max(high_watermarks.get(topic_partition, 0), log.log_start_offset),
+                log.log_end_offset,
+            )
+            self._add(log)
+            loaded += 1
+            if loaded % _LOGS_A_TURN == 0:
+                await asyncio.sleep(0)
+        return clean_epoch
+
+    def _claim(self, directory: LogDirectory) -> None:
+        """Checks that the directory is ours, or makes it ours if it is nobody's."""
+        disk, path = self._world.disk, directory.path
+        found = read_directory_properties(disk, path)
+        for name, expected in (("cluster.id", self._cluster_id), ("node.id", str(self._node_id))):
+            value = found.get(name, expected)
+            if value != expected:
+                raise StorageError(
+                    f"{path}/{META_PROPERTIES} says {name}={value}, this broker has {expected}; "
+                    "choose another directory with log.dirs, or remove the file if it is stale"
+                )
+        try:
+            directory.directory_id = UUID(bytes=decode_uuid(found["directory.id"]))
+        except (KeyError, MalformedCheckpoint):
+            directory.directory_id = self._world.randomness.uuid()
+        if found.keys() < {"cluster.id", "node.id", "directory.id", "version"}:
+            properties = DirectoryProperties(
+                self._cluster_id, self._node_id, directory.directory_id
+            )
+            disk.replace(f"{path}/{META_PROPERTIES}", properties.encode())
+
+    def _add(self, log: Log) -> None:
+        known = self.logs.get(log.topic_partition)
+        if known is not None and known.is_usable:
+            raise StorageError(
+                f"{log.topic_partition} is in {known.path} and in {log.path}; "
+                "remove the one you do not want to keep"
+            )
+        log.configure(self._rules_for(log.settings))
+        self.logs[log.topic_partition] = log
+        partitions = self._by_topic.setdefault(log.topic_partition.topic, {})
+        partitions[log.topic_partition.partition] = log
+
+    def _rules_for(self, settings: TopicSettings) -> AppendRules:
+        rules = self._rules.get(settings)
+        if rules is None:
+            if len(self._rules) >= 256:
+                self._rules.clear()
+            rules = self._rules[settings] = AppendRules(settings)
+        return rules
+
+    # Logs
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        return self.logs.get(topic_partition)
+
+    def create(
+        self, topic_partition: TopicPartition, topic_id: TopicId, settings: TopicSettings
+    ) -> Log:
+        """The log of a partition: the one there is, or a new one where the fewest are."""
+        log = self.logs.get(topic_partition)
+        if log is not None:
+            if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID and log.is_usable:
+                log.topic_id = topic_id
+                write_topic_id(log.directory, log.path, topic_id)
+            if topic_id not in (NO_TOPIC_ID, log.topic_id):
+                raise StorageError(f"{log.path} belongs to an earlier topic of the same name")
+            return log
+        online = [directory for directory in self.directories if directory.is_online]
+        if not online:
+            raise self.directories[0].failure or StorageError("no log directory is usable")
+        directory = min(online, key=lambda directory: len(directory.logs))
+        try:
+            log = create_log(topic_partition, topic_id, directory, settings, self._world)
+        except OSError as error:
+            raise directory.fail(error) from error
+        self._add(log)
+        return log
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """The log is gone at once; its files go after `file.delete.delay.ms`."""
+        log = self.logs.pop(topic_partition, None)
+        if log is None:
+            return
+        partitions = self._by_topic[topic_partition.topic]
+        del partitions[topic_partition.partition]
+        if not partitions:
+            del self._by_topic[topic_partition.topic]
+        directory, disk = log.directory, self._world.disk
+        if not directory.is_online:
+            return
+        log.mark_deleted()
+        name = deleted_directory(topic_partition, self._world.randomness.uuid())
+        target = f"{directory.path}/{name}"
+        try:
+            disk.rename(log.path, target)
+        except OSError as error:
+            raise directory.fail(error) from error
+        delay_s = log.settings.file_delete_delay_ms / 1000
+        due_s = self._world.clock.monotonic_s() + delay_s
+        directory.delete_later(due_s, partial(disk.remove_tree, target))
+
+    def configure(self, topic: str, settings: TopicSettings) -> None:
+        """New settings for all logs of a topic, from the next append on."""
+        rules = self._rules_for(settings)
+        for log in self._by_topic.get(topic, {}).values():
+            log.configure(rules)
+
+    def of_topic(self, topic: str) -> Mapping[int, Log]:
+        return self._by_topic.get(topic, {})
+
+    # Directories
+
+    @property
+    def offline_directories(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if not directory.is_online]
+
+    def describe_directories(self) -> list[DirectoryDescription]:
+        descriptions = []
+        for directory in self.directories:
+            logs = [log for log in self.logs.values() if log.directory is directory]
+            total_bytes = usable_bytes = -1
+            if directory.is_online:
+                total_bytes = self._world.disk.total_bytes(directory.path)
+                usable_bytes = self._world.disk.free_bytes(directory.path)
+            descriptions.append(DirectoryDescription(directory, total_bytes, usable_bytes, logs))
+        return descriptions
+
+    def _directory_failed(self, directory: LogDirectory) -> None:
+        logger.error("%s; its partitions are unavailable until a restart", directory.failure)
+
+    # Checkpoints
+
+    async def checkpoint_recovery_points(self, directory: LogDirectory) -> None:
+        """Where recovery would have to start. Written off the loop."""
+        self._checkpointing.add(directory)
+        try:
+            await self._checkpoint(
+                directory,
+                RECOVERY_POINT_CHECKPOINT,
+                {log.topic_partition: log.recovery_point for log in self._logs_in(directory)},
+            )
+        finally:
+            self._checkpointing.discard(directory)
+        if directory in self._recheckpoint:
+            self._recheckpoint.discard(directory)
+            self._checkpoint_after_truncation(directory)
+
+    def _checkpoint_after_truncation(self, directory: LogDirectory) -> None:
+        """A recovery point fell: until that is on disk, a crash could skip unflushed records."""
+        if directory in self._checkpointing:
+            self._recheckpoint.add(directory)
+            return
+        offsets = {log.topic_partition: log.recovery_point for log in self._logs_in(directory)}
+        path = f"{directory.path}/{RECOVERY_POINT_CHECKPOINT}"
+        try:
+            self._world.disk.replace(path, encode_offsets(offsets))
+        except OSError as error:
+            directory.fail(error)
+
+    async def checkpoint_log_starts(self, directory: LogDirectory) -> None:
+        """Only offsets that no segment's name tells."""
+        directory.log_starts_changed = False
+        offsets = {
+            log.topic_partition: log.log_start_offset
+            for log in self._logs_in(directory)
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        await self._checkpoint(directory, LOG_START_CHECKPOINT, offsets)
+
+    async def checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
+        offsets = {log.topic_partition: log.high_watermark for log in self._logs_in(directory)}
+        await self._checkpoint(directory, HIGH_WATERMARK_CHECKPOINT, offsets)
+
+    def _logs_in(self, directory: LogDirectory) -> list[Log]:
+        return [log for log in self.logs.values() if log.directory is directory]
+
+    async def _checkpoint(
+        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        if not directory.is_online:
+            return
+        work = partial(
+            self._world.disk.replace, f"{directory.path}/{name}", encode_offsets(offsets)
+        )
+        try:
+            await self._world.workers.run_blocking(work)
+        except OSError as error:
+            directory.fail(error)
+
+    # Running and stopping
+
+    async def run(self) -> None:
+        """Housekeeping, until cancelled."""
+        await Housekeeping(self, self._world).run()
+
+    async def close(self) -> None:
+        """Makes everything durable and leaves the marker that spares the next start a recovery."""
+        try:
+            await self._close_logs(list(self.logs.values()))
+            for directory in self.directories:
+                if directory.is_online:
+                    await self._close_directory(directory)
+        finally:
+            self._release_locks()
+
+    async def _close_logs(self, logs: Iterable[Log]) -> None:
+        waiting = iter(logs)
+
+        async def close_some() -> None:
+            for log in waiting:
+                await log.close()
+
+        await asyncio.gather(*(close_some() for _ in range(_CLOSES_AT_ONCE)))
+
+    async def _close_directory(self, directory: LogDirectory) -> None:
+        await self.checkpoint_recovery_points(directory)
+        await self.checkpoint_log_starts(directory)
+        await self.checkpoint_high_watermarks(directory)
+        if directory.is_online:
+            marker = encode_clean_shutdown(self.broker_epoch)
+            path = f"{directory.path}/{CLEAN_SHUTDOWN}"
+            try:
+                await self._world.workers.run_blocking(
+                    partial(self._world.disk.replace, path, marker)
+                )
+            except OSError as error:
+                directory.fail(error)
+
+    def _release_locks(self) -> None:
+        for lock in self._locks.values():
+            lock.release()
+        self._locks.clear()
+
+
+__all__ = ["NO_DIRECTORY_ID", "DirectoryDescription", "LogManager"]
