@@ -164,23 +164,30 @@ class Affected:
 def image_of(nodes: Mapping[str, Node], number: int = 1) -> ClusterImage:
     """The image of a whole tree."""
     builder = ImageBuilder(ClusterImage(number=number - 1))
-    states: dict[str, dict[int, Node]] = {}
+    states = states_in(nodes)
+    prefix = TOPICS + "/"
     for path, node in nodes.items():
-        if path.startswith(TOPICS + "/"):
-            parts = path.split("/")
-            if len(parts) == 7:
-                states.setdefault(parts[3], {})[int(parts[5])] = node
+        if path.startswith(prefix):
+            topic = path[len(prefix) :]
+            if "/" not in topic:
+                config = nodes.get(topic_config_path(topic))
+                builder.set_topic(topic, node, states.get(topic, {}), config)
         elif path.startswith(BROKER_IDS + "/"):
             builder.set_broker(path[len(BROKER_IDS) + 1 :], node)
         else:
             builder.set_single(path, node)
-    prefix = TOPICS + "/"
-    for path, node in nodes.items():
-        if path.startswith(prefix) and "/" not in path[len(prefix) :]:
-            topic = path[len(prefix) :]
-            config = nodes.get(topic_config_path(topic))
-            builder.set_topic(topic, node, states.get(topic, {}), config)
     return builder.build()
+
+
+def states_in(nodes: Mapping[str, Node]) -> dict[str, dict[int, Node]]:
+    """The state nodes of partitions in a tree, by topic and partition."""
+    states: dict[str, dict[int, Node]] = {}
+    for path, node in nodes.items():
+        if path.endswith("/state"):
+            parts = path.split("/")
+            if len(parts) == 7 and parts[5].isdigit() and path.startswith(TOPICS + "/"):
+                states.setdefault(parts[3], {})[int(parts[5])] = node
+    return states
 
 
 class ImageBuilder:

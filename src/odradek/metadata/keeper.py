@@ -14,6 +14,7 @@ from odradek.metadata.image import (
     ImageChange,
     difference,
     image_of,
+    states_in,
 )
 from odradek.metadata.layout import (
     broker_path,
@@ -21,7 +22,7 @@ from odradek.metadata.layout import (
     topic_config_path,
     topic_path,
 )
-from odradek.metadata.store import EVERYTHING, MetadataStore, Node, Operation, Watch
+from odradek.metadata.store import EVERYTHING, MetadataStore, Operation, Watch
 
 
 class ImageKeeper:
@@ -102,7 +103,9 @@ class ImageKeeper:
             return
         tree = await self._store.read_tree(topic_path(topic))
         config = await self._store.read(topic_config_path(topic))
-        builder.set_topic(topic, tree.get(topic_path(topic)), _states(topic, tree), config)
+        builder.set_topic(
+            topic, tree.get(topic_path(topic)), states_in(tree).get(topic, {}), config
+        )
 
     def _publish(self, change: ImageChange) -> None:
         self.image = change.after
@@ -110,13 +113,3 @@ class ImageKeeper:
         wakened.set()
         for subscriber in self._subscribers:
             subscriber(change)
-
-
-def _states(topic: str, tree: dict[str, Node]) -> dict[int, Node]:
-    """The state nodes in a topic's tree, by partition."""
-    prefix = topic_path(topic) + "/partitions/"
-    return {
-        int(path[len(prefix) : -len("/state")]): node
-        for path, node in tree.items()
-        if path.startswith(prefix) and path.endswith("/state")
-    }

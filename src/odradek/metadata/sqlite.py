@@ -66,10 +66,11 @@ class SqliteMetadata:
         self._committing: asyncio.Task[None] | None = None
         self._failure: str | None = None
         try:
-            self._database = _open(path)
-            nodes, openings = _load(self._database)
+            self._database, nodes, openings = _open(path)
         except sqlite3.Error as error:
-            raise StoreUnavailable(f"cannot open the metadata store {path}: {error}") from None
+            busy = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
+            why = "another process is using it" if busy else str(error)
+            raise StoreUnavailable(f"cannot open the metadata store {path}: {why}") from None
         world.disk.sync_directory(path.rpartition("/")[0] or ".")
         # As in ZooKeeper the high half counts beginnings, so numbers rise without being stored.
         self.tree = Tree(nodes, transaction=openings << 32)
@@ -155,7 +156,8 @@ def _fail(waiting: _Waiting, error: MetadataError) -> None:
         waiting.versions.set_exception(error)
 
 
-def _open(path: str) -> sqlite3.Connection:
+def _open(path: str) -> tuple[sqlite3.Connection, dict[str, Node], int]:
+    """The database, what it holds, and how often it has been opened."""
     # Commits run in a worker thread, one at a time, so the connection may change threads.
     database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
@@ -164,10 +166,11 @@ def _open(path: str) -> sqlite3.Connection:
         # A commit returns when the log is on the disk: it survives a power cut.
         database.execute("pragma synchronous = full")
         database.executescript(_SCHEMA)
+        nodes, openings = _load(database)
     except sqlite3.Error:
         database.close()
         raise
-    return database
+    return database, nodes, openings
 
 
 def _load(database: sqlite3.Connection) -> tuple[dict[str, Node], int]:

@@ -1,0 +1,234 @@
+"""What every metadata store promises."""
+
+import asyncio
+
+import pytest
+
+from odradek.metadata import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    MetadataStore,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    Refused,
+    SessionExpired,
+    Set,
+)
+from odradek.metadata.store import InvalidPath
+from tests.unit.metadata.conftest import Metadata, Run
+
+
+async def value_of(store: MetadataStore, path: str) -> bytes | None:
+    node = await store.read(path)
+    return None if node is None else node.value
+
+
+def test_a_node_is_made_read_set_and_removed(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        assert await store.multi(Create("/a", b"1")) == [0]
+        node = await store.read("/a")
+        assert node is not None
+        assert (node.value, node.version, node.owner) == (b"1", 0, 0)
+        assert await store.multi(Set("/a", b"2", 0)) == [1]
+        assert await store.multi(Set("/a", b"3")) == [2]
+        assert await value_of(store, "/a") == b"3"
+        assert await store.multi(Delete("/a", 2)) == [ANY_VERSION]
+        assert await store.read("/a") is None
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "path"),
+    [
+        (Create("/a"), NodeExists, "/a"),
+        (Create("/b/c"), NoNode, "/b"),
+        (Set("/b", b""), NoNode, "/b"),
+        (Set("/a", b"", 1), BadVersion, "/a"),
+        (Delete("/b"), NoNode, "/b"),
+        (Delete("/a/x", 7), BadVersion, "/a/x"),
+        (Delete("/a"), NotEmpty, "/a"),
+        (Delete("/"), InvalidPath, "/"),
+        (Check("/b"), NoNode, "/b"),
+        (Check("/a", 7), BadVersion, "/a"),
+        (Create("/passing/child"), InvalidPath, "/passing/child"),
+        (Create("b"), InvalidPath, "b"),
+        (Create("/b/"), InvalidPath, "/b/"),
+        (Create("//b"), InvalidPath, "//b"),
+        (Create("/"), InvalidPath, "/"),
+    ],
+)
+def test_a_refusal_names_the_node_and_nothing_happens(
+    run: Run, operation: Operation, error: type[Refused], path: str
+) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        await store.multi(Create("/a"), Create("/a/x"), Create("/passing", b"", True))
+        before = await store.read_tree("/")
+        with pytest.raises(error) as caught:
+            await store.multi(Create("/new"), Set("/a/x", b"lost"), operation)
+        assert caught.value.path == path
+        assert await store.read_tree("/") == before
+
+    run(scenario)
+
+
+def test_operations_of_a_multi_see_each_other(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        versions = await store.multi(
+            Create("/a"),
+            Create("/a/b", b"1"),
+            Set("/a/b", b"2", 0),
+            Check("/a/b", 1),
+            Create("/a/c"),
+            Delete("/a/c"),
+            Delete("/a/b"),
+            Delete("/a"),
+            Create("/a", b"again"),
+        )
+        assert versions == [0, 0, 1, -1, 0, -1, -1, -1, 0]
+        assert await value_of(store, "/a") == b"again"
+        assert await store.children("/a") == []
+
+    run(scenario)
+
+
+def test_of_two_that_expect_the_same_version_one_wins(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        one, two = metadata.connect(), metadata.connect()
+        await one.multi(Create("/a"))
+        outcomes = await asyncio.gather(
+            one.multi(Set("/a", b"one", 0)),
+            two.multi(Set("/a", b"two", 0)),
+            return_exceptions=True,
+        )
+        assert outcomes[0] == [1]
+        assert isinstance(outcomes[1], BadVersion)
+        assert await value_of(two, "/a") == b"one"
+
+    run(scenario)
+
+
+def test_a_node_made_again_is_told_from_its_predecessor(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        await store.multi(Create("/a"))
+        first = await store.read("/a")
+        await store.multi(Delete("/a"))
+        await store.multi(Create("/a"))
+        second = await store.read("/a")
+        assert first is not None
+        assert second is not None
+        assert second.version == first.version == 0
+        assert second.created > first.created
+
+    run(scenario)
+
+
+def test_ephemeral_nodes_go_with_their_session(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        mortal, witness = metadata.connect(), metadata.connect()
+        await mortal.multi(Create("/ids"), Create("/ids/1", b"x", True), Create("/stays"))
+        await witness.multi(Create("/ids/2", b"y", True))
+        node = await witness.read("/ids/1")
+        assert node is not None
+        assert node.owner == mortal.session_id != witness.session_id
+        await mortal.close()
+        assert await witness.children("/ids") == ["2"]
+        assert await witness.read("/stays") is not None
+        for attempt in (mortal.read("/ids"), mortal.multi(Check("/ids")), mortal.read_tree("/")):
+            with pytest.raises(SessionExpired):
+                await attempt
+        # Closing twice is harmless, and a successor may take the path at once.
+        await mortal.close()
+        await witness.multi(Create("/ids/1", b"z", True))
+
+    run(scenario)
+
+
+def test_any_session_may_set_or_remove_an_ephemeral_node(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        owner, other = metadata.connect(), metadata.connect()
+        await owner.multi(Create("/a", b"", True), Create("/b", b"", True))
+        assert await other.multi(Set("/a", b"new", 0), Delete("/b")) == [1, -1]
+        node = await owner.read("/a")
+        assert node is not None
+        assert node.owner == owner.session_id
+        await owner.close()
+        assert await other.read("/a") is None
+
+    run(scenario)
+
+
+def test_a_tree_is_read_parents_first(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        paths = ["/t", "/t/b", "/t/a", "/t/a/2", "/t/a/1", "/tt"]
+        await store.multi(*map(Create, paths))
+        tree = await store.read_tree("/t")
+        assert sorted(tree) == sorted(set(paths) - {"/tt"})
+        order = list(tree)
+        for path in order[1:]:
+            assert path.rpartition("/")[0] in order[: order.index(path)]
+        assert await store.read_tree("/missing") == {}
+        assert set(await store.read_tree("/")) == {"/", *paths}
+        assert await store.children("/t/a") == ["1", "2"]
+        assert await store.children("/missing") == []
+
+    run(scenario)
+
+
+def test_a_watch_reports_each_changed_path_once(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store, other = metadata.connect(), metadata.connect()
+        await store.multi(Create("/before"))
+        watch = store.watch()
+        await other.multi(Create("/a"), Create("/a/b"), Check("/before"))
+        await store.multi(Set("/a/b", b"1"))
+        await store.multi(Set("/a/b", b"2"))
+        assert await watch.next() == ["/a", "/a/b"]
+        await other.multi(Delete("/a/b"))
+        assert watch.pending() == ["/a/b"]
+        assert watch.pending() == []
+        with pytest.raises(NoNode):
+            await store.multi(Create("/c"), Delete("/missing"))
+        assert watch.pending() == []
+
+    run(scenario)
+
+
+def test_a_watch_wakes_its_waiter(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store, mortal = metadata.connect(), metadata.connect()
+        watch = store.watch()
+        waiting = asyncio.ensure_future(watch.next())
+        await mortal.multi(Create("/a", b"", True))
+        assert await waiting == ["/a"]
+        waiting = asyncio.ensure_future(watch.next())
+        await mortal.close()
+        assert await waiting == ["/a"]
+        watch.close()
+        await store.multi(Create("/b"))
+        assert watch.pending() == []
+
+    run(scenario)
+
+
+def test_a_watch_ends_with_its_session(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        watch = store.watch()
+        waiting = asyncio.ensure_future(watch.next())
+        await asyncio.sleep(0)
+        await store.close()
+        with pytest.raises(SessionExpired):
+            await waiting
+
+    run(scenario)

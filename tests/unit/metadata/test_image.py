@@ -1,0 +1,286 @@
+"""The picture of the cluster: whole, step by step, and the same either way."""
+
+import asyncio
+from collections.abc import Coroutine
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from odradek.config import Listener
+from odradek.metadata import (
+    Create,
+    Delete,
+    ImageChange,
+    ImageKeeper,
+    MetadataStore,
+    Operation,
+    Refused,
+    SessionExpired,
+    Set,
+)
+from odradek.metadata import layout as at
+from odradek.metadata.image import ClusterImage, image_of
+from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+
+PLAIN = {"PLAINTEXT": "PLAINTEXT"}
+
+
+def run(scenario: Coroutine[None, None, None]) -> None:
+    asyncio.run(scenario)
+
+
+def topic_id(number: int) -> TopicId:
+    return TopicId(number.to_bytes(16, "big"))
+
+
+def state(leader: int = 1, epoch: int = 0) -> at.PartitionState:
+    return at.PartitionState(BrokerId(leader), LeaderEpoch(epoch), (leader,), 1)
+
+
+def topic(name: str, number: int, partitions: int = 2, **overrides: str) -> list[Operation]:
+    assignment = at.TopicAssignment(topic_id(number), ((1, 2),) * partitions)
+    return at.create_topic(name, assignment, [state()] * partitions, overrides)
+
+
+def broker(number: int, rack: str | None = None) -> Create:
+    registration = at.BrokerRegistration((Listener("PLAINTEXT", "h", number),), PLAIN, rack)
+    return Create(at.broker_path(number), registration.encode(), ephemeral=True)
+
+
+async def keeper_on(store: MetadataStore) -> ImageKeeper:
+    await at.prepare(store, "cluster")
+    keeper = ImageKeeper(store)
+    await keeper.load()
+    return keeper
+
+
+async def from_scratch(store: MetadataStore, number: int) -> ClusterImage:
+    return image_of(await store.read_tree("/"), number)
+
+
+def test_an_image_shows_everything() -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        keeper = await keeper_on(store)
+        await keeper.write(broker(2, "east"), broker(1))
+        await keeper.write(*topic("t", 7, retention="1"))
+        await keeper.write(
+            Create(at.CONTROLLER, at.Controller(BrokerId(1)).encode(), ephemeral=True),
+            Create(at.CONTROLLER_EPOCH, at.encode_controller_epoch(3)),
+            Create(at.broker_config_path(1), at.ConfigOverrides({"a": "1"}).encode()),
+            Create(
+                at.broker_config_path(at.CLUSTER_DEFAULT),
+                at.ConfigOverrides({"b": "2"}).encode(),
+            ),
+            Create(at.delete_topic_path("old")),
+        )
+        image = keeper.image
+        assert image.cluster_id == "cluster"
+        assert (image.controller_id, image.controller_epoch) == (1, 3)
+        assert list(image.brokers) == [1, 2]
+        assert image.brokers[2].rack == "east"
+        assert image.brokers[2].listener("PLAINTEXT") == Listener("PLAINTEXT", "h", 2)
+        assert image.brokers[2].listener("OTHER") is None
+        found = image.topics["t"]
+        assert image.topics_by_id[topic_id(7)] is found
+        assert found.overrides == image.topic_overrides("t") == {"retention": "1"}
+        partition = image.partition("t", 1)
+        assert partition is not None
+        assert (partition.partition, partition.replicas, partition.leader) == (1, (1, 2), 1)
+        assert (partition.leader_epoch, partition.isr, partition.version) == (0, (1,), 0)
+        assert image.offline_replicas(partition) == []
+        assert image.partition("t", 2) is image.partition("t", -1) is None
+        assert image.partition("none", 0) is None
+        assert image.broker_config(1) == {"a": "1"}
+        assert image.broker_config(2) == {}
+        assert image.cluster_default_config == {"b": "2"}
+        assert image.topics_to_delete == {"old"}
+        assert image == await from_scratch(store, image.number)
+
+    run(scenario())
+
+
+def test_a_broker_that_leaves_takes_its_replicas_offline_and_comes_back_with_a_new_epoch() -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        mortal, store = metadata.connect(), metadata.connect()
+        keeper = await keeper_on(store)
+        await keeper.write(broker(1), *topic("t", 7))
+        await mortal.multi(broker(2))
+        first = (await keeper.caught_up()).brokers[2].epoch
+        partition = keeper.image.topics["t"].partitions[0]
+        mortal.expire()
+        image = await keeper.caught_up()
+        assert list(image.brokers) == [1]
+        assert image.offline_replicas(partition) == [2]
+        await metadata.connect().multi(broker(2))
+        assert (await keeper.caught_up()).brokers[2].epoch > first
+
+    run(scenario())
+
+
+def test_what_did_not_change_is_shared() -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        keeper = await keeper_on(store)
+        for number in range(20):
+            await keeper.write(*topic(f"t{number}", number + 1))
+        before = keeper.image
+        path = at.partition_state_path("t3", 1)
+        await keeper.write(Set(path, state(2, 1).encode(), 0))
+        after = keeper.image
+        assert after.number == before.number + 1
+        assert after.topics["t3"].partitions[0] is before.topics["t3"].partitions[0]
+        changed = after.topics["t3"].partitions[1]
+        assert (changed.leader, changed.leader_epoch, changed.version) == (2, 1, 1)
+        assert before.topics["t3"].partitions[1].leader == 1
+        for name in before.topics:
+            assert (after.topics[name] is before.topics[name]) is (name != "t3")
+        assert after.brokers is before.brokers
+
+    run(scenario())
+
+
+def test_subscribers_hear_what_changed() -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        keeper = await keeper_on(store)
+        heard: list[ImageChange] = []
+        keeper.subscribe(heard.append)
+        await keeper.write(*topic("a", 1), *topic("b", 2))
+        await keeper.write(broker(5))
+        await keeper.write(
+            Create(at.broker_config_path(5), at.ConfigOverrides({"x": "1"}).encode())
+        )
+        await keeper.write(
+            Create(at.topic_config_path("a"), at.ConfigOverrides({"y": "1"}).encode())
+        )
+        await keeper.write(Create("/brokers/unknown"))
+        await keeper.caught_up(at.topic_path("a"))
+        assert [(sorted(c.topics), sorted(c.brokers), c.broker_configs) for c in heard] == [
+            (["a", "b"], [], False),
+            ([], [5], False),
+            ([], [], True),
+            (["a"], [], False),
+        ]
+        for one, other in pairwise(heard):
+            assert one.after is other.before
+        assert heard[-1].after is keeper.image
+
+    run(scenario())
+
+
+def test_a_topic_made_again_has_its_new_id_only() -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        keeper = await keeper_on(store)
+        await keeper.write(*topic("t", 1, 2))
+        tree = await store.read_tree(at.topic_path("t"))
+        await store.multi(*at.delete_topic("t", tree, None))
+        await store.multi(*topic("t", 2, 1))
+        image = await keeper.caught_up()
+        assert len(image.topics["t"].partitions) == 1
+        assert list(image.topics_by_id) == [topic_id(2)]
+
+    run(scenario())
+
+
+def test_run_follows_the_store_until_the_session_ends() -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata(Weakness(longest_notification_delay_s=0.001))
+        writer, store = metadata.connect(), metadata.connect()
+        await at.prepare(store, "cluster")
+        keeper = ImageKeeper(store)
+        await keeper.load()
+        running = asyncio.ensure_future(keeper.run())
+        number = keeper.image.number
+        await writer.multi(*topic("t", 1))
+        assert "t" not in keeper.image.topics
+        image = await keeper.newer_than(number)
+        assert "t" in image.topics
+        # A late notification does not keep a broker from seeing what it wrote itself.
+        await keeper.write(*topic("own", 2))
+        assert "own" in keeper.image.topics
+        store.expire()
+        with pytest.raises(SessionExpired):
+            await running
+
+    run(scenario())
+
+
+def test_a_partition_without_state_has_no_leader() -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        keeper = await keeper_on(store)
+        assignment = at.TopicAssignment(topic_id(1), ((1,),))
+        await keeper.write(Create(at.topic_path("t"), assignment.encode()))
+        partition = keeper.image.topics["t"].partitions[0]
+        assert (partition.leader, partition.leader_epoch, partition.version) == (-1, -1, -1)
+        await keeper.write(
+            Create(f"{at.topic_path('t')}/partitions"), *at.create_partitions("t", 0, [state()])
+        )
+        assert keeper.image.topics["t"].partitions[0].leader == 1
+
+    run(scenario())
+
+
+names = st.sampled_from(["a", "b", "c"])
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["create", "delete", "grow", "state", "config", "broker", "leave", "all"]),
+        names,
+        st.integers(0, 3),
+    ),
+    max_size=25,
+)
+
+
+async def take(store: MetadataStore, step: tuple[str, str, int], serial: int) -> None:
+    kind, name, number = step
+    tree = await store.read_tree(at.topic_path(name))
+    node = tree.get(at.topic_path(name))
+    if kind == "create":
+        await store.multi(*topic(name, serial + 1, number + 1))
+    elif kind == "delete" and node is not None:
+        config = await store.read(at.topic_config_path(name))
+        await store.multi(*at.delete_topic(name, tree, config))
+    elif kind == "grow" and node is not None:
+        old = at.TopicAssignment.decode("/", node.value)
+        new = old._replace(replicas=(*old.replicas, (number,)))
+        more = at.create_partitions(name, len(old.replicas), [state(number)])
+        await store.multi(Set(at.topic_path(name), new.encode()), *more)
+    elif kind == "state":
+        path = at.partition_state_path(name, number)
+        await store.multi(Set(path, state(number, serial).encode()))
+    elif kind == "config":
+        path = at.topic_config_path(name)
+        found = await store.read(path)
+        await store.multi(*at.set_overrides(path, found, {"k": str(serial)} if number else {}))
+    elif kind == "broker":
+        await store.multi(broker(number))
+    elif kind == "leave":
+        await store.multi(Delete(at.broker_path(number)))
+
+
+@settings(deadline=None, max_examples=60)
+@given(steps, st.sets(st.integers(0, 24)))
+def test_step_by_step_gives_what_a_fresh_look_gives(
+    taken: list[tuple[str, str, int]], looks: set[int]
+) -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        keeper = await keeper_on(store)
+        for serial, step in enumerate(taken):
+            try:
+                await take(store, step, serial)
+            except Refused:
+                continue
+            if serial in looks:
+                await keeper.caught_up(*(["/"] if step[0] == "all" else []))
+        image = await keeper.caught_up()
+        assert image == await from_scratch(store, image.number)
+
+    run(scenario())
