@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from odradek.world import Randomness
 
 
-class NotEnoughBrokers(ValueError):  # noqa: N818 - it says what is missing
+class NotEnoughBrokers(ValueError):
     """The replication factor asks for more brokers than there are."""
 
 

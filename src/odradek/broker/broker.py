@@ -1,0 +1,244 @@
+"""One broker: its parts, the order in which they start, and the order in which they stop.
+
+Start: metadata store, logs, cluster membership, replicas, and only then the doors open. Stop
+is cancellation, in reverse: nobody is let in, requests under way are answered, logs are made
+durable, the registration goes. An unexpected error in any part ends the broker.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+from odradek.broker.connection import Connection, Connections
+from odradek.broker.dispatch import Dispatcher
+from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
+from odradek.broker.services import Services
+from odradek.cluster.adoption import adopt
+from odradek.cluster.configs import Configs
+from odradek.cluster.membership import (
+    BrokerIdTaken,
+    become_controller,
+    lead_everything,
+    register,
+)
+from odradek.cluster.producer_ids import ProducerIds
+from odradek.cluster.topics import Topics
+from odradek.config import BrokerSettings, InvalidSetting
+from odradek.config.live import LiveSettings
+from odradek.metadata import ImageChange, ImageKeeper, MetadataError, MetadataStore
+from odradek.metadata.layout import CLUSTER_ID, BrokerRegistration, prepare
+from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.sqlite import SqliteMetadata
+from odradek.protocol.types import BrokerId
+from odradek.replication.replicas import Replicas
+from odradek.storage import StorageError
+from odradek.storage.checkpoints import encode_uuid, read_directory_properties
+from odradek.storage.manager import LogManager
+from odradek.world import World
+
+logger = logging.getLogger("odradek.server")
+
+_DRAIN_S: Final = 5.0
+
+
+class BrokerCannotStart(Exception):
+    """Something outside keeps the broker from starting; the message is for its operator."""
+
+
+class Broker:
+    """`run` starts it, serves until cancelled, and stops it cleanly."""
+
+    def __init__(self, settings: BrokerSettings, world: World) -> None:
+        self._world = world
+        self._settings = LiveSettings(settings)
+        self._id = BrokerId(settings.node_id)
+        self._connections = Connections(
+            most=settings.max_connections,
+            most_per_address=settings.max_connections_per_ip,
+            overrides=dict(settings.max_connections_per_ip_overrides),
+            frame_bytes=settings.socket_request_max_bytes,
+        )
+        self._listeners = Listeners(settings.listeners, settings.effective_advertised_listeners)
+        self.bootstrap = ""
+
+    async def run(self, on_ready: Callable[[], object] | None = None) -> None:
+        """Serves until cancelled. Raises `BrokerCannotStart` if it never could."""
+        try:
+            async with self._running():
+                if on_ready is not None:
+                    on_ready()
+                await asyncio.get_running_loop().create_future()
+        except (InvalidSetting, CannotListen, StorageError, MetadataError, BrokerIdTaken) as error:
+            raise BrokerCannotStart(str(error)) from error
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        settings = self._settings.broker
+        for listener in settings.listeners:
+            require_plaintext(listener.name, settings.security_protocol(listener.name))
+        dispatcher: list[Dispatcher] = []
+        await self._listeners.open(
+            lambda name: Connection(name, self._connections, dispatcher[0].serve)
+        )
+        try:
+            async with self._store() as store, self._parts(store) as services:
+                dispatcher.append(Dispatcher(services))
+                await self._listeners.accept()
+                try:
+                    yield
+                finally:
+                    await self._close_doors(services.replicas)
+        finally:
+            await self._listeners.close()
+
+    # Metadata
+
+    @asynccontextmanager
+    async def _store(self) -> AsyncIterator[MetadataStore]:
+        settings = self._settings.broker
+        if settings.odradek_metadata_store == "memory":
+            metadata: MemoryMetadata | SqliteMetadata = MemoryMetadata()
+        else:
+            directory = settings.data_directories[0]
+            self._make_directory(directory)
+            path = settings.odradek_metadata_path or f"{directory}/metadata.sqlite"
+            metadata = SqliteMetadata(path, self._world)
+        session = metadata.connect()
+        try:
+            yield session
+        finally:
+            await session.close()
+            await metadata.close()
+
+    def _make_directory(self, directory: str) -> None:
+        try:
+            self._world.disk.make_directories(directory)
+        except OSError as error:
+            raise StorageError(
+                f"cannot make the directory {directory}: {error.strerror}; choose another one"
+            ) from error
+
+    def _cluster_id(self) -> str:
+        """The id that a log directory carries already, or a new one."""
+        directory = self._settings.broker.data_directories[0]
+        try:
+            properties = read_directory_properties(self._world.disk, directory)
+        except OSError:
+            properties = {}
+        return properties.get("cluster.id") or encode_uuid(self._world.randomness.uuid().bytes)
+
+    # The parts
+
+    @asynccontextmanager
+    async def _parts(self, store: MetadataStore) -> AsyncIterator[Services]:
+        world, settings = self._world, self._settings
+        is_new = await store.read(CLUSTER_ID) is None
+        cluster_id = await prepare(store, self._cluster_id())
+        images = ImageKeeper(store)
+        await images.load()
+        self._apply_settings(images)
+        logs = LogManager(settings.broker, world, cluster_id=cluster_id, node_id=self._id)
+        await logs.load(lambda topic: settings.topic(images.image.topic_overrides(topic)))
+        try:
+            replicas = Replicas(self._id, logs, settings)
+            images.subscribe(partial(self._follow, replicas))
+            await self._join(store, images, logs, replicas, adopts=is_new)
+            services = Services(
+                broker_id=self._id,
+                world=world,
+                settings=settings,
+                images=images,
+                topics=Topics(store, images, settings, world.randomness),
+                configs=Configs(store, images, settings),
+                replicas=replicas,
+                logs=logs,
+                producer_ids=ProducerIds(store, self._id),
+                fetch_sessions=FetchSessions(
+                    settings.broker.max_incremental_fetch_session_cache_slots, world.randomness
+                ),
+            )
+            async with _background(images.run(), logs.run(), self._reap()):
+                yield services
+        finally:
+            await logs.close()
+
+    async def _join(
+        self,
+        store: MetadataStore,
+        images: ImageKeeper,
+        logs: LogManager,
+        replicas: Replicas,
+        *,
+        adopts: bool,
+    ) -> None:
+        settings = self._settings.broker
+        advertised = self._listeners.advertised()
+        protocols = {one.name: settings.security_protocol(one.name) for one in advertised}
+        now_ms = self._world.clock.now_ms()
+        await register(
+            store,
+            self._id,
+            BrokerRegistration(advertised, protocols, settings.broker_rack, now_ms),
+        )
+        epoch = await become_controller(store, self._id, now_ms)
+        await lead_everything(store, self._id, epoch)
+        await images.caught_up("/")
+        if adopts:
+            adopted = await adopt(images, logs.logs.values(), self._id, self._world.randomness)
+            if adopted:
+                logger.info("adopted %d topics found in the log directories", len(adopted))
+        replicas.remove_strays()
+        self.bootstrap = f"{advertised[0].host}:{advertised[0].port}"
+
+    def _follow(self, replicas: Replicas, change: ImageChange) -> None:
+        if change.broker_configs and self._settings.update(
+            change.after.cluster_default_config, change.after.broker_config(self._id)
+        ):
+            self._reconfigure()
+            replicas.follow(change)
+            replicas.reconfigure()
+            return
+        replicas.follow(change)
+
+    def _apply_settings(self, images: ImageKeeper) -> None:
+        image = images.image
+        self._settings.update(image.cluster_default_config, image.broker_config(self._id))
+        self._reconfigure()
+
+    def _reconfigure(self) -> None:
+        settings = self._settings.broker
+        self._connections.most = settings.max_connections
+        self._connections.most_per_address = settings.max_connections_per_ip
+        self._connections.overrides = dict(settings.max_connections_per_ip_overrides)
+
+    # Doors
+
+    async def _close_doors(self, replicas: Replicas) -> None:
+        """Lets nobody in, answers what is under way, then sends everybody home."""
+        await self._listeners.close()
+        replicas.resign()
+        await self._connections.drain(_DRAIN_S)
+
+    async def _reap(self) -> None:
+        """Closes connections that have been silent for too long."""
+        loop = asyncio.get_running_loop()
+        while True:
+            idle_s = self._settings.broker.connections_max_idle_ms / 1000
+            await asyncio.sleep(min(idle_s / 2, 10.0))
+            self._connections.reap(loop.time() - idle_s)
+
+
+@asynccontextmanager
+async def _background(*parts: "asyncio._CoroutineLike[None]") -> AsyncIterator[None]:
+    """Runs the parts beside the body; ends them with it, and it with them."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(part) for part in parts]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

@@ -1,0 +1,348 @@
+"""One client's connection: frames come in, replies go out, in the order of the requests.
+
+A request is served when every earlier one of its connection has been answered, as in Kafka;
+only produce requests follow each other without waiting, so that their appends keep the order
+while replication is awaited concurrently. When the client does not read, nothing more is
+served and nothing more is read: a slow reader costs one chunk of memory, whatever it asked for.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, cast
+
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.framing import FrameSplitter
+from odradek.protocol.types import Buffer
+
+logger = logging.getLogger("odradek.server")
+
+_CHUNK_BYTES: Final = 256 * 1024
+_MOST_WAITING: Final = 64
+_FRAMES_A_TURN: Final = 32
+_PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
+
+
+class Slice(Protocol):
+    """Bytes of a log that are read when they are written to the socket, and not before."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, start: int, length: int) -> bytes: ...
+
+    def release(self) -> None: ...
+
+
+Parts = list[bytes | Slice]
+"""An encoded reply, size prefix included: bytes, and slices between them."""
+
+Serve = Callable[["Connection", Buffer], Parts | Awaitable[Parts | None] | None]
+"""Answers a frame at once or later; None is a request that wants no reply (acks=0)."""
+
+
+class Connections:
+    """All open connections of a broker, counted by address.
+
+    A connection beyond the limits is closed before anything is read from it.
+    """
+
+    def __init__(
+        self, *, most: int, most_per_address: int, overrides: dict[str, int], frame_bytes: int
+    ) -> None:
+        self.most = most
+        self.most_per_address = most_per_address
+        self.overrides = overrides
+        self.frame_bytes = frame_bytes
+        # A dict keeps the order of arrival, which a set would not.
+        self.open: dict[Connection, None] = {}
+        self._by_address: dict[str, int] = {}
+        self._all_gone = asyncio.Event()
+        self._all_gone.set()
+
+    def admit(self, connection: "Connection", address: str) -> bool:
+        here = self._by_address.get(address, 0)
+        limit = self.overrides.get(address, self.most_per_address)
+        if len(self.open) >= self.most or here >= limit:
+            logger.warning("too many connections, closing the newest one from %s", address)
+            return False
+        self.open[connection] = None
+        self._all_gone.clear()
+        self._by_address[address] = here + 1
+        return True
+
+    def forget(self, connection: "Connection", address: str) -> None:
+        if connection in self.open:
+            del self.open[connection]
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+            if not self.open:
+                self._all_gone.set()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Answers what is under way, closes everything, and waits for it until the time is up."""
+        for connection in list(self.open):
+            connection.finish()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._all_gone.wait()
+        except TimeoutError:
+            for connection in list(self.open):
+                connection.abort()
+
+    def reap(self, idle_since_s: float) -> int:
+        """Closes every connection that has completed no request since then, nor waits for one."""
+        idle = [one for one in self.open if one.active_s < idle_since_s and not one.is_waiting]
+        for connection in idle:
+            connection.close()
+        return len(idle)
+
+
+class Connection(asyncio.Protocol):
+    """Invariant: replies are in the order of the requests, whatever finishes first."""
+
+    __slots__ = (
+        "_connections",
+        "_finishing",
+        "_frames",
+        "_loop",
+        "_only_produce_waits",
+        "_outgoing",
+        "_paused",
+        "_position",
+        "_serve",
+        "_splitter",
+        "_transport",
+        "_turn_scheduled",
+        "_waiting",
+        "active_s",
+        "address",
+        "listener",
+        "port",
+        "session",
+    )
+
+    def __init__(self, listener: str, connections: Connections, serve: Serve) -> None:
+        self.listener = listener
+        self.address = ""
+        self.port = 0
+        self.active_s = 0.0
+        # What the dispatcher learns about this client: software name, principal.
+        self.session: dict[str, str] = {}
+        self._connections = connections
+        self._serve = serve
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._splitter = FrameSplitter(connections.frame_bytes)
+        self._frames: deque[Buffer] = deque()
+        self._waiting: deque[asyncio.Future[Parts | None]] = deque()
+        self._only_produce_waits = True
+        self._outgoing: deque[bytes | Slice] = deque()
+        self._position = 0
+        self._paused = False
+        self._turn_scheduled = False
+        self._finishing = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is under way or a reply on its way out."""
+        return bool(self._waiting or self._outgoing)
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.address, self.port = str(peer[0]), int(peer[1])
+        self.active_s = self._loop.time()
+        if not self._connections.admit(self, self.address):
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=_CHUNK_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._frames.extend(self._splitter.feed(data))
+        except MalformedMessage as error:
+            self._refuse(error)
+            return
+        if self._frames and not self._turn_scheduled:
+            self._take_turn()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._pump()
+        if not self._outgoing:
+            self._take_turn()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._frames.clear()
+        for waiting in self._waiting:
+            waiting.cancel()
+        self._waiting.clear()
+        for part in self._outgoing:
+            if not isinstance(part, bytes):
+                part.release()
+        self._outgoing.clear()
+        self._connections.forget(self, self.address)
+
+    def close(self) -> None:
+        """Lets the replies already written go out; serves nothing more."""
+        self._frames.clear()
+        if self._transport is not None:
+            self._transport.close()
+
+    def finish(self) -> None:
+        """Closes as soon as the requests under way are answered."""
+        self._finishing = True
+        self._frames.clear()
+        if not self.is_waiting:
+            self.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Requests in
+
+    def _take_turn(self) -> None:
+        """Serves queued frames, a few at a time so that other connections get their turn too."""
+        self._turn_scheduled = False
+        frames = self._frames
+        for _ in range(_FRAMES_A_TURN):
+            if not frames or self._transport is None or not self._may_serve(frames[0]):
+                break
+            self._serve_frame(frames.popleft())
+        if self._transport is None:
+            return
+        if self._finishing:
+            self.finish()
+            return
+        if not frames:
+            self._transport.resume_reading()
+            return
+        self._transport.pause_reading()
+        if self._may_serve(frames[0]):
+            self._turn_scheduled = True
+            self._loop.call_soon(self._take_turn)
+
+    def _may_serve(self, frame: Buffer) -> bool:
+        if self._paused or self._outgoing:
+            return False
+        if not self._waiting:
+            return True
+        return (
+            self._only_produce_waits
+            and len(self._waiting) < _MOST_WAITING
+            and frame[:2] == _PRODUCE
+        )
+
+    def _serve_frame(self, frame: Buffer) -> None:
+        self.active_s = self._loop.time()
+        try:
+            reply = self._serve(self, frame)
+        except MalformedMessage as error:
+            self._refuse(error)
+            return
+        except Exception:  # noqa: BLE001 - a fault in one request must not disturb other clients
+            self._fail()
+            return
+        if reply is None or isinstance(reply, list):
+            if reply and not self._waiting:
+                self._send(reply)
+            elif self._waiting:
+                done: asyncio.Future[Parts | None] = self._loop.create_future()
+                done.set_result(reply)
+                self._waiting.append(done)
+            return
+        if not self._waiting:
+            self._only_produce_waits = True
+        self._only_produce_waits &= frame[:2] == _PRODUCE
+        task = asyncio.ensure_future(reply)
+        self._waiting.append(task)
+        task.add_done_callback(self._answer_waiting)
+
+    def _answer_waiting(self, _: object) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0].done():
+            task = waiting.popleft()
+            if task.cancelled():
+                continue
+            error = task.exception()
+            if isinstance(error, MalformedMessage):
+                self._refuse(error)
+                return
+            if error is not None:
+                self._fail(error)
+                return
+            reply = task.result()
+            if reply:
+                self._send(reply)
+        self.active_s = self._loop.time()
+        if not self._turn_scheduled and self._transport is not None:
+            self._take_turn()
+
+    def _refuse(self, error: MalformedMessage) -> None:
+        logger.info("closing the connection from %s:%s: %s", self.address, self.port, error)
+        self.close()
+
+    def _fail(self, error: BaseException | None = None) -> None:
+        logger.error(
+            "a request from %s:%s failed unexpectedly",
+            self.address,
+            self.port,
+            exc_info=error or True,
+        )
+        self.close()
+
+    # Replies out
+
+    def _send(self, parts: Parts) -> None:
+        transport = self._transport
+        if transport is None:
+            for part in parts:
+                if not isinstance(part, bytes):
+                    part.release()
+            return
+        if len(parts) == 1 and not self._outgoing and isinstance(parts[0], bytes):
+            transport.write(parts[0])
+            return
+        self._outgoing.extend(parts)
+        self._pump()
+
+    def _pump(self) -> None:
+        """Writes what the socket takes; reads no more of a log than that."""
+        transport, outgoing = self._transport, self._outgoing
+        while outgoing and not self._paused and transport is not None:
+            part = outgoing[0]
+            if isinstance(part, bytes):
+                outgoing.popleft()
+                transport.write(part)
+                continue
+            data = self._read(part)
+            if not data:
+                transport.abort()
+                return
+            self._position += len(data)
+            if self._position >= len(part):
+                outgoing.popleft()
+                part.release()
+                self._position = 0
+            transport.write(data)
+
+    def _read(self, part: Slice) -> bytes:
+        """The next bytes of a slice. None at all ends the connection: half a reply is worthless."""
+        try:
+            return part.read(self._position, _CHUNK_BYTES)
+        except OSError as error:
+            logger.error("cannot read a log for %s:%s: %s", self.address, self.port, error)
+            return b""

@@ -1,0 +1,79 @@
+"""From a frame to a handler and back: version, decoding, the call, encoding.
+
+A request this broker cannot read ends its connection, as in Kafka: without knowing the
+version there is no way to answer. The one exception is ApiVersions, with which a client
+finds out what to speak.
+"""
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import Final, NamedTuple, cast
+
+from odradek.broker.connection import Connection, Parts
+from odradek.broker.handlers import TABLE
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.headers import decode_request_header, encode_response
+from odradek.protocol.schema import Request, Response
+from odradek.protocol.types import Buffer
+
+Reply = Response | None
+Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply]]
+
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+
+
+class _Handler(NamedTuple):
+    lowest: int
+    highest: int
+    request: type[Request]
+    handle: Handle
+
+
+class Dispatcher:
+    """Invariant: every reply carries the correlation id of its request."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._handlers: dict[int, _Handler] = {}
+
+    def serve(
+        self, connection: Connection, frame: Buffer
+    ) -> Parts | Awaitable[Parts | None] | None:
+        (key, version, correlation_id, client_id), position = decode_request_header(frame)
+        handler = self._handlers.get(key) or self._load(key)
+        if not handler.lowest <= version <= handler.highest:
+            return self._refuse_version(key, version, correlation_id)
+        request = handler.request.decode(frame, version, position)
+        context = RequestContext(connection, version, client_id)
+        reply = handler.handle(self._services, context, request)
+        if reply is None:
+            return None
+        if isinstance(reply, Response):
+            return cast("Parts", encode_response(reply, version, correlation_id))
+        return _encode_later(reply, version, correlation_id)
+
+    def _load(self, key: int) -> _Handler:
+        served = TABLE.get(key)
+        if served is None:
+            raise MalformedMessage(f"API {key} is not served here")
+        module = import_module(f"odradek.broker.handlers.{served.module}")
+        handler = _Handler(served.lowest, served.highest, APIS[key].request, module.handle)
+        self._handlers[key] = handler
+        return handler
+
+    def _refuse_version(self, key: int, version: int, correlation_id: int) -> Parts:
+        if key != _API_VERSIONS:
+            raise MalformedMessage(f"version {version} of {APIS[key].name} is not served here")
+        from odradek.broker.handlers.api_versions import supported  # noqa: PLC0415 - when needed
+
+        response = supported(ErrorCode.UNSUPPORTED_VERSION)
+        return cast("Parts", encode_response(response, 0, correlation_id))
+
+
+async def _encode_later(reply: Awaitable[Reply], version: int, correlation_id: int) -> Parts | None:
+    response = await reply
+    if response is None:
+        return None
+    return cast("Parts", encode_response(response, version, correlation_id))

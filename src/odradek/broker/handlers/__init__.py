@@ -1,0 +1,38 @@
+"""The table of APIs this broker serves: one file each, imported when first asked for.
+
+It is also what ApiVersions advertises, so a version stands here only when it really works.
+Every handler is `handle(services, context, request)` and returns the response, or an
+awaitable of it, or None where the client wants no reply.
+"""
+
+from typing import Final, NamedTuple
+
+from odradek.protocol.apis import ApiKey
+
+
+class Served(NamedTuple):
+    module: str
+    lowest: int
+    highest: int
+
+
+TABLE: Final[dict[int, Served]] = {
+    ApiKey.PRODUCE: Served("produce", 3, 13),
+    ApiKey.FETCH: Served("fetch", 4, 18),
+    ApiKey.LIST_OFFSETS: Served("list_offsets", 1, 11),
+    ApiKey.METADATA: Served("metadata", 0, 13),
+    ApiKey.API_VERSIONS: Served("api_versions", 0, 4),
+    ApiKey.CREATE_TOPICS: Served("create_topics", 2, 7),
+    ApiKey.DELETE_TOPICS: Served("delete_topics", 1, 6),
+    ApiKey.DELETE_RECORDS: Served("delete_records", 0, 2),
+    ApiKey.INIT_PRODUCER_ID: Served("init_producer_id", 0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Served("offset_for_leader_epoch", 2, 4),
+    ApiKey.DESCRIBE_CONFIGS: Served("describe_configs", 1, 4),
+    ApiKey.ALTER_CONFIGS: Served("alter_configs", 0, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: Served("describe_log_dirs", 1, 5),
+    ApiKey.CREATE_PARTITIONS: Served("create_partitions", 0, 3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Served("incremental_alter_configs", 0, 1),
+    ApiKey.DESCRIBE_CLUSTER: Served("describe_cluster", 0, 2),
+    ApiKey.LIST_CONFIG_RESOURCES: Served("list_config_resources", 0, 1),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Served("describe_topic_partitions", 0, 0),
+}

@@ -1,0 +1,50 @@
+"""AlterConfigs 0-2: replaces all settings of a resource by those given.
+
+What is not named goes back to its default: IncrementalAlterConfigs is the kinder way.
+"""
+
+from odradek.broker.config_resources import replace_overrides
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from odradek.replication.refusal import Refused
+
+
+async def handle(
+    services: Services, context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    responses = []
+    for asked in request.resources:
+        response = AlterConfigsResourceResponse(
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+            error_message=None,
+        )
+        responses.append(response)
+        try:
+            await replace_overrides(
+                services,
+                asked.resource_type,
+                asked.resource_name,
+                _given(asked),
+                validate_only=request.validate_only,
+            )
+        except Refused as refusal:
+            response.error_code, response.error_message = refusal.code, refusal.message
+    return AlterConfigsResponse(responses=responses)
+
+
+def _given(asked: AlterConfigsResource) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for config in asked.configs:
+        if config.value is None:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Null value for {config.name}.")
+        if config.name in given:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"{config.name} is named twice.")
+        given[config.name] = config.value
+    return given

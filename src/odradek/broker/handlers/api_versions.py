@@ -1,0 +1,59 @@
+"""ApiVersions 0-4: what this broker serves.
+
+A version we do not know is answered in version 0, with the list, so that the client can choose
+again. Produce is advertised from version 0 because some librdkafka releases look for it there
+(KAFKA-18659); versions below 3 are refused all the same.
+"""
+
+from typing import Final
+
+from odradek.broker.handlers import TABLE
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+
+_FIRST_VERSION_WITH_NAMES: Final = 3
+_NAME_CHARACTERS: Final = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"
+)
+
+
+def handle(
+    services: Services, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
+    if context.version >= _FIRST_VERSION_WITH_NAMES:
+        for name in (request.client_software_name, request.client_software_version):
+            if not _is_software_name(name):
+                return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.connection.session["software"] = (
+            f"{request.client_software_name} {request.client_software_version}"
+        )
+    return supported(ErrorCode.NONE)
+
+
+def supported(error: ErrorCode) -> ApiVersionsResponse:
+    return ApiVersionsResponse(
+        error_code=error,
+        api_keys=[
+            ApiVersion(
+                api_key=key,
+                min_version=0 if key == ApiKey.PRODUCE else served.lowest,
+                max_version=served.highest,
+            )
+            for key, served in sorted(TABLE.items())
+        ],
+    )
+
+
+def _is_software_name(name: str) -> bool:
+    return (
+        bool(name)
+        and _NAME_CHARACTERS.issuperset(name)
+        and name[0].isalnum()
+        and name[-1].isalnum()
+    )

@@ -1,0 +1,79 @@
+"""CreateTopics 2-7: makes topics, or only says whether they could be made.
+
+Each topic is made on its own: one that is refused does not keep back the others. The answer
+comes when this broker is ready to take records for it.
+"""
+
+from collections import Counter
+from typing import Final
+
+from odradek.broker.services import RequestContext, Services
+from odradek.cluster.topics import CreatedTopic, NewTopic
+from odradek.config import describe_topic
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.replication.refusal import Refused
+
+_FIRST_VERSION_WITH_CONFIGS: Final = 5
+
+
+async def handle(
+    services: Services, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    named = Counter(topic.name for topic in request.topics)
+    results = []
+    for name, times in named.items():
+        result = CreatableTopicResult(name=name, error_message=None)
+        results.append(result)
+        try:
+            if times > 1:
+                raise Refused(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named {times} times.")
+            asked = next(topic for topic in request.topics if topic.name == name)
+            created = await services.topics.create(
+                _new_topic(asked), validate_only=request.validate_only
+            )
+        except Refused as refusal:
+            result.error_code, result.error_message = refusal.code, refusal.message
+            continue
+        _show(services, created, result, configs=context.version >= _FIRST_VERSION_WITH_CONFIGS)
+    return CreateTopicsResponse(topics=results)
+
+
+def _new_topic(asked: CreatableTopic) -> NewTopic:
+    assignment = {one.partition_index: one.broker_ids for one in asked.assignments}
+    if len(assignment) != len(asked.assignments):
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The assignment names a partition twice."
+        )
+    return NewTopic(
+        asked.name,
+        asked.num_partitions,
+        asked.replication_factor,
+        assignment,
+        {config.name: config.value for config in asked.configs},
+    )
+
+
+def _show(
+    services: Services, created: CreatedTopic, result: CreatableTopicResult, *, configs: bool
+) -> None:
+    result.topic_id = created.topic_id
+    result.num_partitions = len(created.replicas)
+    result.replication_factor = len(created.replicas[0])
+    if configs:
+        result.configs = [
+            CreatableTopicConfigs(
+                name=described.name,
+                value=described.value,
+                read_only=described.read_only,
+                config_source=described.source,
+                is_sensitive=described.is_sensitive,
+            )
+            for described in describe_topic(services.settings.broker, created.overrides)
+        ]

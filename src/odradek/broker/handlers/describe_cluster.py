@@ -1,0 +1,38 @@
+"""DescribeCluster 0-2: the brokers and the controller, without any topics.
+
+Endpoint type 2 asks for a controller quorum, which this platform does not have.
+"""
+
+from typing import Final
+
+from odradek.broker.endpoints import reachable
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+_BROKERS: Final = 1
+
+
+def handle(
+    services: Services, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    if request.endpoint_type != _BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="Brokers answer for brokers: ask for endpoint type 1.",
+        )
+    image = services.images.image
+    return DescribeClusterResponse(
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack
+            )
+            for broker, listener in reachable(image, context.connection.listener)
+        ],
+    )

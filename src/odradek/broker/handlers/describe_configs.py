@@ -1,0 +1,75 @@
+"""DescribeConfigs 1-4: settings of topics and brokers, with who set them.
+
+Resource types: 2 topic, 4 broker (by its id, or empty for the cluster's dynamic defaults),
+8 broker loggers. Other brokers answer for themselves.
+"""
+
+from collections.abc import Iterable
+
+from odradek.broker.config_resources import ResourceType, broker_resource
+from odradek.broker.services import RequestContext, Services
+from odradek.config import Description, describe_broker, describe_cluster_default, describe_topic
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from odradek.replication.refusal import Refused
+
+
+def handle(
+    services: Services, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    results = []
+    for asked in request.resources:
+        result = DescribeConfigsResult(
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+            error_message=None,
+        )
+        results.append(result)
+        try:
+            result.configs = [_shown(one, request) for one in _described(services, asked)]
+        except Refused as refusal:
+            result.error_code, result.error_message = refusal.code, refusal.message
+    return DescribeConfigsResponse(results=results)
+
+
+def _described(services: Services, asked: DescribeConfigsResource) -> Iterable[Description]:
+    settings = services.settings.broker
+    names = asked.configuration_keys
+    if asked.resource_type == ResourceType.TOPIC:
+        return describe_topic(
+            settings, services.configs.topic_overrides(asked.resource_name), names
+        )
+    if asked.resource_type == ResourceType.BROKER:
+        if broker_resource(services, asked.resource_name) is None:
+            return describe_cluster_default(settings, names)
+        return describe_broker(settings, names)
+    if asked.resource_type == ResourceType.BROKER_LOGGER:
+        broker_resource(services, asked.resource_name)
+        return ()
+    raise Refused(
+        ErrorCode.INVALID_REQUEST, f"Resource type {asked.resource_type} has no settings here."
+    )
+
+
+def _shown(one: Description, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = one.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=one.name,
+        value=one.value,
+        read_only=one.read_only,
+        config_source=one.source,
+        is_sensitive=one.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in synonyms
+        ],
+        config_type=one.kind,
+        documentation=one.documentation if request.include_documentation else None,
+    )

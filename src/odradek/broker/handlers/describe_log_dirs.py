@@ -1,0 +1,59 @@
+"""DescribeLogDirs 1-5: log directories, their space, and the size of each partition in them."""
+
+from collections import defaultdict
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle(
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    wanted = (
+        None
+        if request.topics is None
+        else {
+            (topic.topic, partition) for topic in request.topics for partition in topic.partitions
+        }
+    )
+    results = []
+    for directory in services.logs.directories:
+        if not directory.is_online:
+            results.append(
+                DescribeLogDirsResult(
+                    error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path
+                )
+            )
+            continue
+        topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
+        for partition in services.replicas.partitions():
+            log = partition.log
+            name = log.topic_partition
+            if log.directory is directory and (wanted is None or name in wanted):
+                topics[name.topic].append(
+                    DescribeLogDirsPartition(
+                        partition_index=name.partition,
+                        partition_size=log.size_bytes,
+                        offset_lag=log.log_end_offset - partition.high_watermark.value,
+                    )
+                )
+        disk = services.world.disk
+        results.append(
+            DescribeLogDirsResult(
+                log_dir=directory.path,
+                topics=[
+                    DescribeLogDirsTopic(name=name, partitions=partitions)
+                    for name, partitions in sorted(topics.items())
+                ],
+                total_bytes=disk.total_bytes(directory.path),
+                usable_bytes=disk.free_bytes(directory.path),
+            )
+        )
+    return DescribeLogDirsResponse(results=results)

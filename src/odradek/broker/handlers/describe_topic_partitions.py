@@ -1,0 +1,72 @@
+"""DescribeTopicPartitions 0: topics page by page, so that huge ones fit.
+
+Topics come in the order of their names; the cursor names the first partition of the next page.
+Eligible leader replicas are not tracked: null.
+"""
+
+from odradek.broker.services import RequestContext, Services
+from odradek.metadata import ClusterImage, PartitionImage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+
+def handle(
+    services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    image = services.images.image
+    names = {topic.name for topic in request.topics} or set(image.topics)
+    cursor = request.cursor
+    limit = services.settings.broker.max_request_partition_size_limit
+    left = max(min(request.response_partition_limit, limit), 1)
+    response = DescribeTopicPartitionsResponse()
+    for name in sorted(names):
+        if cursor is not None and name < cursor.topic_name:
+            continue
+        topic = image.topics.get(name)
+        if topic is None:
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(
+                    error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name
+                )
+            )
+            continue
+        resumes = cursor is not None and name == cursor.topic_name
+        first = max(cursor.partition_index, 0) if cursor is not None and resumes else 0
+        if not left:
+            response.next_cursor = Cursor(topic_name=name, partition_index=first)
+            break
+        page = topic.partitions[first : first + left]
+        left -= len(page)
+        response.topics.append(
+            DescribeTopicPartitionsResponseTopic(
+                name=name,
+                topic_id=topic.topic_id,
+                partitions=[_partition(image, partition) for partition in page],
+            )
+        )
+        if first + len(page) < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=first + len(page))
+            break
+    return response
+
+
+def _partition(
+    image: ClusterImage, partition: PartitionImage
+) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=(
+            ErrorCode.NONE if partition.leader in image.brokers else ErrorCode.LEADER_NOT_AVAILABLE
+        ),
+        partition_index=partition.partition,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=image.offline_replicas(partition),
+    )

@@ -1,0 +1,60 @@
+"""IncrementalAlterConfigs 0-1: sets, deletes, appends to and subtracts from settings."""
+
+from odradek.broker.config_resources import ResourceType, replace_overrides
+from odradek.broker.services import RequestContext, Services
+from odradek.config import BROKER_DECLARED, AlterOperation, InvalidSetting, TopicSettings, alter
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from odradek.replication.refusal import Refused
+
+
+async def handle(
+    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    responses = []
+    for asked in request.resources:
+        response = AlterConfigsResourceResponse(
+            resource_type=asked.resource_type,
+            resource_name=asked.resource_name,
+            error_message=None,
+        )
+        responses.append(response)
+        try:
+            await replace_overrides(
+                services,
+                asked.resource_type,
+                asked.resource_name,
+                _altered(services, asked),
+                validate_only=request.validate_only,
+            )
+        except Refused as refusal:
+            response.error_code, response.error_message = refusal.code, refusal.message
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _altered(services: Services, asked: AlterConfigsResource) -> dict[str, str]:
+    names = [config.name for config in asked.configs]
+    if len(set(names)) != len(names):
+        raise Refused(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
+    if asked.resource_type == ResourceType.TOPIC:
+        current = services.configs.topic_overrides(asked.resource_name)
+        declared = TopicSettings.declared
+    else:
+        current = services.configs.broker_overrides(asked.resource_name)
+        declared = BROKER_DECLARED
+    try:
+        operations = [
+            (config.name, AlterOperation(config.config_operation), config.value)
+            for config in asked.configs
+        ]
+    except ValueError as error:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation: {error}.") from error
+    try:
+        return alter(current, operations, declared)
+    except InvalidSetting as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error

@@ -1,0 +1,36 @@
+"""ListConfigResources 0-1: what has settings of its own.
+
+Version 0 lists client metrics subscriptions alone, of which there are none. Version 1 lists
+the types asked for, or all of them.
+"""
+
+from odradek.broker.config_resources import ResourceType
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+
+def handle(
+    services: Services, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    if context.version == 0:
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types) or set(ResourceType)
+    if not wanted <= set(ResourceType):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    image = services.images.image
+    found = []
+    if ResourceType.TOPIC in wanted:
+        found += [(ResourceType.TOPIC, name) for name in sorted(image.topics)]
+    for kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        if kind in wanted:
+            found += [(kind, str(broker)) for broker in image.brokers]
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind) for kind, name in found
+        ]
+    )

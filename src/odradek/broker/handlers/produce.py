@@ -1,0 +1,142 @@
+"""Produce 3-13: appends batches to the partitions this broker leads.
+
+Appends happen at once, in the order of the request; only the wait for replication (acks=all)
+or for the disk (`flush.messages`) is awaited. acks=0 gets no reply, and an error there ends
+the connection, which is the only sign the client can notice. The transactional id is not
+checked here: transactions come with their coordinator.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final
+
+from odradek.broker.endpoints import reachable
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from odradek.replication.partition import Appended, Partition
+from odradek.replication.refusal import Refused
+
+_FIRST_VERSION_WITH_IDS: Final = 13
+_FIRST_VERSION_WITH_LEADERS: Final = 10
+
+
+def handle(
+    services: Services, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    acks = request.acks
+    by_id = context.version >= _FIRST_VERSION_WITH_IDS
+    waiting: list[tuple[PartitionProduceResponse, Appended]] = []
+    topics = []
+    for topic in request.topic_data:
+        answers = []
+        for data in topic.partition_data:
+            answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+            answers.append(answer)
+            try:
+                partition = (
+                    services.replicas.leader_by_id(topic.topic_id, data.index)
+                    if by_id
+                    else services.replicas.leader(topic.name, data.index)
+                )
+                appended = _append(partition, data, acks)
+            except Refused as refusal:
+                _refuse(answer, refusal)
+                continue
+            answer.base_offset = appended.base_offset
+            answer.log_append_time_ms = appended.append_time_ms
+            answer.log_start_offset = appended.log_start_offset
+            if not appended.is_acknowledged:
+                waiting.append((answer, appended))
+        topics.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
+        )
+    response = ProduceResponse(responses=topics)
+    if waiting and acks:
+        return _when_acknowledged(services, context, request, response, waiting)
+    return _finish(services, context, request, response)
+
+
+def _append(partition: Partition, data: PartitionProduceData, acks: int) -> Appended:
+    if acks not in (-1, 0, 1):
+        raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+    if not data.records:
+        raise Refused(ErrorCode.INVALID_RECORD, "A produce request needs one record batch.")
+    return partition.append(data.records, acks)
+
+
+def _refuse(answer: PartitionProduceResponse, refusal: Refused) -> None:
+    answer.error_code = refusal.code
+    answer.error_message = refusal.message
+    answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+
+
+async def _when_acknowledged(
+    services: Services,
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    waiting: list[tuple[PartitionProduceResponse, Appended]],
+) -> ProduceResponse | None:
+    deadline = asyncio.get_running_loop().time() + max(request.timeout_ms, 0) / 1000
+    for answer, appended in waiting:
+        try:
+            async with asyncio.timeout_at(deadline):
+                await appended.acknowledged()
+        except TimeoutError:
+            _refuse(answer, Refused(ErrorCode.REQUEST_TIMED_OUT))
+        except Refused as refusal:
+            _refuse(answer, refusal)
+    return _finish(services, context, request, response)
+
+
+def _finish(
+    services: Services, context: RequestContext, request: ProduceRequest, response: ProduceResponse
+) -> ProduceResponse | None:
+    refused = [
+        (topic, answer)
+        for topic in response.responses
+        for answer in topic.partition_responses
+        if answer.error_code
+    ]
+    if request.acks == 0:
+        if refused:
+            raise MalformedMessage(f"nobody waits for the answer: {refused[0][1].error_message}")
+        return None
+    if refused and context.version >= _FIRST_VERSION_WITH_LEADERS:
+        _add_leaders(services, context, response, refused)
+    return response
+
+
+def _add_leaders(
+    services: Services,
+    context: RequestContext,
+    response: ProduceResponse,
+    refused: list[tuple[TopicProduceResponse, PartitionProduceResponse]],
+) -> None:
+    """Tells a client that came to the wrong broker where to go (KIP-951)."""
+    image = services.images.image
+    leaders: dict[int, None] = {}
+    for topic, answer in refused:
+        known = image.topics.get(topic.name) or image.topics_by_id.get(topic.topic_id)
+        if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or known is None:
+            continue
+        state = known.partitions[answer.index]
+        answer.current_leader = LeaderIdAndEpoch(
+            leader_id=state.leader, leader_epoch=state.leader_epoch
+        )
+        leaders[state.leader] = None
+    response.node_endpoints = [
+        NodeEndpoint(node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack)
+        for broker, listener in reachable(image, context.connection.listener, leaders)
+    ]

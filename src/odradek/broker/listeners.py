@@ -1,0 +1,87 @@
+"""The sockets a broker listens on, and the addresses it tells its clients.
+
+Sockets are bound before the broker registers, so that a busy port is known first and a port
+chosen by the system can be advertised; they accept only when the broker is ready.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable
+
+from odradek.config import Listener
+from odradek.config.setting import InvalidSetting
+
+
+class CannotListen(OSError):
+    """A listener whose address cannot be had; the message says why and what to do."""
+
+
+class Listeners:
+    """Invariant: between `open` and `close` every listener has a bound socket."""
+
+    def __init__(self, listeners: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:
+        self._listeners = listeners
+        self._advertised = {listener.name: listener for listener in advertised}
+        self._servers: dict[str, asyncio.Server] = {}
+
+    async def open(self, protocol: Callable[[str], asyncio.Protocol]) -> None:
+        """Binds every listener; `protocol` makes the connection of a client by listener name."""
+        loop = asyncio.get_running_loop()
+        for listener in self._listeners:
+            try:
+                self._servers[listener.name] = await loop.create_server(
+                    _factory(protocol, listener.name),
+                    listener.host or None,
+                    listener.port,
+                    start_serving=False,
+                    backlog=1024,
+                )
+            except OSError as error:
+                await self.close()
+                raise CannotListen(_explain(listener, error)) from error
+
+    async def accept(self) -> None:
+        for server in self._servers.values():
+            await server.start_serving()
+
+    async def close(self) -> None:
+        """Accepts nobody any more. Connections that exist are their owner's to close."""
+        for server in self._servers.values():
+            server.close()
+        self._servers.clear()
+
+    def advertised(self) -> tuple[Listener, ...]:
+        """Where clients find each listener: the port the system chose where 0 was asked for."""
+        found = []
+        for name, server in self._servers.items():
+            listener = self._advertised.get(name)
+            if listener is None:
+                continue
+            host = listener.host or "127.0.0.1"
+            port = listener.port or int(server.sockets[0].getsockname()[1])
+            found.append(Listener(name, host, port))
+        return tuple(found)
+
+
+def require_plaintext(name: str, protocol: str) -> None:
+    if protocol != "PLAINTEXT":
+        raise InvalidSetting(
+            "listeners", name, f"its protocol {protocol} is not supported yet; use PLAINTEXT"
+        )
+
+
+def _factory(
+    protocol: Callable[[str], asyncio.Protocol], name: str
+) -> Callable[[], asyncio.Protocol]:
+    return lambda: protocol(name)
+
+
+def _explain(listener: Listener, error: OSError) -> str:
+    where = f"{listener.host or '*'}:{listener.port}"
+    if error.errno == errno.EADDRINUSE:
+        return f"port {listener.port} is in use ({where}); stop what uses it or choose another port"
+    if error.errno == errno.EACCES:
+        return f"no permission to listen on {where}; choose a port above 1023"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"this machine has no address {listener.host}; check listeners"
+    return f"cannot listen on {where}: {error.strerror or error}"

@@ -1,0 +1,42 @@
+"""What handlers work with: the broker's parts, and who asks."""
+
+from dataclasses import dataclass
+
+from odradek.broker.connection import Connection
+from odradek.broker.fetch_sessions import FetchSessions
+from odradek.cluster.configs import Configs
+from odradek.cluster.producer_ids import ProducerIds
+from odradek.cluster.topics import Topics
+from odradek.config.live import LiveSettings
+from odradek.metadata import ImageKeeper
+from odradek.protocol.types import BrokerId
+from odradek.replication.replicas import Replicas
+from odradek.storage.manager import LogManager
+from odradek.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One for each broker, given to every handler."""
+
+    broker_id: BrokerId
+    world: World
+    settings: LiveSettings
+    images: ImageKeeper
+    topics: Topics
+    configs: Configs
+    replicas: Replicas
+    logs: LogManager
+    producer_ids: ProducerIds
+    fetch_sessions: FetchSessions
+
+
+class RequestContext:
+    """Who asks, and in which version."""
+
+    __slots__ = ("client_id", "connection", "version")
+
+    def __init__(self, connection: Connection, version: int, client_id: str | None) -> None:
+        self.connection = connection
+        self.version = version
+        self.client_id = client_id

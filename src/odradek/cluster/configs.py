@@ -1,0 +1,63 @@
+"""Settings that change while brokers run: a topic's, a broker's, the whole cluster's."""
+
+from collections.abc import Mapping
+
+from odradek.config import InvalidSetting, check_broker_overrides, check_topic_overrides
+from odradek.config.live import LiveSettings
+from odradek.metadata import BadVersion, ImageKeeper, MetadataStore, NodeExists, NoNode
+from odradek.metadata.layout import (
+    CLUSTER_DEFAULT,
+    broker_config_path,
+    set_overrides,
+    topic_config_path,
+)
+from odradek.protocol.errors import ErrorCode
+from odradek.replication.refusal import Refused
+
+
+class Configs:
+    """Each change replaces all overrides of a resource, so that concurrent changes are seen."""
+
+    def __init__(self, store: MetadataStore, images: ImageKeeper, settings: LiveSettings) -> None:
+        self._store = store
+        self._images = images
+        self._settings = settings
+
+    def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        image = self._images.image.topics.get(topic)
+        if image is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{topic}'.")
+        return image.overrides
+
+    def broker_overrides(self, broker: str) -> Mapping[str, str]:
+        """Of one broker by its id, or of the cluster where the name is empty."""
+        return self._images.image.broker_configs.get(broker or CLUSTER_DEFAULT, {})
+
+    async def set_topic(
+        self, topic: str, overrides: Mapping[str, str], *, validate_only: bool
+    ) -> None:
+        try:
+            check_topic_overrides(overrides, self._settings.broker.topic_defaults)
+        except InvalidSetting as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+        if not validate_only:
+            await self._write(topic_config_path(topic), overrides)
+
+    async def set_broker(
+        self, broker: str, overrides: Mapping[str, str], *, validate_only: bool
+    ) -> None:
+        try:
+            check_broker_overrides(overrides, self._settings.broker, per_broker=bool(broker))
+        except InvalidSetting as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+        if not validate_only:
+            await self._write(broker_config_path(broker or CLUSTER_DEFAULT), overrides)
+
+    async def _write(self, path: str, overrides: Mapping[str, str]) -> None:
+        while True:
+            operations = set_overrides(path, await self._store.read(path), overrides)
+            try:
+                await self._images.write(*operations)
+            except (BadVersion, NodeExists, NoNode):
+                continue  # Somebody else changed it in between; the later one wins.
+            return

@@ -1,0 +1,285 @@
+"""Topics are made, grown and deleted here, by writing to the metadata store.
+
+Whoever asks is answered when this broker's own image shows the change. Every refusal carries
+the error code and the line that the client will see.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from odradek.cluster.placement import NotEnoughBrokers, place
+from odradek.config import InvalidSetting, check_topic_overrides
+from odradek.config.live import LiveSettings
+from odradek.metadata import (
+    BadVersion,
+    ClusterImage,
+    ImageKeeper,
+    MetadataStore,
+    NodeExists,
+    NoNode,
+    Operation,
+    Set,
+    TopicImage,
+)
+from odradek.metadata.layout import (
+    PartitionState,
+    TopicAssignment,
+    create_partitions,
+    create_topic,
+    delete_topic,
+    topic_config_path,
+    topic_path,
+)
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+from odradek.replication.refusal import Refused
+from odradek.world import Randomness
+
+_LONGEST_NAME: Final = 249
+_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+_FROM_SETTINGS: Final = -1
+_MOST_PARTITIONS: Final = 100_000
+
+
+class NewTopic(NamedTuple):
+    """What is asked for. -1 stands for the broker's default."""
+
+    name: str
+    partitions: int = _FROM_SETTINGS
+    replication_factor: int = _FROM_SETTINGS
+    assignment: Mapping[int, Sequence[int]] = {}
+    overrides: Mapping[str, str | None] = {}
+
+
+class CreatedTopic(NamedTuple):
+    """What was made, or would have been."""
+
+    topic_id: TopicId
+    replicas: tuple[tuple[int, ...], ...]
+    overrides: Mapping[str, str]
+
+
+class Topics:
+    def __init__(
+        self,
+        store: MetadataStore,
+        images: ImageKeeper,
+        settings: LiveSettings,
+        randomness: Randomness,
+    ) -> None:
+        self._store = store
+        self._images = images
+        self._settings = settings
+        self._randomness = randomness
+
+    async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
+        image = self._images.image
+        check_name(new.name)
+        _check_is_new(image, new.name)
+        overrides = self._checked_overrides(new.overrides)
+        replicas = self._replicas(image, new)
+        if validate_only:
+            return CreatedTopic(TopicId(bytes(16)), replicas, overrides)
+        topic_id = TopicId(self._randomness.uuid().bytes)
+        operations = create_topic(
+            new.name,
+            TopicAssignment(topic_id, replicas),
+            [_led_by_first(brokers, image) for brokers in replicas],
+            overrides,
+        )
+        try:
+            await self._images.write(*operations)
+        except NodeExists:
+            raise _exists(new.name) from None
+        return CreatedTopic(topic_id, replicas, overrides)
+
+    async def delete(self, name: str) -> None:
+        if not self._settings.broker.delete_topic_enable:
+            raise Refused(ErrorCode.TOPIC_DELETION_DISABLED)
+        while True:
+            tree = await self._store.read_tree(topic_path(name))
+            if not tree:
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
+            config = await self._store.read(topic_config_path(name))
+            try:
+                await self._images.write(*delete_topic(name, tree, config))
+            except (BadVersion, NoNode):
+                continue  # It changed in between; look again.
+            return
+
+    async def grow(
+        self,
+        name: str,
+        partitions: int,
+        assignment: Sequence[Sequence[int]] | None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Raises the number of partitions. `assignment` is for the new ones alone."""
+        image = self._images.image
+        topic = image.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
+        added = self._added_replicas(image, topic, partitions, assignment)
+        if validate_only:
+            return
+        before = tuple(partition.replicas for partition in topic.partitions)
+        operations: list[Operation] = [
+            Set(
+                topic_path(name),
+                TopicAssignment(topic.topic_id, before + added).encode(),
+                topic.version,
+            )
+        ]
+        states = [_led_by_first(brokers, image) for brokers in added]
+        operations += create_partitions(name, len(before), states)
+        try:
+            await self._images.write(*operations)
+        except (BadVersion, NodeExists, NoNode):
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."
+            ) from None
+
+    def _checked_overrides(self, overrides: Mapping[str, str | None]) -> dict[str, str]:
+        try:
+            check_topic_overrides(overrides, self._settings.broker.topic_defaults)
+        except InvalidSetting as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+        return {name: value for name, value in overrides.items() if value is not None}
+
+    def _replicas(self, image: ClusterImage, new: NewTopic) -> tuple[tuple[int, ...], ...]:
+        if new.assignment:
+            if new.partitions != _FROM_SETTINGS or new.replication_factor != _FROM_SETTINGS:
+                raise Refused(
+                    ErrorCode.INVALID_REQUEST,
+                    "Give either a replica assignment or numbers of partitions and replicas.",
+                )
+            if sorted(new.assignment) != list(range(len(new.assignment))):
+                raise Refused(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    "Partitions are numbered from 0 without gaps.",
+                )
+            return _checked(image, [new.assignment[index] for index in sorted(new.assignment)])
+        settings = self._settings.broker
+        partitions, factor = new.partitions, new.replication_factor
+        if partitions == _FROM_SETTINGS:
+            partitions = settings.num_partitions
+        if factor == _FROM_SETTINGS:
+            factor = settings.default_replication_factor
+        if not 0 < partitions <= _MOST_PARTITIONS:
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The number of partitions is 1 to {_MOST_PARTITIONS}, not {partitions}.",
+            )
+        if factor < 1:
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor is at least 1."
+            )
+        return self._placed(image, partitions, factor, first_partition=0)
+
+    def _added_replicas(
+        self,
+        image: ClusterImage,
+        topic: TopicImage,
+        partitions: int,
+        assignment: Sequence[Sequence[int]] | None,
+    ) -> tuple[tuple[int, ...], ...]:
+        now = len(topic.partitions)
+        if partitions <= now:
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS,
+                f"Topic '{topic.name}' has {now} partitions; "
+                f"{partitions} would not be an increase.",
+            )
+        if partitions > _MOST_PARTITIONS:
+            raise Refused(
+                ErrorCode.INVALID_PARTITIONS, f"A topic has at most {_MOST_PARTITIONS} partitions."
+            )
+        if assignment is None:
+            factor = len(topic.partitions[0].replicas)
+            return self._placed(image, partitions - now, factor, first_partition=now)
+        if len(assignment) != partitions - now:
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{partitions - now} partitions are added, {len(assignment)} are assigned.",
+            )
+        return _checked(image, assignment)
+
+    def _placed(
+        self, image: ClusterImage, partitions: int, factor: int, *, first_partition: int
+    ) -> tuple[tuple[int, ...], ...]:
+        racks = {broker_id: broker.rack for broker_id, broker in image.brokers.items()}
+        try:
+            placed = place(
+                racks, partitions, factor, self._randomness, first_partition=first_partition
+            )
+        except NotEnoughBrokers as error:
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR, f"Cannot place the replicas: {error}."
+            ) from error
+        return tuple(tuple(brokers) for brokers in placed)
+
+
+def check_name(name: str) -> None:
+    """Refuses a name that cannot be a topic's (and a directory's)."""
+    if not name:
+        reason = "a topic needs a name"
+    elif name in (".", ".."):
+        reason = "it cannot be '.' or '..'"
+    elif len(name) > _LONGEST_NAME:
+        reason = f"it is longer than {_LONGEST_NAME} characters"
+    elif not _NAME.fullmatch(name):
+        reason = "it may hold only letters and digits of ASCII, '.', '_' and '-'"
+    else:
+        return
+    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name '{name}' is invalid: {reason}.")
+
+
+def _check_is_new(image: ClusterImage, name: str) -> None:
+    if name in image.topics:
+        raise _exists(name)
+    if "." in name or "_" in name:
+        # Metrics write '.' as '_', so two such topics would share theirs.
+        folded = name.replace(".", "_")
+        for other in image.topics:
+            if other.replace(".", "_") == folded:
+                raise Refused(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                    f"Topic '{name}' collides with existing topic '{other}': "
+                    "'.' and '_' are the same in metric names.",
+                )
+
+
+def _checked(
+    image: ClusterImage, assignment: Sequence[Sequence[int]]
+) -> tuple[tuple[int, ...], ...]:
+    factors = {len(brokers) for brokers in assignment}
+    if len(factors) != 1 or factors == {0}:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Every partition needs the same number of replicas, at least one.",
+        )
+    for brokers in assignment:
+        if len(set(brokers)) != len(brokers):
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{list(brokers)} names a broker twice."
+            )
+        unknown = [broker for broker in brokers if broker not in image.brokers]
+        if unknown:
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {unknown[0]}.")
+    return tuple(tuple(brokers) for brokers in assignment)
+
+
+def _led_by_first(brokers: Sequence[int], image: ClusterImage) -> PartitionState:
+    return PartitionState(
+        BrokerId(brokers[0]), LeaderEpoch(0), tuple(brokers), image.controller_epoch
+    )
+
+
+def _exists(name: str) -> Refused:
+    return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def _unknown(name: str) -> str:
+    return f"There is no topic '{name}'."

@@ -1,0 +1,218 @@
+"""The replica of one partition on this broker.
+
+Offsets, by their guarantee, always in this order:
+
+    log start         the first offset that can still be read
+    last stable       below it every transaction is decided; read_committed reads up to here
+    high watermark    below it every record survives the loss of the leader; others read up to here
+    log end           the offset of the next record
+
+A lone replica is all the in-sync replicas there are, so its high watermark follows its own
+log: the log's end, or what is flushed where `flush.messages=1` asks for it.
+"""
+
+import asyncio
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import LeaderEpoch, Offset, TopicId, TopicPartition
+from odradek.replication.refusal import Refused
+from odradek.statemachine.watermark import Watermark
+from odradek.storage import Log, OffsetOutOfRange, Slice, StorageError, TimestampOffset
+from odradek.world.disk import Buffer
+
+_ACKS_ALL: Final = -1
+_NO_EPOCH: Final = -1
+
+
+class Appended(NamedTuple):
+    """A batch that is in the log, and the watermark that acknowledges it."""
+
+    base_offset: int
+    end_offset: int
+    append_time_ms: int
+    log_start_offset: int
+    watermark: Watermark
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.watermark.value >= self.end_offset
+
+    async def acknowledged(self) -> None:
+        try:
+            await self.watermark.reached(self.end_offset)
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+
+
+class EndOfEpoch(NamedTuple):
+    leader_epoch: int
+    offset: int
+
+
+class Partition:
+    """Invariant: log start <= high watermark <= log end, and the high watermark only rises."""
+
+    __slots__ = (
+        "_flush_follower",
+        "high_watermark",
+        "in_sync_replicas",
+        "is_leader",
+        "leader_epoch",
+        "log",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, topic_id: TopicId, log: Log) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.log = log
+        self.is_leader = False
+        self.leader_epoch = LeaderEpoch(_NO_EPOCH)
+        self.in_sync_replicas = 0
+        self.high_watermark = Watermark(log.log_start_offset)
+        self._flush_follower: asyncio.Task[None] | None = None
+
+    # Leadership
+
+    def lead(self, leader_epoch: LeaderEpoch, in_sync_replicas: int) -> None:
+        """Becomes the leader of this epoch. What the log holds at that moment is committed."""
+        self.in_sync_replicas = in_sync_replicas
+        if self.is_leader and leader_epoch == self.leader_epoch:
+            return
+        self.is_leader = True
+        self.leader_epoch = leader_epoch
+        self.log.leader_epochs.assign(leader_epoch, self.log.log_end_offset)
+        self._raise_high_watermark(self.log.log_end_offset)
+
+    def resign(self, reason: Refused) -> None:
+        """Serves nobody any more; everyone who waits is told so at once."""
+        self.is_leader = False
+        self.high_watermark.fail(reason)
+        if self._flush_follower is not None:
+            self._flush_follower.cancel()
+
+    def check_epoch(self, believed: int) -> None:
+        """Refuses a client whose idea of the leader epoch is older or newer than ours."""
+        if believed in (_NO_EPOCH, self.leader_epoch):
+            return
+        older = believed < self.leader_epoch
+        raise Refused(
+            ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"The leader epoch is {self.leader_epoch}, not {believed}.",
+        )
+
+    # Writing
+
+    def append(self, records: Buffer, acks: int) -> Appended:
+        """Writes a batch. `acks` decides which watermark acknowledges it."""
+        log = self.log
+        if acks == _ACKS_ALL and self.in_sync_replicas < log.settings.min_insync_replicas:
+            raise Refused(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.in_sync_replicas} replicas are in sync, "
+                f"min.insync.replicas asks for {log.settings.min_insync_replicas}.",
+            )
+        try:
+            result = log.append(records, leader_epoch=self.leader_epoch)
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+        if log.flushes_before_acknowledging:
+            self._follow_flush()
+        else:
+            self._raise_high_watermark(log.log_end_offset)
+        return Appended(
+            result.base_offset,
+            result.last_offset + 1,
+            result.append_time_ms,
+            result.log_start_offset,
+            self.high_watermark,
+        )
+
+    def _raise_high_watermark(self, offset: int) -> None:
+        self.high_watermark.advance(offset)
+        self.log.high_watermark = self.high_watermark.value
+
+    def _follow_flush(self) -> None:
+        if self._flush_follower is None or self._flush_follower.done():
+            self._flush_follower = asyncio.get_running_loop().create_task(self._flush())
+
+    async def _flush(self) -> None:
+        """One task for all appends: each round makes durable whatever came during the last."""
+        log = self.log
+        try:
+            while self.is_leader and self.high_watermark.value < log.log_end_offset:
+                end = log.log_end_offset
+                await log.flush_to(end)
+                self._raise_high_watermark(end)
+        except StorageError as error:
+            self.high_watermark.fail(Refused(error.code, str(error)))
+
+    def delete_records(self, upto: Offset | None) -> int:
+        """Moves the log start up to an offset, or to the high watermark; returns where it is."""
+        high_watermark = self.high_watermark.value
+        offset = high_watermark if upto is None else upto
+        if not 0 <= offset <= high_watermark:
+            raise Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Records can be deleted up to {high_watermark}, not {offset}.",
+            )
+        try:
+            self.log.advance_log_start(offset)
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+        return self.log.log_start_offset
+
+    # Reading
+
+    @property
+    def last_stable(self) -> Watermark:
+        """Without transactions everything committed is decided."""
+        return self.high_watermark
+
+    def readable(self, committed_only: bool) -> Watermark:
+        """How far a consumer may read, by its isolation level."""
+        return self.last_stable if committed_only else self.high_watermark
+
+    def read(
+        self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
+    ) -> Slice | None:
+        end_offset = self.readable(committed_only).value
+        try:
+            return self.log.read(offset, max_bytes, end_offset=end_offset, min_one=at_least_one)
+        except OffsetOutOfRange as error:
+            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+
+    def find_time(
+        self, timestamp_ms: int | None, *, committed_only: bool
+    ) -> TimestampOffset | None:
+        """The first record not older than this, or the youngest of all; only readable ones."""
+        try:
+            found = (
+                self.log.max_timestamp()
+                if timestamp_ms is None
+                else self.log.offset_for_timestamp(timestamp_ms)
+            )
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+        if found is None or found.offset >= self.readable(committed_only).value:
+            return None
+        return found
+
+    def end_of_epoch(self, leader_epoch: int) -> EndOfEpoch:
+        return EndOfEpoch(*self.log.offset_for_leader_epoch(leader_epoch))
+
+    def diverging(self, last_fetched_epoch: int, fetch_offset: int) -> EndOfEpoch | None:
+        """Where a reader's history parts from ours, if it does."""
+        end = self.end_of_epoch(last_fetched_epoch)
+        if end.offset < 0:
+            raise Refused(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Leader epoch {last_fetched_epoch} is not in the log.",
+            )
+        if end.leader_epoch < last_fetched_epoch or end.offset < fetch_offset:
+            return end
+        return None

@@ -1,0 +1,140 @@
+"""All replicas on this broker, kept in step with the cluster's image.
+
+A topic that appears gets its logs, one that goes loses them; a partition whose leader is this
+broker is served, any other is refused with the code that sends the client on.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from odradek.config.live import LiveSettings
+from odradek.metadata import ClusterImage, ImageChange, TopicImage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from odradek.replication.partition import Partition
+from odradek.replication.refusal import Refused
+from odradek.storage import Log, LogManager, StorageError
+
+logger = logging.getLogger("odradek.state-change")
+
+
+class Replicas:
+    """Invariant: both tables hold the same partitions."""
+
+    def __init__(self, broker_id: BrokerId, logs: LogManager, settings: LiveSettings) -> None:
+        self._broker_id = broker_id
+        self._logs = logs
+        self._settings = settings
+        self._image = ClusterImage()
+        self._by_name: dict[tuple[str, int], Partition] = {}
+        self._by_id: dict[tuple[bytes, int], Partition] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def partitions(self) -> Iterable[Partition]:
+        return self._by_name.values()
+
+    # What handlers ask
+
+    def leader(self, topic: str, index: int) -> Partition:
+        """The partition, if this broker leads it."""
+        partition = self._by_name.get((topic, index))
+        if partition is None or not partition.is_leader:
+            raise self._refusal(self._image.topics.get(topic), index)
+        return partition
+
+    def leader_by_id(self, topic_id: TopicId, index: int) -> Partition:
+        partition = self._by_id.get((topic_id, index))
+        if partition is None or not partition.is_leader:
+            topic = self._image.topics_by_id.get(topic_id)
+            if topic is None:
+                raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+            raise self._refusal(topic, index)
+        return partition
+
+    def _refusal(self, topic: TopicImage | None, index: int) -> Refused:
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self._broker_id in topic.partitions[index].replicas:
+            log = self._logs.get(TopicPartition(topic.name, index))
+            if log is None or not log.is_usable:
+                return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
+        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # What the image tells
+
+    def follow(self, change: ImageChange) -> None:
+        """Takes over the difference between two images."""
+        self._image = change.after
+        for name in change.topics:
+            before, after = change.before.topics.get(name), change.after.topics.get(name)
+            if before is not None and (after is None or after.topic_id != before.topic_id):
+                self._remove(before)
+            if after is not None:
+                self._update(after)
+
+    def reconfigure(self) -> None:
+        """Gives every log the settings that are in force now."""
+        for topic in self._image.topics.values():
+            self._logs.configure(topic.name, self._settings.topic(topic.overrides))
+
+    def remove_strays(self) -> int:
+        """Deletes logs of topics that the cluster no longer has; returns how many."""
+        strays = [log for log in self._logs.logs.values() if not self._is_wanted(log)]
+        for log in strays:
+            logger.warning("deleting %s: the cluster has no such partition here", log.path)
+            self._logs.delete(log.topic_partition)
+        return len(strays)
+
+    def resign(self) -> None:
+        """Leads nothing any more: everyone who waits is sent on at once."""
+        for partition in self._by_name.values():
+            partition.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _is_wanted(self, log: Log) -> bool:
+        topic = self._image.topics.get(log.topic_partition.topic)
+        index = log.topic_partition.partition
+        return (
+            topic is not None
+            and log.topic_id in (NO_TOPIC_ID, topic.topic_id)
+            and index < len(topic.partitions)
+            and self._broker_id in topic.partitions[index].replicas
+        )
+
+    def _update(self, topic: TopicImage) -> None:
+        settings = self._settings.topic(topic.overrides)
+        self._logs.configure(topic.name, settings)
+        for state in topic.partitions:
+            if self._broker_id not in state.replicas:
+                continue
+            partition = self._by_name.get((topic.name, state.partition))
+            if partition is None:
+                partition = self._add(TopicPartition(topic.name, state.partition), topic)
+                if partition is None:
+                    continue
+            if state.leader == self._broker_id:
+                partition.lead(state.leader_epoch, len(state.isr))
+            elif partition.is_leader:
+                partition.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _add(self, topic_partition: TopicPartition, topic: TopicImage) -> Partition | None:
+        settings = self._settings.topic(topic.overrides)
+        try:
+            log = self._logs.create(topic_partition, topic.topic_id, settings)
+        except StorageError as error:
+            logger.error("cannot make a log for %s: %s", topic_partition, error)
+            return None
+        partition = Partition(topic_partition, topic.topic_id, log)
+        self._by_name[topic_partition] = partition
+        self._by_id[(topic.topic_id, topic_partition.partition)] = partition
+        return partition
+
+    def _remove(self, topic: TopicImage) -> None:
+        for state in topic.partitions:
+            partition = self._by_name.pop((topic.name, state.partition), None)
+            if partition is None:
+                continue
+            del self._by_id[(topic.topic_id, state.partition)]
+            partition.resign(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            self._logs.delete(partition.topic_partition)

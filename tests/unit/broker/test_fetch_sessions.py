@@ -1,0 +1,128 @@
+"""Fetch sessions: what each combination of session id and epoch means."""
+
+import pytest
+
+from odradek.broker.fetch_sessions import FetchSessions
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from odradek.protocol.types import TopicId
+from odradek.world import Randomness
+
+NAMES, IDS = 12, 13
+
+
+def sessions(slots: int = 10) -> FetchSessions:
+    return FetchSessions(slots, Randomness(1))
+
+
+def request(
+    session_id: int = 0,
+    session_epoch: int = 0,
+    offsets: dict[int, int] | None = None,
+    forget: tuple[int, ...] = (),
+    topic: str = "t",
+) -> FetchRequest:
+    partitions = [
+        FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=100)
+        for partition, offset in (offsets or {}).items()
+    ]
+    return FetchRequest(
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[FetchTopic(topic=topic, partitions=partitions)] if partitions else [],
+        forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=list(forget))],
+    )
+
+
+def test_a_full_fetch_without_a_session_leaves_nothing_behind() -> None:
+    cache = sessions()
+    fetch = cache.begin(request(session_epoch=-1, offsets={0: 5}), NAMES, 0.0)
+    assert fetch.session_id == 0
+    assert [(entry.partition, entry.fetch_offset) for entry in fetch.entries] == [(0, 5)]
+    assert len(cache) == 0
+
+
+def test_a_session_remembers_adds_changes_and_forgets() -> None:
+    cache = sessions()
+    first = cache.begin(request(offsets={0: 5, 1: 6}), NAMES, 0.0)
+    assert first.session_id
+    assert not first.incremental
+    second = cache.begin(
+        request(first.session_id, 1, offsets={1: 7, 2: 8}, forget=(0,)), NAMES, 0.0
+    )
+    assert second.incremental
+    assert [(entry.partition, entry.fetch_offset) for entry in second.entries] == [(1, 7), (2, 8)]
+    third = cache.begin(request(first.session_id, 2), NAMES, 0.0)
+    assert [entry.partition for entry in third.entries] == [1, 2]
+
+
+def test_a_wrong_epoch_and_an_unknown_session_are_told_apart() -> None:
+    cache = sessions()
+    first = cache.begin(request(offsets={0: 0}), NAMES, 0.0)
+    wrong = cache.begin(request(first.session_id, 5), NAMES, 0.0)
+    assert wrong.error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    unknown = cache.begin(request(first.session_id + 1, 1), NAMES, 0.0)
+    assert unknown.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert cache.begin(request(first.session_id, 1), NAMES, 0.0).error is ErrorCode.NONE
+
+
+def test_names_and_ids_do_not_mix_in_one_session() -> None:
+    cache = sessions()
+    first = cache.begin(request(offsets={0: 0}), NAMES, 0.0)
+    mixed = cache.begin(request(first.session_id, 1), IDS, 0.0)
+    assert mixed.error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_ids_keep_topics_apart() -> None:
+    cache = sessions()
+    ask = FetchRequest(
+        session_epoch=0,
+        topics=[
+            FetchTopic(topic_id=TopicId(bytes([1] * 16)), partitions=[FetchPartition(partition=0)]),
+            FetchTopic(topic_id=TopicId(bytes([2] * 16)), partitions=[FetchPartition(partition=0)]),
+        ],
+    )
+    first = cache.begin(ask, IDS, 0.0)
+    assert len(cache.begin(request(first.session_id, 1), IDS, 0.0).entries) == 2
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_an_old_session_ends_when_a_full_fetch_names_it(epoch: int) -> None:
+    cache = sessions()
+    first = cache.begin(request(offsets={0: 0}), NAMES, 0.0)
+    again = cache.begin(request(first.session_id, epoch, offsets={0: 1}), NAMES, 0.0)
+    assert again.session_id != first.session_id
+    assert len(cache) == (1 if epoch == 0 else 0)
+
+
+def test_forgetting_everything_ends_the_session() -> None:
+    cache = sessions()
+    first = cache.begin(request(offsets={0: 0}), NAMES, 0.0)
+    last = cache.begin(request(first.session_id, 1, forget=(0,)), NAMES, 0.0)
+    assert last.session_id == 0
+    assert len(cache) == 0
+
+
+def test_a_full_cache_refuses_until_the_oldest_is_idle_long_enough() -> None:
+    cache = sessions(slots=2)
+    oldest = cache.begin(request(offsets={0: 0}), NAMES, 0.0)
+    newer = cache.begin(request(offsets={0: 0}), NAMES, 1.0)
+    assert cache.begin(request(offsets={0: 0}), NAMES, 60.0).session_id == 0
+    assert cache.begin(request(offsets={0: 0}), NAMES, 121.0).session_id
+    gone = cache.begin(request(oldest.session_id, 1), NAMES, 121.0)
+    assert gone.error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert cache.begin(request(newer.session_id, 1), NAMES, 121.0).error is ErrorCode.NONE
+
+
+def test_partitions_that_gave_data_are_served_last_the_next_time() -> None:
+    cache = sessions()
+    first = cache.begin(request(offsets={0: 0, 1: 0, 2: 0}), NAMES, 0.0)
+    assert first.session is not None
+    first.session.serve_later(first.entries[:1])
+    second = cache.begin(request(first.session_id, 1), NAMES, 0.0)
+    assert [entry.partition for entry in second.entries] == [1, 2, 0]
