@@ -84,8 +84,9 @@ class ClusterImage(NamedTuple):
     controller_id: BrokerId = NO_LEADER
     controller_epoch: int = 0
     brokers: Mapping[int, BrokerImage] = MappingProxyType({})
-    topics: Mapping[str, TopicImage] = MappingProxyType({})
-    topics_by_id: Mapping[TopicId, TopicImage] = MappingProxyType({})
+    # Proxies by type, because their `copy` is one memory copy and `dict(proxy)` a slow loop.
+    topics: MappingProxyType[str, TopicImage] = MappingProxyType({})
+    topics_by_id: MappingProxyType[TopicId, TopicImage] = MappingProxyType({})
     broker_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     topics_to_delete: frozenset[str] = frozenset()
 
@@ -230,13 +231,14 @@ class ImageBuilder:
         if old == image:
             return
         if self._topics is None:
-            self._topics = dict(self._before.topics)
-            self._topics_by_id = dict(self._before.topics_by_id)
+            self._topics = self._before.topics.copy()
+            self._topics_by_id = self._before.topics_by_id.copy()
         self._changed_topics[name] = None
-        if old is not None:
+        if old is not None and (image is None or image.topic_id != old.topic_id):
             self._topics_by_id.pop(old.topic_id, None)
+        if image is None:
             del self._topics[name]
-        if image is not None:
+        else:
             self._topics[name] = image
             self._topics_by_id[image.topic_id] = image
 

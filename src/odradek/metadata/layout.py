@@ -9,6 +9,7 @@ import base64
 import binascii
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from odradek.config import Listener, parse_listener
@@ -57,11 +58,12 @@ _ROOTS: Final = (
 )
 
 
-class MalformedNode(MetadataError):  # noqa: N818 - it names what was found
+class MalformedNode(MetadataError):
     """A node that does not hold what its path promises."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
+        self.reason = reason
         super().__init__(f"the metadata store holds something unexpected at {path}: {reason}")
 
 
@@ -213,14 +215,23 @@ class PartitionState(NamedTuple):
 
     @classmethod
     def decode(cls, path: str, value: bytes) -> "PartitionState":
-        fields = _Fields(path, value)
-        return cls(
-            BrokerId(fields.whole("leader")),
-            LeaderEpoch(fields.whole("leader_epoch")),
-            fields.wholes("isr"),
-            fields.whole("controller_epoch"),
-            fields.whole("leader_recovery_state", 0) == 1,
-        )
+        try:
+            return _partition_state(value)
+        except MalformedNode as error:
+            raise MalformedNode(path, error.reason) from None
+
+
+@lru_cache(maxsize=1024)
+def _partition_state(value: bytes) -> PartitionState:
+    # Remembered, because thousands of partitions share a few leaders and in-sync sets.
+    fields = _Fields("", value)
+    return PartitionState(
+        BrokerId(fields.whole("leader")),
+        LeaderEpoch(fields.whole("leader_epoch")),
+        fields.wholes("isr"),
+        fields.whole("controller_epoch"),
+        fields.whole("leader_recovery_state", 0) == 1,
+    )
 
 
 class ConfigOverrides(NamedTuple):

@@ -32,7 +32,7 @@ class MetadataError(Exception):
     pass
 
 
-class Refused(MetadataError):  # noqa: N818 - the tree above reads as sentences
+class Refused(MetadataError):
     reason = "refused"
 
     def __init__(self, path: str, detail: str = "") -> None:
@@ -60,17 +60,17 @@ class InvalidPath(Refused):
     reason = "no node can have this path"
 
 
-class SessionExpired(MetadataError):  # noqa: N818
+class SessionExpired(MetadataError):
     def __init__(self) -> None:
         super().__init__("the metadata store gave this session up")
 
 
-class OutcomeUnknown(MetadataError):  # noqa: N818
+class OutcomeUnknown(MetadataError):
     def __init__(self) -> None:
         super().__init__("the connection was lost before the metadata store answered")
 
 
-class StoreUnavailable(MetadataError):  # noqa: N818
+class StoreUnavailable(MetadataError):
     pass
 
 
