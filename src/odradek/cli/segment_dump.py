@@ -80,7 +80,7 @@ class Faults:
     def lines(self) -> Iterator[str]:
         for path, pairs in self.index_offsets.items():
             yield f"Mismatches in :{path}"
-            # Kafka prints these and the gaps last first.
+            # Kafka prints these last first, and only these.
             for indexed, logged in reversed(pairs):
                 yield f"  Index offset: {indexed}, log offset: {logged}"
         for path, pairs in self.timestamps.items():
@@ -97,7 +97,7 @@ class Faults:
                 yield f"Indexed offset: {indexed}, found log offset: {logged}"
         for path, pairs in self.gaps.items():
             yield f"Non-consecutive offsets in {path}"
-            for first, second in reversed(pairs):
+            for first, second in pairs:
                 yield f"  {first} is followed by {second}"
 
 

@@ -35,7 +35,7 @@ _RECOGNISABLE_BYTES = 17
 _LEAST_LENGTH = 14
 
 
-class CorruptFile(Exception):  # noqa: N818 - it names what was found
+class CorruptFile(Exception):
     """What is in a file cannot be what was written there."""
 
 
