@@ -13,22 +13,71 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.client.accumulator import RecordMetadata
+    from odradek.client.admin import Admin
+    from odradek.client.admin_types import (
+        ConfigChange,
+        ConfigOperation,
+        ConfigResource,
+        ConfigType,
+        NewPartitions,
+        NewTopic,
+    )
     from odradek.client.connection import Connection
+    from odradek.client.consumer import Consumer
+    from odradek.client.errors import ClientError
+    from odradek.client.fetched import ConsumerRecord
+    from odradek.client.producer import Producer
     from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+    from odradek.protocol.errors import ErrorCode, KafkaError
+    from odradek.protocol.types import TopicPartition
 
 _HOMES = {
-    "AdminSettings": "settings",
-    "Connection": "connection",
-    "ConsumerSettings": "settings",
-    "ProducerSettings": "settings",
-    "RecordMetadata": "accumulator",
+    "Admin": "odradek.client.admin",
+    "AdminSettings": "odradek.client.settings",
+    "ClientError": "odradek.client.errors",
+    "ConfigChange": "odradek.client.admin_types",
+    "ConfigOperation": "odradek.client.admin_types",
+    "ConfigResource": "odradek.client.admin_types",
+    "ConfigType": "odradek.client.admin_types",
+    "Connection": "odradek.client.connection",
+    "Consumer": "odradek.client.consumer",
+    "ConsumerRecord": "odradek.client.fetched",
+    "ConsumerSettings": "odradek.client.settings",
+    "ErrorCode": "odradek.protocol.errors",
+    "KafkaError": "odradek.protocol.errors",
+    "NewPartitions": "odradek.client.admin_types",
+    "NewTopic": "odradek.client.admin_types",
+    "Producer": "odradek.client.producer",
+    "ProducerSettings": "odradek.client.settings",
+    "RecordMetadata": "odradek.client.accumulator",
+    "TopicPartition": "odradek.protocol.types",
 }
 
-__all__ = ["AdminSettings", "Connection", "ConsumerSettings", "ProducerSettings", "RecordMetadata"]
+__all__ = [
+    "Admin",
+    "AdminSettings",
+    "ClientError",
+    "ConfigChange",
+    "ConfigOperation",
+    "ConfigResource",
+    "ConfigType",
+    "Connection",
+    "Consumer",
+    "ConsumerRecord",
+    "ConsumerSettings",
+    "ErrorCode",
+    "KafkaError",
+    "NewPartitions",
+    "NewTopic",
+    "Producer",
+    "ProducerSettings",
+    "RecordMetadata",
+    "TopicPartition",
+]
 
 
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(home), name)

@@ -19,12 +19,12 @@
     │   ├── NoOffset                    no position, and auto.offset.reset=none
     │   ├── OffsetOutOfRange            the position lies outside the log, and the same
     │   └── LogTruncated                the log was cut below the position (unclean election)
-    └── CorruptRecords                  fetched records fail their checksum
+    ├── CorruptRecords                  fetched records fail their checksum
+    └── DeserializationFailed           a deserializer raised for a record
 
 `is_retriable(error)` says whether the same call may succeed later.
 """
 
-# ruff: noqa: N818 - each name says what happened, as the protocol's own do
 from odradek.protocol.errors import MalformedMessage, RetriableError
 from odradek.protocol.types import TopicPartition
 
@@ -111,6 +111,15 @@ class LogTruncated(OffsetError):
 
 class CorruptRecords(ClientError):
     """Fetched records fail their checksum or cannot be decoded."""
+
+
+class DeserializationFailed(ClientError):
+    """A deserializer raised for a record; `seek` past its offset to go on."""
+
+    def __init__(self, message: str, partition: TopicPartition, offset: int) -> None:
+        super().__init__(message)
+        self.partition = partition
+        self.offset = offset
 
 
 _RETRIABLE = (RetriableError, BrokerUnreachable, RequestTimedOut, MalformedMessage)

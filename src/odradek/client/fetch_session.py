@@ -1,0 +1,119 @@
+"""Incremental fetch sessions (KIP-227): a request names only what changed since the last one.
+
+A session belongs to one broker. The broker remembers the partitions and where each is read
+from; both sides count requests in the session's epoch, so a lost answer is noticed.
+
+    epoch 0        a full request: opens a session (and closes the one named, if any)
+    epoch 1, 2...  incremental: partitions that are new or changed, and those to forget
+    session id 0   the broker keeps no session for us: every request is full
+
+Pure state, no I/O.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import (
+    FetchPartition,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+)
+from odradek.protocol.types import TopicId, TopicPartition
+
+_INITIAL_EPOCH = 0
+_LAST_EPOCH = 2_147_483_647
+
+_Key = tuple[str, TopicId]
+
+
+class Wanted(NamedTuple):
+    """Where to read a partition from."""
+
+    topic_id: TopicId
+    fetch_offset: int
+    leader_epoch: int
+    max_bytes: int
+
+
+class FetchSession:
+    __slots__ = ("_by_id", "_partitions", "epoch", "session_id")
+
+    def __init__(self) -> None:
+        self.session_id = 0
+        self.epoch = _INITIAL_EPOCH
+        self._partitions: dict[TopicPartition, Wanted] = {}
+        self._by_id: dict[TopicId, str] = {}
+
+    def next_request(
+        self, wanted: Mapping[TopicPartition, Wanted]
+    ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        """What the next request has to name; it is sent with `session_id` and `epoch`."""
+        is_full = self.epoch == _INITIAL_EPOCH
+        known = {} if is_full else self._partitions
+        topics: dict[_Key, FetchTopic] = {}
+        forgotten: dict[_Key, ForgottenTopic] = {}
+        for partition, want in wanted.items():
+            before = known.get(partition)
+            if before == want:
+                continue
+            if before is not None and before.topic_id != want.topic_id:
+                _forget(forgotten, partition, before)
+            _add(topics, partition, want)
+        for partition, before in known.items():
+            if partition not in wanted:
+                _forget(forgotten, partition, before)
+        self._partitions = dict(wanted)
+        self._by_id = {want.topic_id: partition.topic for partition, want in wanted.items()}
+        return list(topics.values()), list(forgotten.values())
+
+    def name_of(self, topic_id: TopicId) -> str | None:
+        return self._by_id.get(topic_id)
+
+    def wanted(self, partition: TopicPartition) -> Wanted | None:
+        """What was asked of a partition in the request under way."""
+        return self._partitions.get(partition)
+
+    def answered(self, response: FetchResponse) -> bool:
+        """Moves on by the answer; False if the session is lost and a full request must follow."""
+        code = response.error_code
+        if code:
+            if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self.session_id = 0
+            self.epoch = _INITIAL_EPOCH
+            return False
+        if self.epoch == _INITIAL_EPOCH:
+            self.session_id = response.session_id
+        if self.session_id == 0:
+            self.epoch = _INITIAL_EPOCH
+        else:
+            self.epoch = 1 if self.epoch >= _LAST_EPOCH else self.epoch + 1
+        return True
+
+    def failed(self) -> None:
+        """No answer came: start again with a full request that also closes the old session."""
+        self.epoch = _INITIAL_EPOCH
+
+
+def _add(topics: dict[_Key, FetchTopic], partition: TopicPartition, want: Wanted) -> None:
+    key = (partition.topic, want.topic_id)
+    if key not in topics:
+        topics[key] = FetchTopic(topic=partition.topic, topic_id=want.topic_id)
+    topics[key].partitions.append(
+        FetchPartition(
+            partition=partition.partition,
+            current_leader_epoch=want.leader_epoch,
+            fetch_offset=want.fetch_offset,
+            partition_max_bytes=want.max_bytes,
+        )
+    )
+
+
+def _forget(
+    forgotten: dict[_Key, ForgottenTopic], partition: TopicPartition, before: Wanted
+) -> None:
+    key = (partition.topic, before.topic_id)
+    if key not in forgotten:
+        forgotten[key] = ForgottenTopic(topic=partition.topic, topic_id=before.topic_id)
+    forgotten[key].partitions.append(partition.partition)

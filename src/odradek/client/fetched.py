@@ -1,0 +1,235 @@
+"""What one fetch brought for one partition, and how it becomes records.
+
+Batches are decoded one at a time, when records are asked for. Control batches and, for
+read_committed, the batches of aborted transactions are passed over: a broker names those with
+each answer, and the abort marker in the log says where each of them ends.
+"""
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from odradek.client.errors import ClientError, CorruptRecords, DeserializationFailed
+from odradek.protocol.control_records import ControlType, decode_control_type
+from odradek.protocol.messages.fetch import AbortedTransaction
+from odradek.protocol.records import (
+    HEADER_SIZE,
+    BatchHeader,
+    Buffer,
+    MalformedRecords,
+    crc_is_valid,
+    decode_records,
+    read_header,
+)
+from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
+
+CREATE_TIME = 0
+LOG_APPEND_TIME = 1
+
+_LENGTH = Struct(">i")
+_LENGTH_POSITION = 8
+_LENGTH_OVERHEAD = 12
+_BASE_OFFSET = Struct(">q")
+_LAST_OFFSET_DELTA_POSITION = 23
+
+
+class ConsumerRecord(NamedTuple):
+    """A record as it was read, its key and value deserialized if the consumer was told how."""
+
+    topic: str
+    partition: int
+    offset: Offset
+    timestamp_ms: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: list[tuple[str, bytes | None]]
+    leader_epoch: LeaderEpoch
+
+
+Deserialize = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], ClientError | None]]
+
+
+def deserializer_of(
+    key_of: Callable[[bytes], Any] | None, value_of: Callable[[bytes], Any] | None
+) -> Deserialize | None:
+    """Deserializes records in one go: those before the first that cannot be, and why it cannot."""
+    if key_of is None and value_of is None:
+        return None
+
+    def deserialize(
+        records: list[ConsumerRecord],
+    ) -> tuple[list[ConsumerRecord], ClientError | None]:
+        done: list[ConsumerRecord] = []
+        for record in records:
+            key, value = record.key, record.value
+            try:
+                if key_of is not None and key is not None:
+                    key = key_of(key)
+                if value_of is not None and value is not None:
+                    value = value_of(value)
+            except Exception as error:  # noqa: BLE001 - it is the user's function
+                partition = TopicPartition(record.topic, record.partition)
+                fault = DeserializationFailed(
+                    f"{partition} at offset {record.offset}: {error!r}", partition, record.offset
+                )
+                fault.__cause__ = error
+                return done, fault
+            done.append(record._replace(key=key, value=value))
+        return done, None
+
+    return deserialize
+
+
+def end_of_batches(buffer: Buffer) -> tuple[int, int]:
+    """The offset after the last whole batch (-1 if there is none), and where that batch ends.
+
+    The last batch of an answer may be cut off: brokers count bytes, not batches.
+    """
+    position, end, next_offset = 0, len(buffer), -1
+    while end - position >= HEADER_SIZE:
+        size = _LENGTH.unpack_from(buffer, position + _LENGTH_POSITION)[0] + _LENGTH_OVERHEAD
+        if size < HEADER_SIZE or position + size > end:
+            break
+        delta = _LENGTH.unpack_from(buffer, position + _LAST_OFFSET_DELTA_POSITION)[0]
+        next_offset = _BASE_OFFSET.unpack_from(buffer, position)[0] + delta + 1
+        position += size
+    return next_offset, position
+
+
+class Fetched:
+    """The batches of one answer for one partition, from a position on."""
+
+    __slots__ = (
+        "_aborted",
+        "_aborted_producers",
+        "_batches",
+        "_buffer",
+        "_check_crcs",
+        "_deserialize",
+        "_end",
+        "_index",
+        "_read_committed",
+        "_records",
+        "next_offset",
+        "partition",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        buffer: Buffer,
+        start_offset: int,
+        *,
+        aborted: list[AbortedTransaction] | None = None,
+        read_committed: bool = False,
+        check_crcs: bool = True,
+        deserialize: Deserialize | None = None,
+    ) -> None:
+        self.partition = partition
+        self.next_offset = start_offset
+        self.size_bytes = len(buffer)
+        self._buffer = buffer
+        self._end = end_of_batches(buffer)[1]
+        self._aborted = sorted(aborted or (), key=lambda one: one.first_offset, reverse=True)
+        self._aborted_producers: set[int] = set()
+        self._read_committed = read_committed
+        self._check_crcs = check_crcs
+        self._deserialize = deserialize
+        self._records: list[ConsumerRecord] = []
+        self._index = 0
+        self._batches = self._walk()
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """Up to `limit` records of one batch; none at the end. Moves `next_offset` past them."""
+        while self._index >= len(self._records):
+            records = next(self._batches, None)
+            if records is None:
+                return []
+            self._records, self._index = records, 0
+        start = self._index
+        taken = (
+            self._records
+            if not start and len(self._records) <= limit
+            else self._records[start : start + limit]
+        )
+        self._index = start + len(taken)
+        if self._index < len(self._records):
+            self.next_offset = taken[-1].offset + 1
+        else:
+            self.next_offset = max(self.next_offset, taken[-1].offset + 1)
+        return taken
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing more will come. Until `take` has said so, it may be False for no reason."""
+        return self._index >= len(self._records) and self._end == 0
+
+    def _walk(self) -> Iterator[list[ConsumerRecord]]:
+        buffer, position = self._buffer, 0
+        while position < self._end:
+            header = self._header(buffer, position)
+            if self._is_visible(buffer, position, header):
+                records = self._decode(buffer, position, header)
+                fault = None
+                if self._deserialize is not None:
+                    records, fault = self._deserialize(records)
+                if records:
+                    yield records
+                if fault is not None:
+                    raise fault
+            # After the last record of a batch comes the next batch, even if compaction has
+            # removed what was between.
+            self.next_offset = max(self.next_offset, header.next_offset)
+            position += header.size_bytes
+        self._end = 0
+
+    def _header(self, buffer: Buffer, position: int) -> BatchHeader:
+        try:
+            header = read_header(buffer, position)
+        except MalformedRecords as error:
+            raise CorruptRecords(
+                f"{self.partition} at offset {self.next_offset}: {error}"
+            ) from error
+        if self._check_crcs and not crc_is_valid(buffer, position, header):
+            raise CorruptRecords(
+                f"{self.partition}: the batch at offset {header.base_offset} fails its checksum"
+            )
+        return header
+
+    def _is_visible(self, buffer: Buffer, position: int, header: BatchHeader) -> bool:
+        if not self._read_committed:
+            return not header.is_control
+        aborted, producers = self._aborted, self._aborted_producers
+        while aborted and aborted[-1].first_offset <= header.last_offset:
+            producers.add(aborted.pop().producer_id)
+        if header.is_control:
+            if header.producer_id in producers and self._is_abort(buffer, position):
+                producers.discard(header.producer_id)
+            return False
+        return not (header.is_transactional and header.producer_id in producers)
+
+    @staticmethod
+    def _is_abort(buffer: Buffer, position: int) -> bool:
+        records = decode_records(buffer, position)
+        return bool(records) and decode_control_type(records[0]) is ControlType.ABORT
+
+    def _decode(self, buffer: Buffer, position: int, header: BatchHeader) -> list[ConsumerRecord]:
+        try:
+            records = decode_records(buffer, position)
+        except MalformedRecords as error:
+            raise CorruptRecords(
+                f"{self.partition}: the batch at offset {header.base_offset}: {error}"
+            ) from error
+        new, made = tuple.__new__, ConsumerRecord
+        topic, partition = self.partition
+        epoch = header.leader_epoch
+        kind = LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
+        first = self.next_offset
+        if header.base_offset < first:
+            records = [record for record in records if record.offset >= first]
+        return [
+            new(made, (topic, partition, offset, timestamp, kind, key, value, headers, epoch))
+            for offset, timestamp, key, value, headers in records
+        ]

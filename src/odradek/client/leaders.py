@@ -1,0 +1,198 @@
+"""Asks the leaders of partitions something, again until each has answered.
+
+ListOffsets, DeleteRecords and OffsetForLeaderEpoch share this shape: partitions are grouped by
+leader, leaders are asked side by side, and what a moved leader or a lost connection left open
+is asked again after fresh metadata. Offsets by time are here too: admin and consumer need them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+from odradek.client.cluster import NO_BROKER, Cluster
+from odradek.client.connection import Connection
+from odradek.client.errors import ClientError, RequestTimedOut, is_retriable
+from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, error_for
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicPartition
+
+T = TypeVar("T")
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+# The first version that knows each of the special timestamps.
+_FIRST_VERSIONS = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+# A topic made a moment ago may not have reached every broker: look this often before it counts
+# as unknown.
+_LOOKS_FOR_A_TOPIC = 4
+
+Answers = dict[TopicPartition, T | KafkaError]
+
+
+class ListedOffset(NamedTuple):
+    """An offset, with the record's time if it was searched by time. -1 is none."""
+
+    offset: Offset
+    timestamp_ms: int
+    leader_epoch: LeaderEpoch
+
+
+async def ask_leaders(
+    cluster: Cluster,
+    partitions: Iterable[TopicPartition],
+    ask: Callable[[Connection, list[TopicPartition]], Awaitable[Answers[T]]],
+    timeout_ms: int,
+) -> Answers[T]:
+    """What the leaders answered; an error that asking again does not cure is an answer too."""
+    wanted = dict.fromkeys(partitions)
+    answers: Answers[T] = {}
+    deadline_s = asyncio.get_running_loop().time() + timeout_ms / 1000
+    looks = 0
+    last_error: BaseException | None = None
+    for topic in {partition.topic: None for partition in wanted}:
+        cluster.track(topic)
+    try:
+        async with asyncio.timeout_at(deadline_s):
+            while True:
+                open_ones = [one for one in wanted if one not in answers]
+                if not open_ones:
+                    return answers
+                looks += 1
+                last_error = await _round(cluster, open_ones, ask, answers, looks)
+    except TimeoutError:
+        missing = ", ".join(str(one) for one in wanted if one not in answers)
+        raise RequestTimedOut(
+            f"no answer about {missing} within {timeout_ms} ms: {last_error or 'no leader'}"
+        ) from last_error
+
+
+async def _round(
+    cluster: Cluster,
+    partitions: list[TopicPartition],
+    ask: Callable[[Connection, list[TopicPartition]], Awaitable[Answers[T]]],
+    answers: Answers[T],
+    looks: int,
+) -> BaseException | None:
+    """Asks each leader once and returns the last error that may be cured."""
+    view = cluster.view
+    by_leader: dict[BrokerId, list[TopicPartition]] = {}
+    for partition in partitions:
+        by_leader.setdefault(view.leader(partition), []).append(partition)
+    unknown = by_leader.pop(NO_BROKER, [])
+    outcomes = await asyncio.gather(
+        *(_ask_one(cluster, leader, led, ask) for leader, led in by_leader.items())
+    )
+    error: BaseException | None = None
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            error = outcome
+            continue
+        for partition, answer in outcome.items():
+            if isinstance(answer, KafkaError) and is_retriable(answer):
+                error = answer
+                if not _is_unknown(answer) or looks < _LOOKS_FOR_A_TOPIC:
+                    continue
+            answers[partition] = answer
+    for partition in unknown:
+        fault = view.errors.get(partition.topic)
+        if fault is None and partition.topic in view.topics and view.partition(partition) is None:
+            fault = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if fault is None:
+            continue
+        error = fault
+        if not is_retriable(fault) or (_is_unknown(fault) and looks >= _LOOKS_FOR_A_TOPIC):
+            answers[partition] = fault
+    if error is not None or unknown:
+        await _freshen(cluster, error, looks)
+    return error
+
+
+def _is_unknown(error: KafkaError) -> bool:
+    return error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def _freshen(cluster: Cluster, error: BaseException | None, looks: int) -> None:
+    if looks > 1:
+        await asyncio.sleep(cluster.retry_backoff.delay_s(looks - 1))
+    if error is None or isinstance(error, StaleMetadataError | ClientError):
+        try:
+            await cluster.refresh()
+        except (ClientError, KafkaError) as fault:
+            if not is_retriable(fault):
+                raise
+
+
+async def _ask_one(
+    cluster: Cluster,
+    leader: BrokerId,
+    partitions: list[TopicPartition],
+    ask: Callable[[Connection, list[TopicPartition]], Awaitable[Answers[T]]],
+) -> Answers[T] | BaseException:
+    try:
+        connection = await cluster.connection(leader)
+        return await ask(connection, partitions)
+    except (ClientError, KafkaError) as error:
+        if not is_retriable(error):
+            raise
+        return error
+
+
+async def list_offsets(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    timeout_ms: int,
+) -> Answers[ListedOffset]:
+    """For each partition the offset at a time: a timestamp, `EARLIEST`, `LATEST`, ..."""
+    least = max((_FIRST_VERSIONS.get(timestamp, 0) for timestamp in wanted.values()), default=0)
+
+    async def ask(
+        connection: Connection, partitions: list[TopicPartition]
+    ) -> Answers[ListedOffset]:
+        if least and not connection.supports(ListOffsetsRequest, least):
+            refused = error_for(ErrorCode.UNSUPPORTED_VERSION)
+            return dict.fromkeys(partitions, refused)
+        topics: dict[str, ListOffsetsTopic] = {}
+        for one in partitions:
+            topic = topics.setdefault(one.topic, ListOffsetsTopic(name=one.topic))
+            known = cluster.view.partition(one)
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=one.partition,
+                    current_leader_epoch=-1 if known is None else known.leader_epoch,
+                    timestamp=wanted[one],
+                )
+            )
+        response = await connection.request(
+            ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=int(read_committed),
+                topics=list(topics.values()),
+                timeout_ms=cluster.settings.request_timeout_ms,
+            ),
+            ListOffsetsResponse,
+        )
+        return {
+            TopicPartition(answered.name, one.partition_index): error_for(one.error_code)
+            if one.error_code
+            else ListedOffset(Offset(one.offset), one.timestamp, LeaderEpoch(one.leader_epoch))
+            for answered in response.topics
+            for one in answered.partitions
+        }
+
+    return await ask_leaders(cluster, wanted, ask, timeout_ms)
