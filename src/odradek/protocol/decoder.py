@@ -25,6 +25,7 @@ from odradek.protocol.layout import (
 )
 from odradek.protocol.types import Buffer
 from odradek.protocol.wire import (
+    ArrayPackers,
     read_unsigned_varint,
     refuse_length,
     refuse_null,
@@ -51,7 +52,6 @@ class _DecoderSource:
         self.run: list[tuple[str, str]] = []
         self.namespace: dict[str, object] = {
             "new": object.__new__,
-            "unpack_many": struct.unpack_from,
             "read_varint": read_unsigned_varint,
             "skip_tags": skip_tagged_fields,
             "refuse_length": refuse_length,
@@ -254,10 +254,11 @@ class _DecoderSource:
 
     def fixed_array(self, kind: str, size: int, target: str) -> None:
         if kind == "uuid":
-            # A format of its own for each length would stay in struct's cache.
             chunk = "bytes(buffer[at:at + 16])"
             self.line(f"{target} = [{chunk} for at in range(position, position + n * 16, 16)]")
         else:
             code = FIXED_FORMATS[kind]
-            self.line(f"{target} = list(unpack_many(f'>{{n}}{code}', buffer, position))")
+            unpack = f"unpack_array_{code.replace('?', 'z')}"
+            self.namespace[unpack] = ArrayPackers(code, "unpack_from")
+            self.line(f"{target} = list({unpack}[n](buffer, position))")
         self.line(f"position += n * {size}")

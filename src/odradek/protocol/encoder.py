@@ -18,7 +18,7 @@ from odradek.protocol.layout import (
     tagged_fields,
 )
 from odradek.protocol.types import Part
-from odradek.protocol.wire import unsigned_varint
+from odradek.protocol.wire import ArrayPackers, unsigned_varint
 
 Encoder = Callable[[object, list[bytes]], list[Part]]
 """(message, pieces that come first) -> parts"""
@@ -40,7 +40,6 @@ class _EncoderSource:
         self.run: list[tuple[str, str]] = []
         self.namespace: dict[str, object] = {
             "join": b"".join,
-            "pack_many": struct.pack,
             "varint": unsigned_varint,
         }
         self.variables = 0
@@ -226,10 +225,12 @@ class _EncoderSource:
         self.length("array")
         several = f"{items} or ()" if nullable else items
         if isinstance(element, str) and element in FIXED_FORMATS:
-            code = FIXED_FORMATS[element]
-            packed = (
-                f"join({items})" if element == "uuid" else f"pack_many(f'>{{n}}{code}', *{items})"
-            )
+            packed = f"join({items})"
+            if element != "uuid":
+                code = FIXED_FORMATS[element]
+                pack = f"pack_array_{code.replace('?', 'z')}"
+                self.namespace[pack] = ArrayPackers(code, "pack")
+                packed = f"{pack}[n](*{items})"
             self.line(f"if n > 0: out.append({packed})")
             return
         item = self.variable("m")

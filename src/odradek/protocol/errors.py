@@ -19,7 +19,7 @@ from typing import Final, Self
 _RETRIABLE: Final = True
 
 
-class MalformedMessage(ValueError):  # noqa: N818 - it names what came, as Kafka does
+class MalformedMessage(ValueError):
     """Bytes that are not the message they should be. Decoders raise nothing else."""
 
 

@@ -21,6 +21,7 @@ _SIZED_RESPONSE: Final = struct.Struct(">ii")
 _SIZED_RESPONSE_WITH_TAGS: Final = struct.Struct(">iix")
 _CORRELATION_ID: Final = struct.Struct(">i")
 
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _FLEXIBLE_FROM: Final = {key: api.flexible_from for key, api in APIS.items()}
 
 
@@ -32,7 +33,7 @@ class RequestHeader(NamedTuple):
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    if api_key == ApiKey.API_VERSIONS:
+    if api_key == _API_VERSIONS:
         return 0
     return 1 if version >= APIS[api_key].flexible_from else 0
 
@@ -82,7 +83,7 @@ def encode_response(response: Response, version: int, correlation_id: int) -> li
     """A whole frame, size included, as parts to write one after the other."""
     parts = response.encode(version)
     size = sum(map(len, parts))
-    if version >= response.flexible_versions.first and response.api_key != ApiKey.API_VERSIONS:
+    if version >= response.flexible_versions.first and response.api_key != _API_VERSIONS:
         prefix = _SIZED_RESPONSE_WITH_TAGS.pack(size + 5, correlation_id)
     else:
         prefix = _SIZED_RESPONSE.pack(size + 4, correlation_id)

@@ -1,14 +1,17 @@
-"""The few things generated code calls: variable-length integers, tagged fields, refusals.
+"""The few things generated code calls: varints, arrays of numbers, tagged fields, refusals.
 
 Generated code handles the one-byte case of a varint inline and comes here for the rest.
 """
 
-from typing import Final, NoReturn
+import struct
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.types import Buffer
 
 _MOST_VARINT_BITS: Final = 31
+_LONGEST_KEPT_ARRAY: Final = 32
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -37,6 +40,23 @@ def unsigned_varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+class ArrayPackers(dict[int, Callable[..., Any]]):
+    """`pack` or `unpack_from` for arrays of one fixed-size kind, by number of elements.
+
+    Short arrays, of replicas mostly, are found ready; long ones come and go.
+    """
+
+    def __init__(self, code: str, method: str) -> None:
+        self._code = code
+        self._method = method
+
+    def __missing__(self, count: int) -> Callable[..., Any]:
+        made: Callable[..., Any] = getattr(struct.Struct(f">{count}{self._code}"), self._method)
+        if count <= _LONGEST_KEPT_ARRAY:
+            self[count] = made
+        return made
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, end: int) -> int:

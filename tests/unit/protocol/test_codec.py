@@ -1,8 +1,11 @@
 """The declaration language and the code it compiles to, on structs made for the purpose."""
 
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.schema import (
@@ -24,6 +27,7 @@ from odradek.protocol.schema import (
     uuid,
 )
 from odradek.protocol.types import NO_TOPIC_ID, Part, TopicId
+from odradek.protocol.wire import read_unsigned_varint, unsigned_varint
 
 
 class Inner(Struct):
@@ -114,6 +118,8 @@ def test_every_truncation_is_malformed(version: int) -> None:
     for length in range(len(content)):
         with pytest.raises(MalformedMessage):
             Everything.decode(content[:length], version)
+        with pytest.raises(MalformedMessage):
+            Everything.decode(content[:length], version, allow_trailing=True)
 
 
 def test_trailing_bytes_are_malformed_unless_allowed() -> None:
@@ -152,12 +158,44 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     assert Everything.decode(content, 2) == full(2)
 
 
+@pytest.mark.parametrize("size", [0, 1, 3, 4])
+def test_a_tagged_field_must_fill_its_size(size: int) -> None:
+    class Tagged(Message, versions="0", flexible="0+"):
+        name: str | None = string(nullable="0+", default=None, tag=0)
+
+    right = b"\x01\0\x02\x02a"
+    assert Tagged.decode(right, 0).name == "a"
+    with pytest.raises(MalformedMessage, match="name does not fill"):
+        Tagged.decode(b"\x01\0" + bytes([size]) + b"\x02a" + bytes(2), 0, allow_trailing=True)
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_varints_come_back(value: int) -> None:
+    content = unsigned_varint(value)
+    assert len(content) <= 5
+    assert read_unsigned_varint(content + b"!", 0) == (value, len(content))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\x81\x80\x80\x80\x80\x00", "five bytes"),
+        (b"\xff\xff\xff\xff\xff", "five bytes"),
+        (b"\x80\x80\x80\x80\x08", "larger"),
+        (b"\xff\xff\xff\xff\x7f", "larger"),
+    ],
+)
+def test_long_varints_are_malformed(content: bytes, reason: str) -> None:
+    with pytest.raises(MalformedMessage, match=reason):
+        read_unsigned_varint(content + b"!", 0)
+
+
 def test_an_empty_flexible_message_is_its_tag_section() -> None:
     assert joined(Unnamed().encode(0)) == b"\0"
     assert Unnamed.decode(b"\x01\x07\x02ab", 0) == Unnamed()
     for content in (b"", b"\x01", b"\x01\x07\x03ab", b"\xff\xff\xff\xff\x0f"):
         with pytest.raises(MalformedMessage):
-            Unnamed.decode(content, 0)
+            Unnamed.decode(content, 0, allow_trailing=True)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +284,18 @@ def test_bad_strings_are_malformed(content: bytes) -> None:
         name: str = string()
 
     with pytest.raises(MalformedMessage):
-        Named.decode(content, 0)
+        Named.decode(content, 0, allow_trailing=True)
+
+
+@pytest.mark.parametrize("specifier", [string, bytes_, record_batches])
+def test_nothing_is_cut_short_at_the_end(specifier: Callable[[], object]) -> None:
+    class Last(Message, versions="0-1", flexible="1+"):
+        content: object = specifier()
+
+    old = b"\0\x04abc" if specifier is string else b"\0\0\0\x04abc"
+    for content, version in ((old, 0), (b"\x05abc", 1)):
+        with pytest.raises(MalformedMessage):
+            Last.decode(content, version, allow_trailing=True)
 
 
 def test_lengths_below_null_are_malformed() -> None:
