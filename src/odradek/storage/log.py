@@ -19,22 +19,17 @@ from functools import partial
 from typing import NamedTuple
 
 from odradek.config import TopicSettings
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import (
     LENGTH_OVERHEAD,
     BatchHeader,
     Buffer,
-    MalformedRecords,
-    crc_is_valid,
     offset_prefix,
-    read_header,
 )
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.statemachine.watermark import Watermark
 from odradek.storage.descriptors import Slice
 from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import (
-    AppendRejected,
     LogClosed,
     LogDirectoryFailed,
     OffsetOutOfRange,
@@ -53,7 +48,7 @@ from odradek.storage.snapshots import (
     rebuild_producers,
     write_snapshot,
 )
-from odradek.storage.validation import AppendRules
+from odradek.storage.validation import AppendRules, check_from_leader
 from odradek.world import World
 
 _TRANSACTIONAL = 0x10
@@ -255,6 +250,9 @@ class Log:
         try:
             if self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
                 segment = self._roll()
+            if not segment.size:
+                # The file appears only now, perhaps after the sync that followed the roll.
+                self._flusher.has_new_names = True
             segment.write(
                 (offset_prefix(header, base_offset, leader_epoch), memoryview(records)[16:])
             )
@@ -294,28 +292,27 @@ class Log:
 
     def _append_as_follower(self, records: Buffer) -> AppendResult:
         """Takes what the leader sent as it is: many batches, offsets and epochs given."""
-        batches = self._check_from_leader(records)
+        batches = check_from_leader(records, self.log_end_offset)
         first, last = batches[0][1], batches[-1][1]
         view = memoryview(records)
         now_ms = self._clock.now_ms()
         written = 0  # Up to where in `records` segments have taken it.
-        pending: list[tuple[int, BatchHeader]] = []
+        run: list[BatchHeader] = []
         try:
             for position, header in batches:
-                segment = self.active_segment
-                run = position - written
                 if self._must_roll(
-                    segment,
-                    run + header.size_bytes,
+                    self.active_segment,
+                    header.size_bytes,
                     header.last_offset,
                     header.max_timestamp,
                     now_ms,
+                    unwritten=position - written,
                 ):
-                    self._write_run(view[written:position], pending)
-                    pending, written = [], position
+                    self._write_run(view[written:position], run)
+                    run, written = [], position
                     self._roll(header.base_offset)
-                pending.append((position, header))
-            self._write_run(view[written : batches[-1][0] + last.size_bytes], pending)
+                run.append(header)
+            self._write_run(view[written : batches[-1][0] + last.size_bytes], run)
         except OSError as error:
             raise self.directory.fail(error) from error
         for position, header in batches:
@@ -324,58 +321,39 @@ class Log:
             apply_to_producers(
                 self.producers, header, view[position : position + header.size_bytes]
             )
-        record_count = sum(header.record_count for _, header in batches)
-        self._moved_end(last.next_offset, record_count)
+        self._moved_end(last.next_offset, sum(header.record_count for _, header in batches))
         return AppendResult(
             first.base_offset, last.last_offset, _NO_TIMESTAMP, self.log_start_offset
         )
 
-    def _check_from_leader(self, records: Buffer) -> list[tuple[int, BatchHeader]]:
-        """Whole, valid batches that continue the log. A last one that is cut short is left out."""
-        batches: list[tuple[int, BatchHeader]] = []
-        position, expected = 0, self.log_end_offset
-        try:
-            while len(records) - position >= LENGTH_OVERHEAD:
-                length = int.from_bytes(records[position + 8 : position + LENGTH_OVERHEAD], "big")
-                if position + length + LENGTH_OVERHEAD > len(records):
-                    break
-                header = read_header(records, position)
-                if not crc_is_valid(records, position, header):
-                    raise AppendRejected(
-                        ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} is damaged"
-                    )
-                if header.base_offset < expected:
-                    raise AppendRejected(
-                        ErrorCode.OFFSET_OUT_OF_RANGE,
-                        f"the leader sent offset {header.base_offset}, expected {expected}",
-                    )
-                batches.append((position, header))
-                expected = header.next_offset
-                position += header.size_bytes
-        except MalformedRecords as error:
-            raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
-        if not batches:
-            raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch")
-        return batches
-
-    def _write_run(self, run: memoryview, batches: list[tuple[int, BatchHeader]]) -> None:
-        if not batches:
+    def _write_run(self, run: memoryview, headers: list[BatchHeader]) -> None:
+        """Writes a run of batches with one call."""
+        if not headers:
             return
         segment, interval = self.active_segment, self._rules.index_interval_bytes
         segment.write((run,))
-        for _, header in batches:
+        for header in headers:
             segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
-        self.log_end_offset = self.producers.end_offset = batches[-1][1].next_offset
+        self.log_end_offset = headers[-1].next_offset
 
     # Rolling
 
     def _must_roll(
-        self, segment: Segment, size: int, last_offset: int, max_timestamp: int, now_ms: int
+        self,
+        segment: Segment,
+        size: int,
+        last_offset: int,
+        max_timestamp: int,
+        now_ms: int,
+        *,
+        unwritten: int = 0,
     ) -> bool:
+        """Whether a batch needs a new segment; `unwritten` bytes will go before it."""
         rules = self._rules
-        if not segment.size:
+        occupied = segment.size + unwritten
+        if not occupied:
             return last_offset - segment.base_offset > _MOST_RELATIVE_OFFSET
-        if segment.size + size > rules.segment_bytes or segment.indexes_full:
+        if occupied + size > rules.segment_bytes or segment.indexes_full:
             return True
         first_timestamp = segment.first_timestamp
         if first_timestamp < 0:
