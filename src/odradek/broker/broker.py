@@ -29,7 +29,7 @@ from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.config.live import LiveSettings
-from odradek.metadata import ImageChange, ImageKeeper, MetadataError, MetadataStore
+from odradek.metadata import ImageChange, ImageKeeper, Metadata, MetadataError, MetadataStore
 from odradek.metadata.layout import CLUSTER_ID, BrokerRegistration, prepare
 from odradek.metadata.memory import MemoryMetadata
 from odradek.metadata.sqlite import SqliteMetadata
@@ -52,8 +52,12 @@ class BrokerCannotStart(Exception):
 class Broker:
     """`run` starts it, serves until cancelled, and stops it cleanly."""
 
-    def __init__(self, settings: BrokerSettings, world: World) -> None:
+    def __init__(
+        self, settings: BrokerSettings, world: World, metadata: Metadata | None = None
+    ) -> None:
+        """Opens the metadata store that the settings name, unless one is given that outlives it."""
         self._world = world
+        self._metadata = metadata
         self._settings = LiveSettings(settings)
         self._id = BrokerId(settings.node_id)
         self._connections = Connections(
@@ -99,20 +103,23 @@ class Broker:
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[MetadataStore]:
-        settings = self._settings.broker
-        if settings.odradek_metadata_store == "memory":
-            metadata: MemoryMetadata | SqliteMetadata = MemoryMetadata()
-        else:
-            directory = settings.data_directories[0]
-            self._make_directory(directory)
-            path = settings.odradek_metadata_path or f"{directory}/metadata.sqlite"
-            metadata = SqliteMetadata(path, self._world)
+        metadata = self._metadata or self._open_metadata()
         session = metadata.connect()
         try:
             yield session
         finally:
             await session.close()
-            await metadata.close()
+            if metadata is not self._metadata:
+                await metadata.close()
+
+    def _open_metadata(self) -> Metadata:
+        settings = self._settings.broker
+        if settings.odradek_metadata_store == "memory":
+            return MemoryMetadata()
+        directory = settings.data_directories[0]
+        self._make_directory(directory)
+        path = settings.odradek_metadata_path or f"{directory}/metadata.sqlite"
+        return SqliteMetadata(path, self._world)
 
     def _make_directory(self, directory: str) -> None:
         try:

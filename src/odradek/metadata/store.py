@@ -134,6 +134,14 @@ class Watch(Protocol):
     def close(self) -> None: ...
 
 
+class Metadata(Protocol):
+    """A store that gives out sessions, one for each broker."""
+
+    def connect(self) -> "MetadataStore": ...
+
+    async def close(self) -> None: ...
+
+
 class MetadataStore(Protocol):
     """One session with the store."""
 

@@ -1,0 +1,338 @@
+"""Produce and fetch, over the wire, in every version served."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from odradek.client.errors import ConnectionClosed
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from odradek.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.records import decode_records, split_batches
+from odradek.protocol.types import NO_TOPIC_ID, TopicId
+from tests.unit.broker.harness import Client, batch, with_broker
+
+Connect = Callable[[], Awaitable[Client]]
+
+
+def produce_request(
+    records: bytes, topic_id: bytes = NO_TOPIC_ID, *, acks: int = 1, partition: int = 0
+) -> ProduceRequest:
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name="t",
+                topic_id=TopicId(topic_id),
+                partition_data=[PartitionProduceData(index=partition, records=records)],
+            )
+        ],
+    )
+
+
+async def produce(
+    client: Client,
+    records: bytes,
+    topic_id: bytes = NO_TOPIC_ID,
+    *,
+    version: int = 12,
+    acks: int = 1,
+) -> PartitionProduceResponse:
+    request = produce_request(records, topic_id, acks=acks)
+    response = await client.ask(request, ProduceResponse, version=version)
+    return response.responses[0].partition_responses[0]
+
+
+def fetch_request(
+    offset: int,
+    topic_id: bytes = NO_TOPIC_ID,
+    *,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    partition_max_bytes: int = 1 << 20,
+    epoch: int = -1,
+    last_epoch: int = -1,
+) -> FetchRequest:
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        topics=[
+            FetchTopic(
+                topic="t",
+                topic_id=TopicId(topic_id),
+                partitions=[
+                    FetchPartition(
+                        partition=0,
+                        fetch_offset=offset,
+                        partition_max_bytes=partition_max_bytes,
+                        current_leader_epoch=epoch,
+                        last_fetched_epoch=last_epoch,
+                    )
+                ],
+            )
+        ],
+    )
+
+
+async def fetch(client: Client, request: FetchRequest, version: int = 12) -> PartitionData:
+    response = await client.ask(request, FetchResponse, version=version)
+    assert response.error_code == 0
+    return response.responses[0].partitions[0]
+
+
+def values(data: PartitionData) -> list[bytes | None]:
+    assert isinstance(data.records, bytes | memoryview)
+    return [
+        record.value
+        for position, _ in split_batches(data.records)
+        for record in decode_records(data.records, position)
+    ]
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_every_version_of_produce_appends(version: int) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        topic_id = await client.create_topic("t")
+        first = await produce(client, batch(b"a", b"b"), topic_id, version=version)
+        second = await produce(client, batch(b"c"), topic_id, version=version)
+        assert (first.error_code, first.base_offset, second.base_offset) == (0, 0, 2)
+        assert first.log_append_time_ms == -1
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_every_version_of_fetch_reads(version: int) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        topic_id = await client.create_topic("t")
+        await produce(client, batch(b"a", b"b"))
+        await produce(client, batch(b"c"))
+        data = await fetch(client, fetch_request(0, topic_id), version)
+        assert (data.error_code, data.high_watermark) == (0, 3)
+        assert values(data) == [b"a", b"b", b"c"]
+        tail = await fetch(client, fetch_request(2, topic_id), version)
+        assert values(tail) == [b"c"]
+        end = await fetch(client, fetch_request(3, topic_id), version)
+        assert values(end) == []
+
+    with_broker(test)
+
+
+def test_a_fetch_waits_until_a_record_comes_and_not_longer() -> None:
+    async def test(connect: Connect) -> None:
+        reader, writer = await connect(), await connect()
+        await reader.create_topic("t")
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        waiting = asyncio.ensure_future(fetch(reader, fetch_request(0, max_wait_ms=60_000)))
+        await asyncio.sleep(5)
+        assert not waiting.done()
+        await produce(writer, batch(b"a"))
+        assert values(await waiting) == [b"a"]
+        assert loop.time() - started < 6
+
+    with_broker(test)
+
+
+def test_a_fetch_answers_empty_when_its_time_is_over() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        data = await fetch(client, fetch_request(0, max_wait_ms=700))
+        assert values(data) == []
+        assert 0.7 <= loop.time() - started < 1.5
+
+    with_broker(test)
+
+
+def test_a_fetch_waits_for_min_bytes() -> None:
+    async def test(connect: Connect) -> None:
+        reader, writer = await connect(), await connect()
+        await reader.create_topic("t")
+        one = len(batch(b"a"))
+        waiting = asyncio.ensure_future(
+            fetch(reader, fetch_request(0, max_wait_ms=60_000, min_bytes=2 * one))
+        )
+        await produce(writer, batch(b"a"))
+        await asyncio.sleep(1)
+        assert not waiting.done()
+        await produce(writer, batch(b"b"))
+        assert values(await waiting) == [b"a", b"b"]
+
+    with_broker(test)
+
+
+def test_a_batch_larger_than_the_limit_is_still_delivered() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        await produce(client, batch(b"x" * 5000))
+        data = await fetch(client, fetch_request(0, partition_max_bytes=100))
+        assert values(data) == [b"x" * 5000]
+
+    with_broker(test)
+
+
+def test_out_of_range_and_unknown_are_told_apart() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        beyond = await fetch(client, fetch_request(1))
+        assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        strange = await fetch(client, fetch_request(0, bytes([7] * 16)), 13)
+        assert strange.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        response = await client.ask(
+            produce_request(batch(b"a"), partition=9), ProduceResponse, version=9
+        )
+        answer = response.responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert answer.base_offset == -1
+
+    with_broker(test)
+
+
+def test_leader_epochs_are_checked() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        await produce(client, batch(b"a"))
+        assert (await fetch(client, fetch_request(0, epoch=0))).error_code == 0
+        newer = await fetch(client, fetch_request(0, epoch=1))
+        assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        diverged = await fetch(client, fetch_request(5, last_epoch=0))
+        assert diverged.diverging_epoch is not None
+        assert diverged.diverging_epoch.end_offset == 1
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (b"", ErrorCode.INVALID_RECORD),
+        (batch(b"a")[:-1], ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"a")[:-1] + b"\xff", ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"a") + batch(b"b"), ErrorCode.INVALID_RECORD),
+        (batch(b"x" * 2_000_000), ErrorCode.MESSAGE_TOO_LARGE),
+    ],
+)
+def test_bad_batches_are_refused_and_leave_nothing(records: bytes, code: ErrorCode) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        answer = await produce(client, records)
+        assert answer.error_code == code
+        assert answer.error_message
+        data = await fetch(client, fetch_request(0))
+        assert data.high_watermark == 0
+
+    with_broker(test)
+
+
+def test_acks_0_gets_no_reply_and_the_record_is_there() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        client.connection.send_without_reply(produce_request(batch(b"a"), acks=0), max_version=9)
+        assert values(await fetch(client, fetch_request(0, max_wait_ms=1000))) == [b"a"]
+
+    with_broker(test)
+
+
+def test_acks_0_to_an_unknown_partition_ends_the_connection() -> None:
+    async def test(connect: Connect) -> None:
+        client, other = await connect(), await connect()
+        await client.create_topic("t")
+        client.connection.send_without_reply(
+            produce_request(batch(b"a"), acks=0, partition=5), max_version=9
+        )
+        with pytest.raises(ConnectionClosed):
+            await fetch(client, fetch_request(0))
+        assert (await fetch(other, fetch_request(0))).error_code == 0
+
+    with_broker(test)
+
+
+def test_acks_2_is_no_number_of_acks() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        answer = await produce(client, batch(b"a"), acks=2)
+        assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+
+    with_broker(test)
+
+
+def test_acks_all_needs_min_insync_replicas() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", min_insync_replicas="2")
+        assert (await produce(client, batch(b"a"), acks=1)).error_code == 0
+        answer = await produce(client, batch(b"b"), acks=-1)
+        assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+    with_broker(test)
+
+
+def test_flush_messages_1_acknowledges_and_shows_only_what_is_durable() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", flush_messages="1")
+        for number in range(5):
+            answer = await produce(client, batch(b"a"), acks=-1)
+            assert (answer.error_code, answer.base_offset) == (0, number)
+        data = await fetch(client, fetch_request(0))
+        assert len(values(data)) == 5
+
+    with_broker(test)
+
+
+def test_log_append_time_is_the_brokers() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", message_timestamp_type="LogAppendTime")
+        answer = await produce(client, batch(b"a", timestamp_ms=5))
+        assert answer.log_append_time_ms >= 1_700_000_000_000
+        data = await fetch(client, fetch_request(0))
+        assert isinstance(data.records, bytes | memoryview)
+        assert decode_records(data.records)[0].timestamp_ms == answer.log_append_time_ms
+
+    with_broker(test)
+
+
+def test_pipelined_requests_are_answered_in_order() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", flush_messages="1")
+        answers = [
+            client.connection.send(
+                produce_request(batch(b"%d" % number), acks=-1), ProduceResponse, max_version=9
+            )
+            for number in range(200)
+        ]
+        offsets = [
+            (await answer).responses[0].partition_responses[0].base_offset for answer in answers
+        ]
+        assert offsets == list(range(200))
+        data = await fetch(client, fetch_request(0))
+        assert values(data) == [b"%d" % number for number in range(200)]
+
+    with_broker(test)
