@@ -19,7 +19,7 @@ from odradek.world.disk import Disk
 _VERSION = 0
 
 
-class MalformedCheckpoint(StorageError):  # noqa: N818 - it names what happened
+class MalformedCheckpoint(StorageError):
     """A checkpoint file is not what it should be."""
 
 

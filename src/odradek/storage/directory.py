@@ -33,10 +33,12 @@ class LogDirectory:
         "failure",
         "log_starts_changed",
         "logs",
+        "names_version",
         "on_failure",
         "on_truncation",
         "path",
         "stores",
+        "synced_version",
     )
 
     def __init__(self, path: str, disk: Disk, stores: SegmentStores | None = None) -> None:
@@ -46,6 +48,9 @@ class LogDirectory:
         self.directory_id = NO_DIRECTORY_ID
         self.failure: LogDirectoryFailed | None = None
         self.logs: dict[InDirectory, None] = {}
+        # How many partition directories were made, and how many of their names are durable.
+        self.names_version = 0
+        self.synced_version = 0
         # Whether a log start offset has moved since it was last checkpointed.
         self.log_starts_changed = False
         self.on_failure: Callable[[LogDirectory], None] | None = None
@@ -74,6 +79,11 @@ class LogDirectory:
         if self.on_failure is not None:
             self.on_failure(self)
         return failure
+
+    def add_name(self) -> int:
+        """A partition's directory was made: it is durable once this version was synced."""
+        self.names_version += 1
+        return self.names_version
 
     # Deletions that wait for `file.delete.delay.ms`
 

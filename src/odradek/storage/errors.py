@@ -17,7 +17,7 @@ class StorageError(Exception):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
-class AppendRejected(StorageError):  # noqa: N818 - it names what happened
+class AppendRejected(StorageError):
     """The batch was refused and nothing was written.
 
     `record_errors` names the records at fault by their index in the batch, when it is known.
@@ -35,7 +35,7 @@ class AppendRejected(StorageError):  # noqa: N818 - it names what happened
         self.record_errors = record_errors
 
 
-class OffsetOutOfRange(StorageError):  # noqa: N818 - it names what happened
+class OffsetOutOfRange(StorageError):
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
     def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
@@ -48,7 +48,7 @@ class OffsetOutOfRange(StorageError):  # noqa: N818 - it names what happened
         self.log_end_offset = log_end_offset
 
 
-class CorruptLog(StorageError):  # noqa: N818 - it names what happened
+class CorruptLog(StorageError):
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(f"{path} is damaged at byte {position}: {reason}")
         self.path = path
@@ -56,11 +56,11 @@ class CorruptLog(StorageError):  # noqa: N818 - it names what happened
         self.reason = reason
 
 
-class LogClosed(StorageError):  # noqa: N818 - it names what happened
+class LogClosed(StorageError):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-class LogDirectoryFailed(StorageError):  # noqa: N818 - it names what happened
+class LogDirectoryFailed(StorageError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"log directory {path} is offline: {reason}")
         self.path = path

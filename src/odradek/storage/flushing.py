@@ -40,16 +40,16 @@ class Flusher:
         "_task",
         "_wanted",
         "_workers",
+        "created_version",
         "flushed",
         "has_new_names",
-        "is_new_directory",
     )
 
     def __init__(self, log: "Log", workers: Workers, recovery_point: int) -> None:
         self.flushed = Watermark(recovery_point)
-        # Whether files, or the partition's directory itself, were made since the last sync.
+        # Whether files were made since the last sync, and when the partition's directory was.
         self.has_new_names = False
-        self.is_new_directory = False
+        self.created_version = 0
         self._log = log
         self._workers = workers
         # Closed segments whose sync is due.
@@ -115,6 +115,7 @@ class Flusher:
 
     async def _sync(self, *, is_last: bool = False) -> None:
         log, generation = self._log, self._generation
+        directory = log.directory
         active = log.active_segment
         closed, self._closed = self._closed, []
         target = log.log_end_offset if self._wanted > active.base_offset else active.base_offset
@@ -122,24 +123,28 @@ class Flusher:
         handles = [segment.file.pin() for segment in segments]
         epochs = log.leader_epochs
         whole = segments if is_last else closed
+        parent = directory.path if self.created_version > directory.synced_version else None
         work = partial(
             _sync_files,
-            log.directory.disk,
+            directory.disk,
             handles,
             [path for segment in whole for path in _files_beside(segment, log.path)],
             log.path,
             epochs.encode() if epochs.is_dirty else None,
             has_new_names=self.has_new_names,
-            parent=log.directory.path if self.is_new_directory else None,
+            parent=parent,
         )
-        self.has_new_names = self.is_new_directory = epochs.is_dirty = False
+        names_version = directory.names_version
+        self.has_new_names = epochs.is_dirty = False
         log.flush_started()
         try:
             await self._workers.run_blocking(work)
         except OSError as error:
             if log.is_usable:  # The files of a deleted log are expected to be gone.
-                log.directory.fail(error)
+                directory.fail(error)
         else:
+            if parent is not None:
+                directory.synced_version = max(directory.synced_version, names_version)
             if generation == self._generation:
                 self.flushed.advance(target)
         finally:
@@ -179,8 +184,9 @@ def _sync_files(
         finally:
             file.close()
     if epochs is not None:
+        # This syncs the directory, and with it all names in it.
         disk.replace(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", epochs)
-    if has_new_names:
+    elif has_new_names:
         disk.sync_directory(directory)
     if parent is not None:
         disk.sync_directory(parent)

@@ -34,7 +34,7 @@ _MOST_NAME_BYTES = 255
 
 _PARTITION_DIRECTORY = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _DELETED_DIRECTORY = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
-_OFFSET_FILE = re.compile(r"([0-9]{20})(\.[a-z]+)")
+_OFFSET_DIGITS = 20
 
 
 def offset_file(directory: str, offset: int, suffix: str) -> str:
@@ -43,8 +43,10 @@ def offset_file(directory: str, offset: int, suffix: str) -> str:
 
 def parse_offset_file(name: str) -> tuple[int, str] | None:
     """Offset and suffix of a segment's file or a snapshot; None for any other name."""
-    found = _OFFSET_FILE.fullmatch(name)
-    return (int(found[1]), found[2]) if found else None
+    digits, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
+    if len(digits) != _OFFSET_DIGITS or not digits.isdecimal() or suffix[:1] != ".":
+        return None
+    return int(digits), suffix
 
 
 def partition_directory(topic_partition: TopicPartition) -> str:

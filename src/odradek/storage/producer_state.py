@@ -32,7 +32,7 @@ _SNAPSHOT_CRC_END = 6
 _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 
 
-class CorruptSnapshot(StorageError):  # noqa: N818 - it names what happened
+class CorruptSnapshot(StorageError):
     """A producer snapshot fails its checksum or is no snapshot."""
 
 

@@ -73,7 +73,8 @@ def create_log(
     segments = Segments(path, directory.stores)
     segments.add(0, world.clock.now_ms())
     log = Log(topic_partition, topic_id, directory, settings, world, segments=segments)
-    log.flusher.has_new_names = log.flusher.is_new_directory = True
+    log.flusher.has_new_names = True
+    log.flusher.created_version = directory.add_name()
     return log
 
 
@@ -247,6 +248,7 @@ class LogLoader:
             is_whole = recover_segment(segment, self._epochs, producers, self._settings)
             self._recovered.append(segment)
             if not is_whole:
+                segment.write_indexes()
                 self._remove_segments(segments[number + 1 :])
                 del segments[number + 1 :]
                 break
@@ -256,8 +258,6 @@ class LogLoader:
             if not segment.is_active:
                 segment.finish()
                 segment.close_for_appends()
-            elif f"{segment.base_offset:020d}{INDEX_SUFFIX}" in self._names:
-                segment.write_indexes()
             segment.file.close()
         return producers
 
@@ -330,7 +330,7 @@ def recover_segment(
     segment.load_tail(segment.base_offset)
     handle = segment.file.pin()
     try:
-        for header, batch in _valid_batches(handle, segment.base_offset, size):
+        for header, batch in valid_batches(handle, segment.base_offset, size):
             segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
@@ -344,7 +344,7 @@ def recover_segment(
         segment.file.unpin()
 
 
-def _valid_batches(
+def valid_batches(
     handle: File, base_offset: int, size: int
 ) -> Iterator[tuple[BatchHeader, Buffer]]:
     """Every batch up to the first that is not valid. Only small ones come with their bytes."""

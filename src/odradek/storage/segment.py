@@ -246,6 +246,8 @@ class Segment:
         file = self._stores.disk.open(path, create=True)
         try:
             if file.size() > position:
+                if file.read_at(position, len(content) + 1) == content:
+                    return  # Recovery found again what the file says.
                 file.truncate(position)
             if content:
                 file.write_at(position, [content])
@@ -447,7 +449,9 @@ class Segment:
     def find_next_offset(self) -> int:
         """The offset behind the last batch, found from the last index entry on."""
         next_offset = self.base_offset
-        for _, header in self.headers(self.index.batch_start_below(self.size - 1)):
+        # Where one read shows every header, the index is not worth its own.
+        start = self.index.batch_start_below(self.size - 1) if self.size > _SCAN_BYTES else 0
+        for _, header in self.headers(start):
             next_offset = header.next_offset
         return next_offset
 

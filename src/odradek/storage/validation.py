@@ -165,6 +165,38 @@ class AppendRules:
         return records, read_header(records)
 
 
+def check_from_leader(records: Buffer, log_end_offset: int) -> list[tuple[int, BatchHeader]]:
+    """Position and header of the batches a leader sent, if they are sound and continue the log.
+
+    A last batch that is cut short, as Kafka's leaders send them, is left out.
+    """
+    batches: list[tuple[int, BatchHeader]] = []
+    position, expected = 0, log_end_offset
+    try:
+        while len(records) - position >= LENGTH_OVERHEAD:
+            length = int.from_bytes(records[position + 8 : position + LENGTH_OVERHEAD], "big")
+            if position + length + LENGTH_OVERHEAD > len(records):
+                break
+            header = read_header(records, position)
+            if not crc_is_valid(records, position, header):
+                raise AppendRejected(
+                    ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} is damaged"
+                )
+            if header.base_offset < expected:
+                raise AppendRejected(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"the leader sent offset {header.base_offset}, expected {expected}",
+                )
+            batches.append((position, header))
+            expected = header.next_offset
+            position += header.size_bytes
+    except MalformedRecords as error:
+        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+    if not batches:
+        raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch")
+    return batches
+
+
 def _level(settings: TopicSettings, codec: Codec | None) -> int | None:
     if codec is Codec.GZIP:
         return settings.compression_gzip_level if settings.compression_gzip_level >= 0 else None
