@@ -17,7 +17,6 @@ connection is closed then, as is one that sent bytes we cannot read.
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from struct import Struct
 from typing import Final, Self, TypeVar, cast
 
 from odradek import __version__
@@ -30,6 +29,8 @@ from odradek.client.errors import (
     UnsupportedVersion,
 )
 from odradek.protocol.errors import ErrorCode, MalformedMessage, raise_for
+from odradek.protocol.framing import BadFrameSize, FrameSplitter
+from odradek.protocol.headers import decode_correlation_id, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import Buffer
@@ -40,11 +41,8 @@ R = TypeVar("R", bound=Response)
 ApiVersions = Mapping[int, tuple[int, int]]
 """The lowest and highest version that a broker speaks, by API key."""
 
-_SIZE: Final = Struct(">i")
-_REQUEST_HEADER: Final = Struct(">hhi")
-_ERROR_CODE: Final = Struct(">h")
-_UNSUPPORTED: Final = _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION)
 _API_VERSIONS_KEY: Final = ApiVersionsRequest.api_key
+_UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 # Fewer bytes than this are cheaper to join than to hand over one by one.
 _JOIN_BYTES: Final = 65_536
 _MOST_CORRELATION_IDS: Final = 1 << 31
@@ -58,11 +56,9 @@ class Connection:
         "_client_id",
         "_correlation_id",
         "_failure",
-        "_flexible_tail",
         "_loop",
         "_max_in_flight",
         "_pending",
-        "_plain_tail",
         "_request_timeout_s",
         "_reserved",
         "_timer",
@@ -100,9 +96,6 @@ class Connection:
         self._timer_at_s = 0.0
         self._api_versions: ApiVersions = {_API_VERSIONS_KEY: (0, 4)}
         self._versions: dict[type[Request], int] = {}
-        name = client_id.encode()
-        self._plain_tail = _ERROR_CODE.pack(len(name)) + name
-        self._flexible_tail = self._plain_tail + b"\x00"
         self._wire = _Wire(self, max_response_bytes)
         self.last_used_s = self._loop.time()
 
@@ -199,14 +192,14 @@ class Connection:
         if self._failure is not None:
             raise ConnectionClosed(str(self._failure))
         self._correlation_id = (self._correlation_id + 1) % _MOST_CORRELATION_IDS
-        header = _REQUEST_HEADER.pack(message.api_key, version, self._correlation_id)
-        tail = self._flexible_tail if message.is_flexible(version) else self._plain_tail
-        # Clients send bytes; the parts that are written later are for brokers' responses.
-        parts = cast("list[Buffer]", message.encode(version, [header + tail]))
-        size_bytes = sum(map(len, parts))
-        parts.insert(0, _SIZE.pack(size_bytes))
+        # Clients send bytes; parts that are written later are for brokers' responses.
+        parts = cast(
+            "list[Buffer]", encode_request(message, version, self._correlation_id, self._client_id)
+        )
         transport = self._wire.transport
-        if size_bytes < _JOIN_BYTES:
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif sum(map(len, parts)) < _JOIN_BYTES:
             transport.write(b"".join(parts))
         else:
             transport.writelines(parts)
@@ -284,10 +277,11 @@ class Connection:
 
     # Answers
 
-    def frame_received(self, buffer: bytes, position: int) -> None:
-        """Called by the wire with a response that lies in `buffer` from `position` to the end."""
-        correlation_id = _SIZE.unpack_from(buffer, position)[0]
-        pending = self._pending.pop(correlation_id, None)
+    def frame_received(self, frame: Buffer) -> None:
+        """Called by the wire with each response."""
+        pending = None
+        if len(frame) >= 4:
+            pending = self._pending.pop(decode_correlation_id(frame), None)
         if pending is None:
             self.fail(BadResponse(f"{self.address} answered a request that was never sent"))
             return
@@ -295,7 +289,7 @@ class Connection:
             self.wake_waiters()
             return
         try:
-            response = pending.decode(buffer, position + 4)
+            response = pending.decode(frame)
         except MalformedMessage as error:
             fault = BadResponse(f"{self.address} sent a malformed response: {error}")
             _fail_future(pending.future, fault)
@@ -399,12 +393,12 @@ class _Pending:
         self.version = version
         self.deadline_s = deadline_s
 
-    def decode(self, frame: bytes, position: int) -> Response:
-        response_class, version = self.response_class, self.version
+    def decode(self, frame: Buffer) -> Response:
+        response_class, version, position = self.response_class, self.version, 4
         if response_class.api_key == _API_VERSIONS_KEY:
             # Its header never has tagged fields, and a broker that does not know the version
             # answers in version 0.
-            if frame[position : position + 2] == _UNSUPPORTED:
+            if frame[4:6] == _UNSUPPORTED_VERSION:
                 version = 0
         elif response_class.is_flexible(version):
             try:
@@ -418,11 +412,8 @@ class _Wire(asyncio.Protocol):
     """The socket's side: cuts the stream into frames, says whether it can be written to."""
 
     __slots__ = (
-        "_chunks",
         "_connection",
-        "_held_bytes",
-        "_max_response_bytes",
-        "_needed_bytes",
+        "_splitter",
         "is_writable",
         "lost",
         "transport",
@@ -432,10 +423,7 @@ class _Wire(asyncio.Protocol):
 
     def __init__(self, connection: Connection, max_response_bytes: int) -> None:
         self._connection = connection
-        self._max_response_bytes = max_response_bytes
-        self._chunks: list[bytes] = []
-        self._held_bytes = 0
-        self._needed_bytes = 4
+        self._splitter = FrameSplitter(max_response_bytes)
         self.is_writable = True
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -445,38 +433,17 @@ class _Wire(asyncio.Protocol):
             self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        self._held_bytes += len(data)
-        if self._held_bytes < self._needed_bytes:
-            # A response larger than a read: keep the pieces until it is whole.
-            self._chunks.append(data)
-            return
-        if self._chunks:
-            self._chunks.append(data)
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-        self._split(data)
-
-    def _split(self, data: bytes) -> None:
-        connection, position, end = self._connection, 0, len(data)
-        needed = 4
-        while end - position >= 4:
-            size = _SIZE.unpack_from(data, position)[0]
-            if not 4 <= size <= self._max_response_bytes:
-                connection.fail(BadResponse(f"{connection.address} announced {size} bytes"))
-                return
-            needed = 4 + size
-            if end - position < needed:
-                break
-            if position + needed == end:
-                connection.frame_received(data, position + 4)
-            else:
-                connection.frame_received(data[position + 4 : position + needed], 0)
-            position += needed
-            needed = 4
-        self._held_bytes = end - position
-        self._needed_bytes = needed
-        if position < end:
-            self._chunks.append(data[position:])
+        connection = self._connection
+        fault = None
+        try:
+            frames = self._splitter.feed(data)
+        except BadFrameSize as error:
+            frames = error.frames
+            fault = BadResponse(f"{connection.address} sent no response but {error}")
+        for frame in frames:
+            connection.frame_received(frame)
+        if fault is not None:
+            connection.fail(fault)
 
     def pause_writing(self) -> None:
         self.is_writable = False

@@ -71,7 +71,7 @@ class Consumer:
                 auto_create_topics=settings.allow_auto_create_topics,
             )
             self._positions_ = Positions(
-                self._cluster, settings, self._world.clock, self._wake_fetcher
+                self._cluster, settings, self._world.clock, self._positions_changed
             )
             self._fetcher_ = Fetcher(self._cluster, settings, self._positions_)
             loop = asyncio.get_running_loop()
@@ -81,6 +81,10 @@ class Consumer:
     def _wake_fetcher(self) -> None:
         if self._fetcher_ is not None:
             self._fetcher_.wake()
+
+    def _positions_changed(self) -> None:
+        if self._fetcher_ is not None:
+            self._fetcher_.positions_changed()
 
     @property
     def _positions(self) -> Positions:
@@ -192,8 +196,7 @@ class Consumer:
             remaining_s = deadline_s - self._now_s()
             if remaining_s <= 0:
                 raise RequestTimedOut(f"the position of {partition} could not be looked up in time")
-            # Positions are looked up in the background, which tells nobody in particular.
-            await asyncio.sleep(min(0.005, remaining_s))
+            await self._fetcher.wait(remaining_s)
         return Offset(state.position)
 
     def high_watermark(self, partition: TopicPartition) -> Offset | None:

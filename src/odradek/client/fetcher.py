@@ -82,6 +82,10 @@ class Fetcher:
     def wake(self) -> None:
         self._wake.set()
 
+    def positions_changed(self) -> None:
+        self._wake.set()
+        self._notify()
+
     async def run(self) -> None:
         """Works until it is cancelled."""
         try:
