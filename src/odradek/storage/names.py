@@ -44,7 +44,7 @@ def offset_file(directory: str, offset: int, suffix: str) -> str:
 def parse_offset_file(name: str) -> tuple[int, str] | None:
     """Offset and suffix of a segment's file or a snapshot; None for any other name."""
     digits, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
-    if len(digits) != _OFFSET_DIGITS or not digits.isdecimal() or suffix[:1] != ".":
+    if len(digits) != _OFFSET_DIGITS or not digits.isdecimal() or suffix.rfind(".") != 0:
         return None
     return int(digits), suffix
 

@@ -1,0 +1,285 @@
+"""Starting again: after a clean stop, after a crash, with torn tails and damaged files."""
+
+import asyncio
+from typing import TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.protocol.types import TopicPartition
+from odradek.storage import LogManager, StorageError
+from odradek.storage.log import Log
+from odradek.storage.names import CLEAN_SHUTDOWN, SNAPSHOT_SUFFIX
+from odradek.storage.verify import verify_log
+from odradek.world import MemoryDisk, World
+from tests.unit.storage.storage_world import (
+    NOW_MS,
+    PARTITION,
+    TOPIC_ID,
+    make_batch,
+    make_manager,
+    make_world,
+    numbered,
+    read_all,
+)
+
+LOG = "/data/orders-0/00000000000000000000.log"
+
+
+async def started(world: World, **properties: str) -> LogManager:
+    manager = make_manager(world, **properties)
+    await manager.load()
+    return manager
+
+
+def kill(world: World) -> World:
+    """What a process that starts after kill -9 finds: everything written, no locks."""
+    assert isinstance(world.disk, MemoryDisk)
+    world.disk.locks.clear()
+    return world
+
+
+def log_of(manager: LogManager) -> Log:
+    log = manager.get(PARTITION)
+    assert log is not None
+    return log
+
+
+async def filled(world: World, *, batches: int = 30, **properties: str) -> LogManager:
+    manager = await started(world, **properties)
+    log = manager.create(PARTITION, TOPIC_ID, manager.settings.topic_defaults)
+    for number in range(batches):
+        batch = make_batch(
+            numbered(number * 2, 2), timestamp_ms=NOW_MS + number, producer=(9, 0, number * 2)
+        )
+        log.append(batch, leader_epoch=number // 10)
+    return manager
+
+
+class Small(TypedDict):
+    log_segment_bytes: str
+    log_index_interval_bytes: str
+
+
+SMALL = Small(log_segment_bytes="700", log_index_interval_bytes="150")
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_everything_is_there_after_a_restart(clean: bool) -> None:
+    world = make_world()
+    manager = await filled(world, **SMALL)
+    before = log_of(manager)
+    records, producers = read_all(before), before.producers.encode()
+    epochs, segments = before.leader_epochs.encode(), len(before.segments)
+    youngest, found = before.max_timestamp(), before.offset_for_timestamp(NOW_MS + 17)
+    if clean:
+        await manager.close()
+    else:
+        kill(world)
+    manager = await started(world, **SMALL)
+    assert manager.had_clean_shutdown is clean
+    assert not world.disk.exists(f"/data/{CLEAN_SHUTDOWN}")
+    log = log_of(manager)
+    assert log.topic_id == TOPIC_ID
+    assert read_all(log) == records
+    assert log.producers.encode() == producers
+    assert log.leader_epochs.encode() == epochs
+    assert len(log.segments) == segments
+    assert (log.max_timestamp(), log.offset_for_timestamp(NOW_MS + 17)) == (youngest, found)
+    assert verify_log(world.disk, log.path, deep=True).problems == []
+    again = make_batch(numbered(58, 2), timestamp_ms=NOW_MS + 29, producer=(9, 0, 58))
+    assert log.append(again, leader_epoch=3).duplicate
+    assert log.append(make_batch(), leader_epoch=3).base_offset == 60
+
+
+async def test_an_empty_log_and_an_emptied_one_start_where_they_stood() -> None:
+    world = make_world()
+    manager = await started(world)
+    settings = manager.settings.topic_defaults
+    manager.create(PARTITION, TOPIC_ID, settings)
+    manager.create(TopicPartition("orders", 1), TOPIC_ID, settings).truncate_fully_and_start_at(40)
+    manager = await started(kill(world))
+    assert log_of(manager).log_end_offset == 0
+    other = manager.logs[TopicPartition("orders", 1)]
+    assert (other.log_start_offset, other.log_end_offset) == (40, 40)
+    await manager.close()
+    manager = await started(world)
+    assert manager.logs[TopicPartition("orders", 1)].log_end_offset == 40
+
+
+async def test_a_tail_torn_at_any_byte_is_cut() -> None:
+    world = make_world()
+    log = log_of(await filled(world, batches=4))
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    whole = disk.read(LOG)
+    ends = [0]
+    for _ in range(4):
+        ends.append(ends[-1] + len(whole) // 4)
+    assert log.size_bytes == len(whole) == ends[-1]
+    for size in range(len(whole) + 1):
+        disk.files[LOG] = bytearray(whole[:size])
+        recovered = log_of(await started(kill(world)))
+        kept = sum(1 for end in ends[1:] if end <= size)
+        assert recovered.log_end_offset == 2 * kept
+        assert recovered.size_bytes == disk.size(LOG) == ends[kept]
+        assert recovered.append(make_batch(), leader_epoch=5).base_offset == 2 * kept
+
+
+async def test_a_damaged_byte_ends_the_log_before_its_batch() -> None:
+    world = make_world()
+    await filled(world, batches=3)
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    whole = disk.read(LOG)
+    size = len(whole) // 3
+    for position in range(size, 2 * size):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x55
+        disk.files[LOG] = damaged
+        recovered = log_of(await started(kill(world)))
+        # The leader epoch is outside the checksum; any other damage shows.
+        outside = size + 12 <= position < size + 16
+        low_offset = size <= position < size + 8 and recovered.log_end_offset != 2
+        assert recovered.log_end_offset == (6 if outside else 2) or low_offset
+
+
+async def test_damage_in_a_segment_takes_the_later_segments_with_it() -> None:
+    world = make_world()
+    manager = await filled(world, **SMALL)
+    victim = log_of(manager).segments[2]
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    disk.files[victim.file.path][300] ^= 1
+    recovered = log_of(await started(kill(world), **SMALL))
+    assert recovered.segments[-1].base_offset == victim.base_offset
+    assert victim.base_offset < recovered.log_end_offset < victim.base_offset + 14
+    assert verify_log(disk, recovered.path).problems == []
+    last = recovered.log_end_offset
+    batch = make_batch(numbered(last), producer=(9, 0, last))
+    assert recovered.append(batch, leader_epoch=3).base_offset == last
+
+
+async def test_segments_below_the_recovery_point_are_not_read() -> None:
+    world = make_world()
+    manager = await filled(world, **SMALL)
+    await log_of(manager).flush()
+    await manager.checkpoint_recovery_points(manager.directories[0])
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    # Damage that only a reader would notice.
+    disk.files[log_of(manager).segments[0].file.path][80] ^= 1
+    recovered = log_of(await started(kill(world), **SMALL))
+    assert recovered.log_end_offset == 60
+    assert recovered.recovery_point == 60
+
+
+async def test_missing_and_stale_indexes_are_rebuilt() -> None:
+    world = make_world()
+    manager = await filled(world, **SMALL)
+    first, second = log_of(manager).segments[:2]
+    records = read_all(log_of(manager))
+    await manager.close()
+    disk = world.disk
+    disk.remove(f"{first.file.path.removesuffix('.log')}.index")
+    disk.remove(f"{second.file.path.removesuffix('.log')}.timeindex")
+    disk.replace("/data/orders-0/00000000000000000777.index", b"orphan")
+    recovered = log_of(await started(world, **SMALL))
+    assert read_all(recovered) == records
+    assert verify_log(disk, recovered.path).problems == []
+    assert not disk.exists("/data/orders-0/00000000000000000777.index")
+
+
+async def test_a_damaged_snapshot_is_rebuilt_from_the_batches() -> None:
+    world = make_world()
+    manager = await filled(world, **SMALL)
+    producers = log_of(manager).producers.encode()
+    await manager.close()
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    for path in [path for path in disk.files if path.endswith(SNAPSHOT_SUFFIX)]:
+        disk.files[path][-1] ^= 1
+    assert log_of(await started(world, **SMALL)).producers.encode() == producers
+
+
+async def test_an_interrupted_compaction_is_finished_or_undone() -> None:
+    world = make_world()
+    manager = await filled(world, **SMALL)
+    first, second = log_of(manager).segments[:2]
+    await manager.close()
+    disk = world.disk
+    base = f"/data/orders-0/{first.base_offset:020d}"
+    merged = disk.read(first.file.path) + disk.read(second.file.path)
+    disk.replace(f"{base}.log.swap", merged)
+    disk.replace(f"{base}.index.swap", b"")
+    disk.replace(f"{base}.timeindex.swap", b"")
+    disk.replace("/data/orders-0/00000000000000000014.log.cleaned", b"half")
+    disk.replace("/data/orders-0/00000000000000000014.log.deleted", b"old")
+    log = log_of(await started(world, **SMALL))
+    assert len(read_all(log)) == 60
+    assert second.base_offset not in [segment.base_offset for segment in log.segments]
+    assert not [name for name in disk.list_directory(log.path) if name.endswith(("ed", "swap"))]
+
+
+async def test_a_log_start_beyond_the_end_empties_the_log() -> None:
+    world = make_world()
+    await filled(world, batches=3)
+    world.disk.replace("/data/log-start-offset-checkpoint", b"0\n1\norders 0 50\n")
+    log = log_of(await started(kill(world)))
+    assert (log.log_start_offset, log.log_end_offset) == (50, 50)
+    assert log.append(make_batch(), leader_epoch=0).base_offset == 50
+
+
+async def test_the_log_start_survives() -> None:
+    world = make_world()
+    manager = await filled(world)
+    log_of(manager).advance_log_start(7)
+    await manager.close()
+    assert log_of(await started(world)).log_start_offset == 7
+    manager = await started(kill(world))
+    assert log_of(manager).log_start_offset == 7
+    assert read_all(log_of(manager))[0][0] == 7
+
+
+async def test_a_large_batch_is_checked_in_pieces() -> None:
+    world = make_world()
+    manager = await started(world, message_max_bytes="9000000")
+    log = manager.create(PARTITION, TOPIC_ID, manager.settings.topic_defaults)
+    for size in (3_000_000, 10, 2_000_000):
+        log.append(make_batch([bytes(size)]), leader_epoch=0)
+    assert log_of(await started(kill(world))).log_end_offset == 3
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    disk.files[LOG][3_500_000] ^= 1
+    assert log_of(await started(kill(world))).log_end_offset == 2
+
+
+async def test_one_directory_has_one_broker() -> None:
+    world = make_world()
+    await started(world)
+    with pytest.raises(StorageError, match="in use by another process"):
+        await started(world)
+
+
+async def test_a_directory_of_another_cluster_is_refused() -> None:
+    world = make_world()
+    world.disk.make_directories("/data")
+    world.disk.replace("/data/meta.properties", b"version=1\ncluster.id=other\nnode.id=1\n")
+    with pytest.raises(StorageError, match=r"cluster\.id=other"):
+        await started(world)
+
+
+@given(st.binary(min_size=1, max_size=300), st.integers(0, 3))
+def test_junk_behind_the_last_batch_is_cut(junk: bytes, batches: int) -> None:
+    async def scenario() -> None:
+        world = make_world()
+        await filled(world, batches=batches)
+        disk = world.disk
+        assert isinstance(disk, MemoryDisk)
+        disk.files.setdefault(LOG, bytearray()).extend(junk)
+        log = log_of(await started(kill(world)))
+        assert log.log_end_offset == 2 * batches
+        assert len(read_all(log)) == 2 * batches
+
+    asyncio.run(scenario())

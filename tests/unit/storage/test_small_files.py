@@ -1,0 +1,153 @@
+"""Leader epochs, indexes, checkpoints and names: the files around the log."""
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.storage import checkpoints
+from odradek.storage.index import OffsetIndex, TimeIndex
+from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.names import (
+    deleted_directory,
+    is_deleted_directory,
+    parse_offset_file,
+    parse_partition_directory,
+    partition_directory,
+)
+from odradek.world import MemoryDisk
+
+
+def epochs_of(*entries: tuple[int, int]) -> LeaderEpochs:
+    epochs = LeaderEpochs()
+    for epoch, offset in entries:
+        epochs.assign(epoch, offset)
+    return epochs
+
+
+def entries_of(epochs: LeaderEpochs) -> list[tuple[int, int]]:
+    return list(zip(epochs.epochs, epochs.start_offsets, strict=True))
+
+
+def test_epochs_end_where_the_next_begins() -> None:
+    epochs = epochs_of((2, 10), (4, 20), (5, 30))
+    assert [epochs.end_offset_for(epoch, 40) for epoch in (-1, 1, 2, 3, 4, 5, 6)] == [
+        (-1, -1),
+        (1, 10),
+        (2, 20),
+        (2, 20),
+        (4, 30),
+        (5, 40),
+        (-1, -1),
+    ]
+    assert [epochs.epoch_for(offset) for offset in (9, 10, 25, 99)] == [-1, 2, 4, 5]
+
+
+def test_epochs_that_contradict_a_newer_one_go() -> None:
+    assert entries_of(epochs_of((1, 0), (2, 10), (3, 20), (4, 15))) == [(1, 0), (2, 10), (4, 15)]
+    assert entries_of(epochs_of((1, 0), (3, 10), (2, 20))) == [(1, 0), (2, 20)]
+    assert entries_of(epochs_of((1, 0), (2, 10), (2, 15))) == [(1, 0), (2, 10)]
+
+
+def test_epochs_follow_the_ends_of_the_log() -> None:
+    epochs = epochs_of((1, 0), (2, 10), (3, 20))
+    epochs.truncate_from_end(20)
+    assert entries_of(epochs) == [(1, 0), (2, 10)]
+    epochs.truncate_from_start(5)
+    assert entries_of(epochs) == [(1, 5), (2, 10)]
+    epochs.truncate_from_start(10)
+    assert entries_of(epochs) == [(2, 10)]
+    assert entries_of(LeaderEpochs.decode(epochs.encode())) == [(2, 10)]
+    assert epochs.encode() == b"0\n1\n2 10\n"
+
+
+rising = st.lists(st.integers(0, 1 << 20), unique=True, max_size=40).map(sorted)
+
+
+@given(rising, st.integers(0, 1 << 20))
+def test_an_offset_index_finds_the_last_entry_not_above(offsets: list[int], wanted: int) -> None:
+    index = OffsetIndex(1000)
+    for number, offset in enumerate(offsets):
+        index.append(1000 + offset, 10 * number + 5)
+    found = OffsetIndex.decode(1000, index.unwritten())
+    assert (found.offsets, found.positions) == (index.offsets, index.positions)
+    below = [number for number, offset in enumerate(offsets) if offset <= wanted]
+    assert found.floor(1000 + wanted) == (10 * below[-1] + 5 if below else 0)
+    starts = [10 * number + 5 for number in range(len(offsets)) if 10 * number + 5 <= wanted]
+    assert found.batch_start_below(wanted) == (starts[-1] if starts else 0)
+
+
+@given(rising, st.integers(0, 1 << 20))
+def test_a_time_index_finds_the_last_older_entry(times: list[int], wanted: int) -> None:
+    index = TimeIndex(1000)
+    for number, time in enumerate(times):
+        index.append(time, 1000 + number)
+    found = TimeIndex.decode(1000, index.unwritten())
+    assert (found.timestamps, found.offsets) == (index.timestamps, index.offsets)
+    older = [number for number, time in enumerate(times) if time < wanted]
+    assert found.floor(wanted) == 1000 + (older[-1] if older else 0)
+
+
+def test_what_kafka_preallocated_is_no_entry() -> None:
+    index, time_index = OffsetIndex(0), TimeIndex(0)
+    index.append(3, 70)
+    index.append(9, 300)
+    time_index.append(50, 3)
+    assert len(OffsetIndex.decode(0, index.unwritten() + bytes(80))) == 2
+    assert len(TimeIndex.decode(0, time_index.unwritten() + bytes(120))) == 1
+
+
+def test_offset_checkpoints_are_kafkas_text() -> None:
+    offsets = {TopicPartition("a.b", 0): 5, TopicPartition("c-d", 12): 1 << 40}
+    content = checkpoints.encode_offsets(offsets)
+    assert content == b"0\n2\na.b 0 5\nc-d 12 1099511627776\n"
+    assert checkpoints.decode_offsets(content) == offsets
+    assert checkpoints.decode_offsets(b"") == {}
+
+
+@pytest.mark.parametrize(
+    "content", [b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"x\ny\n", b"\xff\n\n"]
+)
+def test_a_damaged_checkpoint_says_nothing(content: bytes) -> None:
+    disk = MemoryDisk()
+    disk.replace("/checkpoint", content)
+    assert checkpoints.read_offsets(disk, "/checkpoint") == {}
+    assert checkpoints.read_offsets(disk, "/missing") == {}
+
+
+def test_partition_metadata_is_kafkas_text() -> None:
+    topic_id = TopicId(bytes.fromhex("00112233445566778899aabbccddeeff"))
+    content = checkpoints.encode_partition_metadata(topic_id)
+    assert content == b"version: 0\ntopic_id: ABEiM0RVZneImaq7zN3u_w"
+    assert checkpoints.decode_partition_metadata(content) == topic_id
+    assert checkpoints.decode_partition_metadata(b"") == NO_TOPIC_ID
+    with pytest.raises(checkpoints.MalformedCheckpoint):
+        checkpoints.decode_partition_metadata(b"version: 0\ntopic_id: short")
+
+
+def test_meta_properties_and_the_marker() -> None:
+    made = checkpoints.DirectoryProperties("cluster", 3, UUID(int=1 << 100))
+    found = checkpoints.parse_properties(made.encode())
+    assert found["cluster.id"] == "cluster"
+    assert found["node.id"] == "3"
+    assert found["version"] == "1"
+    assert checkpoints.decode_uuid(found["directory.id"]) == made.directory_id.bytes
+    assert checkpoints.decode_clean_shutdown(checkpoints.encode_clean_shutdown(8)) == 8
+    assert checkpoints.decode_clean_shutdown(b"") == -1
+
+
+def test_names() -> None:
+    partition = TopicPartition("a-b.c_1", 12)
+    assert parse_partition_directory(partition_directory(partition)) == partition
+    for name in ("plain", "a-01", "a-x", "-1", "..-0", "__cluster_metadata-0", "a/b-0"):
+        assert parse_partition_directory(name) is None
+    deleted = deleted_directory(TopicPartition("t" * 249, 3), UUID(int=7))
+    assert is_deleted_directory(deleted)
+    assert len(deleted) == 255
+    assert not is_deleted_directory("some-delete")
+    assert parse_partition_directory(deleted) is None
+    assert parse_offset_file("00000000000000000042.timeindex") == (42, ".timeindex")
+    assert parse_offset_file("0000000000000000042.log") is None
+    assert parse_offset_file("leader-epoch-checkpoint") is None
