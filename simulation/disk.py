@@ -270,6 +270,10 @@ class SimulatedDisk:
         """
         self._power_cut_at = self.operations + operations
 
+    def keep_power(self) -> None:
+        """Takes back a power cut that has not come yet."""
+        self._power_cut_at = None
+
     def power_on(self) -> None:
         self._has_power = True
 

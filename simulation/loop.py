@@ -81,6 +81,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._tasks: weakref.WeakSet[SimulatedTask[Any]] = weakref.WeakSet()
         self._graveyard: list[SimulatedTask[Any]] = []
         self._failure: BaseException | None = None
+        # Whose callback runs; exceptions of callbacks are reported outside their context.
+        self._stepping: Process | None = None
         self._running = False
         self._closed = False
         self._debug = False
@@ -252,7 +254,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.steps += 1
         place = process.name if process is not None else "-"
         self.fingerprint = zlib.crc32(f"{self._time_s!r} {place}".encode(), self.fingerprint)
+        self._stepping = process
         handle._run()
+        self._stepping = None
 
     def _advance(self) -> None:
         """Jumps to the next timer and makes everything that is due then ready."""
@@ -279,7 +283,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         """What asyncio would log ends the run, unless the process it happened in was killed."""
         error = context.get("exception")
         source = context.get("task") or context.get("future")
-        process = getattr(source, "process", None) or current_process.get()
+        process = getattr(source, "process", None) or self._stepping
         if process is not None and process.state is State.KILLED:
             return
         self.fail(f"{context.get('message')} [{process}] {error!r}", error)

@@ -1,0 +1,89 @@
+"""`python -m simulation`: plays a scenario from a seed, or from many.
+
+With `--seed` the trace is printed; with `--seeds A-B` a line for each seed that fails, and a
+summary. The exit code is 1 if any run failed.
+"""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from simulation.run import run
+from simulation.world import Simulation
+
+# Where each scenario lives; imported when played.
+SCENARIOS = {
+    "storage": "simulation.scenarios.storage",
+}
+
+
+def find(name: str) -> Callable[[Simulation], Coroutine[Any, Any, str]]:
+    scenario: Callable[[Simulation], Coroutine[Any, Any, str]]
+    scenario = getattr(import_module(SCENARIOS[name]), name)
+    return scenario
+
+
+def play(name: str, seed: int) -> tuple[int, bool, str]:
+    """Seed, whether it passed, and what to say about it."""
+    try:
+        return seed, True, run(find(name), seed).value
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+        return seed, False, traceback.format_exception_only(error)[0].strip()
+
+
+def play_one(name: str, seed: int) -> int:
+    try:
+        result = run(find(name), seed)
+    except Exception:  # noqa: BLE001 - whatever it is, it is the finding
+        traceback.print_exc()
+        return 1
+    sys.stdout.write(result.trace.text())
+    print(f"seed {seed} passed: {result.value}", file=sys.stderr)
+    return 0
+
+
+def play_many(name: str, first: int, last: int, jobs: int) -> int:
+    started = time.monotonic()
+    failed: list[int] = []
+    with ProcessPoolExecutor(jobs) as pool:
+        for seed, passed, text in pool.map(
+            partial(play, name), range(first, last + 1), chunksize=4
+        ):
+            if not passed:
+                failed.append(seed)
+                print(f"seed {seed}: {text}")
+    count = last - first + 1
+    hint = f"; replay one with --seed {failed[0]}" if failed else ""
+    elapsed_s = time.monotonic() - started
+    print(f"{name}: {count - len(failed)} of {count} seeds passed in {elapsed_s:.1f} s{hint}")
+    return 1 if failed else 0
+
+
+def seeds(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
+    parser.add_argument("scenario", nargs="?", default="storage", choices=sorted(SCENARIOS))
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--seed", type=int, help="play this seed and print its trace")
+    choice.add_argument("--seeds", type=seeds, metavar="A-B", help="play all of them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    options = parser.parse_args()
+    if options.seed is not None:
+        return play_one(options.scenario, options.seed)
+    first, last = options.seeds
+    return play_many(options.scenario, first, last, options.jobs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

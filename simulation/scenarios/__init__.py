@@ -1,0 +1,1 @@
+"""What is played in the simulated world: each scenario draws its own story from the seed."""

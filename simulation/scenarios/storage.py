@@ -1,0 +1,366 @@
+"""Logs on a disk that forgets: appends, flushes and retention through several lives.
+
+Each life of the process loads the logs, compares them with what it knows, works, and ends in one
+of four ways: closed cleanly, killed (the page cache survives), without power between two
+operations, or without power in the middle of one. Afterwards
+
+- what was flushed is there, and after a kill or a clean end everything that was appended;
+- what is there is a prefix of what was appended, at the same offsets;
+- every batch passes its checksum, every index entry points at a batch, every offset can be read;
+- leader epochs and producers are known as the surviving batches tell.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+from odradek.config import BrokerSettings, TopicSettings
+from odradek.config.broker_settings import Layers
+from odradek.protocol.records import BatchBuilder, crc_is_valid, decode_records, read_header
+from odradek.protocol.types import TopicId, TopicPartition
+from odradek.storage import Log, LogManager
+from odradek.world import World
+from simulation.disk import PowerCut
+from simulation.world import Host, Simulation
+
+TOPIC = "words"
+TOPIC_ID = TopicId(bytes(range(16)))
+PARTITIONS = 2
+PRODUCERS = 3
+
+
+class Fate(Enum):
+    """How a life of the process ends."""
+
+    CLOSED = "closed"
+    KILLED = "killed"
+    POWER_CUT = "power cut"
+    POWER_CUT_INSIDE = "power cut inside an operation"
+
+    @property
+    def loses_pages(self) -> bool:
+        return self in (Fate.POWER_CUT, Fate.POWER_CUT_INSIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    base_offset: int
+    values: tuple[bytes, ...]
+    timestamp_ms: int
+    epoch: int
+    producer_id: int
+    sequence: int
+    encoded: bytes
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + len(self.values)
+
+
+@dataclass(slots=True)
+class Expected:
+    """What one partition must hold."""
+
+    batches: list[Batch] = field(default_factory=list)
+    # A batch whose append had begun when the power went: it may be there or not.
+    undecided: Batch | None = None
+    end: int = 0
+    flushed: int = 0
+    start: int = 0
+    # The highest start that was asked for, durable or not.
+    asked_start: int = 0
+    # Whether pages may have been lost since the log was last compared.
+    may_have_lost: bool = False
+    log: Log | None = None
+
+    def add(self, batch: Batch) -> None:
+        self.batches.append(batch)
+        self.end = batch.next_offset
+
+    def next_sequence(self, producer_id: int) -> int:
+        last = self.last_of(producer_id)
+        return last.sequence + len(last.values) if last is not None else 0
+
+    def last_of(self, producer_id: int) -> Batch | None:
+        for batch in reversed(self.batches):
+            if batch.producer_id == producer_id:
+                return batch
+        return None
+
+    def life_ended(self, fate: Fate) -> None:
+        self.may_have_lost |= fate.loses_pages
+        if self.log is not None:
+            self.flushed = max(self.flushed, self.log.flushed.value)
+            self.start = max(self.start, self.log.log_start_offset)
+            self.log = None
+
+
+class StorageStory:
+    """One run: the lives of one process on one host."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._random = simulation.random("story")
+        self._host: Host = simulation.host("broker-1")
+        self._expected = {TopicPartition(TOPIC, n): Expected() for n in range(PARTITIONS)}
+        self._fate = Fate.CLOSED
+        self._life = 0
+        self._serial = 0
+        self._was_loaded = False
+        self._topic_settings = _topic_settings(self._random)
+        self._settings = _broker_settings(self._random)
+        self.appended = 0
+        self.survived_cuts = 0
+
+    async def play(self, lives: int) -> None:
+        for _ in range(lives):
+            previous, self._fate = self._fate, self._random.choice(list(Fate))
+            self._life += 1
+            await self._live(previous)
+        self._fate, previous = Fate.CLOSED, self._fate
+        self._life += 1
+        await self._host.start(lambda world: self._check_once(world, previous))
+
+    async def _check_once(self, world: World, previous: Fate) -> None:
+        manager = await self._load(world, previous)
+        await manager.close()
+
+    async def _live(self, previous: Fate) -> None:
+        host, random, fate = self._host, self._random, self._fate
+        if fate is Fate.POWER_CUT_INSIDE:
+            host.disk.cut_power_after(random.randint(0, random.choice((50, 500))))
+        living = host.start(lambda world: self._work(world, previous))
+        if fate in (Fate.KILLED, Fate.POWER_CUT):
+            # The first bytes of a life may be its last.
+            await asyncio.sleep(random.uniform(0, random.choice((0.01, 0.5))))
+        # A killed process ends nothing that could be awaited.
+        while host.processes and fate in (Fate.CLOSED, Fate.POWER_CUT_INSIDE):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        if living.done() and not isinstance(living.exception(), PowerCut):
+            # It ended before its fate came.
+            living.result()
+            self._fate = Fate.CLOSED
+            host.disk.keep_power()
+        elif fate is Fate.KILLED:
+            host.kill()
+        elif fate is Fate.POWER_CUT:
+            host.power_off()
+        self.survived_cuts += self._fate.loses_pages
+        for expected in self._expected.values():
+            expected.life_ended(self._fate)
+
+    # A life
+
+    async def _work(self, world: World, previous: Fate) -> None:
+        manager = await self._load(world, previous)
+        housekeeping = asyncio.create_task(manager.run())
+        for _ in range(self._random.randint(1, 150)):
+            await self._act(world, self._random.choice(list(self._expected)))
+        housekeeping.cancel()
+        await asyncio.wait([housekeeping])
+        await manager.close()
+
+    async def _act(self, world: World, partition: TopicPartition) -> None:
+        expected = self._expected[partition]
+        log = expected.log
+        assert log is not None
+        match self._random.randrange(12):
+            case 0:
+                await asyncio.sleep(self._random.uniform(0, 0.3))
+            case 1:
+                log.flusher.request(log.log_end_offset)
+            case 2:
+                # As an acknowledgement with flush.messages=1 waits.
+                end = log.log_end_offset
+                await log.flush_to(end)
+                expected.flushed = max(expected.flushed, end)
+            case 3:
+                log.roll()
+            case 4 if self._random.random() < 0.3:
+                offset = self._random.randint(log.log_start_offset, log.log_end_offset)
+                log.advance_log_start(offset)
+                expected.start = log.log_start_offset
+                expected.asked_start = max(expected.asked_start, expected.start)
+            case _:
+                self._append(world, log, expected)
+
+    def _append(self, world: World, log: Log, expected: Expected) -> None:
+        batch = self._make_batch(world, expected)
+        expected.undecided = batch
+        result = log.append(batch.encoded, leader_epoch=batch.epoch)
+        expected.undecided = None
+        assert not result.duplicate, f"{log} takes {batch.sequence} for a repetition"
+        assert result.base_offset == batch.base_offset, f"{log} appended at {result.base_offset}"
+        expected.add(batch)
+        self.appended += 1
+
+    def _make_batch(self, world: World, expected: Expected) -> Batch:
+        random = self._random
+        builder = BatchBuilder()
+        values = []
+        now_ms = world.clock.now_ms()
+        for _ in range(random.randint(1, 4)):
+            self._serial += 1
+            longest = self._topic_settings.segment_bytes // 6
+            value = b"%d:" % self._serial + bytes(min(random.choice((0, 10, 300, 5000)), longest))
+            values.append(value)
+            builder.append(None, value, (), now_ms)
+        producer_id = random.randrange(-1, PRODUCERS)
+        sequence = expected.next_sequence(producer_id) if producer_id >= 0 else -1
+        encoded = builder.build(
+            producer_id=producer_id,
+            producer_epoch=0 if producer_id >= 0 else -1,
+            base_sequence=sequence,
+        )
+        return Batch(
+            expected.end, tuple(values), now_ms, self._life, producer_id, sequence, encoded
+        )
+
+    # Coming back
+
+    async def _load(self, world: World, previous: Fate) -> LogManager:
+        manager = LogManager(self._settings, world, cluster_id="simulated", node_id=1)
+        was_loaded, self._was_loaded = self._was_loaded, False
+        await manager.load(lambda _: self._topic_settings)
+        for partition, expected in self._expected.items():
+            known = manager.get(partition)
+            if known is None:
+                assert not expected.flushed, f"{partition} is gone, {expected.flushed} was flushed"
+                assert expected.may_have_lost or not expected.batches, f"{partition} is gone"
+                known = manager.create(partition, TOPIC_ID, self._topic_settings)
+            check_end(known, expected, previous)
+            check_contents(known, expected)
+            expected.log = known
+            check_producers(known, expected)
+        # A life that ended while it loaded may have left the marker of the one before.
+        if was_loaded:
+            clean = previous is Fate.CLOSED
+            assert manager.had_clean_shutdown is clean, f"{previous}, but clean: {not clean}"
+        self._was_loaded = True
+        return manager
+
+
+def check_end(log: Log, expected: Expected, previous: Fate) -> None:
+    """The log ends where it may, and the expectation is cut to what is there."""
+    end, start = log.log_end_offset, log.log_start_offset
+    undecided = expected.undecided
+    if undecided is not None and end == undecided.next_offset:
+        expected.add(undecided)
+    expected.undecided = None
+    assert end <= expected.end, f"ends at {end}, only {expected.end} were appended"
+    assert end >= expected.flushed, f"ends at {end}, {expected.flushed} were flushed"
+    assert start <= expected.start, f"starts at {start}, {expected.start} was asked for"
+    if not expected.may_have_lost:
+        assert end == expected.end, f"ends at {end}, {expected.end} were appended"
+    if previous is Fate.CLOSED:
+        assert start == expected.start, f"starts at {start}, not at {expected.start}"
+    expected.start = start
+    expected.may_have_lost = False
+    kept = [batch for batch in expected.batches if batch.next_offset <= end]
+    # A log that lost everything up to a durable start goes on from there.
+    ends_at_batch = end == start or end == (kept[-1].next_offset if kept else 0)
+    assert ends_at_batch, f"ends at {end}, inside a batch"
+    expected.batches, expected.end = kept, end
+
+
+def check_contents(log: Log, expected: Expected) -> None:
+    """Records, checksums, indexes and leader epochs agree with what was appended."""
+    wanted = {
+        batch.base_offset + number: value
+        for batch in expected.batches
+        for number, value in enumerate(batch.values)
+        if batch.base_offset + number >= log.log_start_offset
+    }
+    found: dict[int, bytes] = {}
+    epochs: dict[int, int] = {}
+    for segment in log.segments:
+        if not segment.size:
+            continue
+        starts = {}
+        for position, header in segment.headers(0):
+            raw = segment.read_batch(position, header)
+            assert crc_is_valid(raw, 0, read_header(raw)), f"{segment} is damaged at {position}"
+            starts[position] = header.last_offset
+            for record in decode_records(raw):
+                if record.offset >= log.log_start_offset:
+                    found[record.offset] = record.value or b""
+            if header.last_offset >= log.log_start_offset:
+                epochs.setdefault(
+                    header.leader_epoch, max(header.base_offset, log.log_start_offset)
+                )
+        index = segment.index
+        for offset, position in zip(index.offsets, index.positions, strict=True):
+            assert starts.get(position) == segment.base_offset + offset, f"index of {segment}"
+    assert found == wanted, f"{log} holds {_brief(found)} instead of {_brief(wanted)}"
+    known = dict(zip(log.leader_epochs.epochs, log.leader_epochs.start_offsets, strict=True))
+    # Where the start fell back, epochs below the one that was asked for may be forgotten.
+    start, end = expected.asked_start, log.log_end_offset
+    known, epochs = _epochs_from(start, known, end), _epochs_from(start, epochs, end)
+    assert known == epochs, f"{log} knows epochs {known}, its batches say {epochs}"
+    for offset in wanted:
+        piece = log.read(offset, 1)
+        assert piece is not None
+        header = read_header(piece.read(0, len(piece)))
+        piece.release()
+        assert header.base_offset <= offset <= header.last_offset
+
+
+def _epochs_from(start: int, epochs: dict[int, int], end: int) -> dict[int, int]:
+    """The epochs, and where each begins, of the offsets from `start` on."""
+    ends = [*epochs.values(), end][1:]
+    return {
+        epoch: max(first, start)
+        for (epoch, first), last in zip(epochs.items(), ends, strict=True)
+        if last > start
+    }
+
+
+def _brief(records: dict[int, bytes]) -> str:
+    serials = ((offset, value.partition(b":")[0].decode()) for offset, value in records.items())
+    return " ".join(f"{offset}={serial}" for offset, serial in serials)
+
+
+def check_producers(log: Log, expected: Expected) -> None:
+    """The last batch of every producer is recognised when it comes again."""
+    for producer_id in range(PRODUCERS):
+        last = expected.last_of(producer_id)
+        if last is not None and last.base_offset >= log.log_start_offset:
+            again = log.append(last.encoded, leader_epoch=last.epoch)
+            assert again.duplicate, f"{log} does not know the last batch of {producer_id}"
+            assert again.base_offset == last.base_offset, f"{again}, not at {last.base_offset}"
+
+
+def _topic_settings(random: Random) -> TopicSettings:
+    overrides = {
+        "segment.bytes": str(random.choice((500, 5000, 20_000, 1 << 30))),
+        "index.interval.bytes": str(random.choice((1, 100, 4096))),
+        "file.delete.delay.ms": str(random.choice((0, 100, 60_000))),
+    }
+    if random.random() < 0.3:
+        overrides["flush.messages"] = random.choice(("1", "5"))
+    if random.random() < 0.3:
+        overrides["flush.ms"] = "50"
+    return BrokerSettings().topic_defaults.with_overrides(overrides)
+
+
+def _broker_settings(random: Random) -> BrokerSettings:
+    directories = random.choice(("/data", "/data/one,/data/two"))
+    return BrokerSettings(
+        Layers(
+            {
+                "log.dirs": directories,
+                "log.flush.offset.checkpoint.interval.ms": str(random.choice((20, 200, 60_000))),
+                "log.flush.start.offset.checkpoint.interval.ms": str(
+                    random.choice((20, 200, 60_000))
+                ),
+            }
+        )
+    )
+
+
+async def storage(simulation: Simulation) -> str:
+    """Plays a story and says what it came to."""
+    story = StorageStory(simulation)
+    await story.play(lives=simulation.random("lives").randint(2, 6))
+    return f"{story.appended} batches appended, {story.survived_cuts} power cuts survived"
