@@ -326,22 +326,18 @@ def parse_topic_id(path: str, text: str) -> TopicId:
 async def prepare(store: MetadataStore, cluster_id: str) -> str:
     """Makes the nodes everything else hangs on, and returns the cluster's id: the one given
     if the store is new."""
-    for path in _ROOTS:
-        if await store.read(path) is None:
-            await _create_if_missing(store, Create(path))
-    if await store.read(CLUSTER_ID) is None:
-        await _create_if_missing(store, Create(CLUSTER_ID, ClusterId(cluster_id).encode()))
-    node = await store.read(CLUSTER_ID)
-    if node is None:
-        raise MalformedNode(CLUSTER_ID, "it has vanished")
-    return ClusterId.decode(node.value).id
-
-
-async def _create_if_missing(store: MetadataStore, create: Create) -> None:
-    try:
-        await store.multi(create)
-    except NodeExists:
-        return
+    while True:
+        tree = await store.read_tree("/")
+        missing = [Create(path) for path in _ROOTS if path not in tree]
+        if CLUSTER_ID not in tree:
+            missing.append(Create(CLUSTER_ID, ClusterId(cluster_id).encode()))
+        if not missing:
+            return ClusterId.decode(tree[CLUSTER_ID].value).id
+        try:
+            await store.multi(*missing)
+        except NodeExists:
+            # Another broker is preparing the same store: see what is left to do.
+            continue
 
 
 def create_topic(
