@@ -87,7 +87,9 @@ def run(arguments: argparse.Namespace) -> int:
     properties.setdefault("max.partition.fetch.bytes", str(arguments.fetch_size))
     properties.setdefault("check.crcs", "false")
     if chosen_engine(arguments.engine) == "librdkafka":
-        from odradek.cli.librdkafka_engine import consume_load
-    else:
-        from odradek.cli.perf_actions import consume_load
-    return consume_load(arguments, properties)
+        from odradek.cli import librdkafka_engine
+
+        return librdkafka_engine.consume_load(arguments, properties)
+    from odradek.cli import perf_actions
+
+    return perf_actions.consume_load(arguments, properties)

@@ -8,7 +8,7 @@ how to see the whole story.
 """
 
 
-class CommandFailed(Exception):  # noqa: N818 - it names the outcome, as a user sees it
+class CommandFailed(Exception):
     exit_code = 1
 
 
@@ -45,8 +45,9 @@ def explain(failure: BaseException) -> str:
 def _explain_system(failure: OSError) -> str:
     reason = failure.strerror or str(failure) or type(failure).__name__
     if isinstance(failure, ConnectionError) or _is_known(failure):
+        said = reason if _is_known(failure) else f"cannot reach a broker: {reason}"
         return (
-            f"cannot reach a broker: {reason.rstrip('.')}; start one with `odradek up`,"
+            f"{said.rstrip('.')}; start one with `odradek up`,"
             " or name another with --bootstrap-server HOST:PORT"
         )
     if failure.filename is not None:

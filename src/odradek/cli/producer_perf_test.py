@@ -126,7 +126,9 @@ def run(arguments: argparse.Namespace) -> int:
     texts = payloads(arguments)
     properties = client_properties(arguments, client_id="perf-producer-client")
     if chosen_engine(arguments.engine) == "librdkafka":
-        from odradek.cli.librdkafka_engine import produce_load
-    else:
-        from odradek.cli.perf_actions import produce_load
-    return produce_load(arguments, texts, properties)
+        from odradek.cli import librdkafka_engine
+
+        return librdkafka_engine.produce_load(arguments, texts, properties)
+    from odradek.cli import perf_actions
+
+    return perf_actions.produce_load(arguments, texts, properties)

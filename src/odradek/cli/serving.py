@@ -7,10 +7,12 @@ or SIGTERM stops it cleanly; a second one ends it at once.
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from odradek.cli.event_loop import fastest_loop
 from odradek.cli.failures import CommandFailed
+from odradek.cli.terminal import watch_input_end
 from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
 
 if TYPE_CHECKING:
@@ -43,7 +45,9 @@ def _memory(in_memory: bool) -> dict[str, str]:
     return {"odradek.metadata.store": "memory", "log.dirs": MEMORY_DIRECTORY}
 
 
-def serve(settings: BrokerSettings, *, in_memory: bool = False) -> int:
+def serve(
+    settings: BrokerSettings, *, in_memory: bool = False, until_input_closes: bool = False
+) -> int:
     """Until the broker is told to stop. Returns the exit code."""
     from odradek.broker import Broker
     from odradek.world import MemoryDisk, World
@@ -52,12 +56,12 @@ def serve(settings: BrokerSettings, *, in_memory: bool = False) -> int:
     kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
     broker = Broker(settings, world)
     with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-        runner.run(_serve(broker, world, kept))
+        runner.run(_serve(broker, world, kept, until_input_closes))
     print("odradek has stopped", flush=True)
     return 0
 
 
-async def _serve(broker: "Broker", world: "World", kept: str) -> None:
+async def _serve(broker: "Broker", world: "World", kept: str, until_input_closes: bool) -> None:
     def announce() -> None:
         print(f"odradek is ready at {broker.bootstrap} ({kept}); Ctrl-C stops it", flush=True)
 
@@ -72,6 +76,8 @@ async def _serve(broker: "Broker", world: "World", kept: str) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
+    if until_input_closes:
+        watch_input_end(stop)
     try:
         await task
     except asyncio.CancelledError:
@@ -94,12 +100,3 @@ def startup_failure(failure: Exception) -> Exception:
             if isinstance(found, CommandFailed):
                 return found
     return failure
-
-
-def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed; None means asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 _CHUNK_BYTES = 256 * 1024
 _QUEUED_CHUNKS = 4
@@ -33,6 +33,18 @@ def flush_out() -> None:
 
 def input_is_terminal() -> bool:
     return os.isatty(_STANDARD_INPUT)
+
+
+def watch_input_end(call: Callable[[], None]) -> None:
+    """Calls, in the running loop, once whoever holds the other end of standard input is gone."""
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        if not os.read(_STANDARD_INPUT, _CHUNK_BYTES):
+            loop.remove_reader(_STANDARD_INPUT)
+            call()
+
+    loop.add_reader(_STANDARD_INPUT, read)
 
 
 async def input_lines(prompt: bytes = b"") -> AsyncIterator[list[bytes]]:

@@ -6,6 +6,8 @@ Pure: the caller says what time it is, so every line can be tested.
 from array import array
 from typing import NamedTuple
 
+from odradek.world.clock import Clock
+
 _MEGABYTE = 1024 * 1024
 _MOST_SAMPLES = 500_000
 PERCENTILES = (0.5, 0.95, 0.99, 0.999)
@@ -21,9 +23,14 @@ def percentile(ordered: "array[int] | list[int] | list[float]", share: float) ->
 class Throttle:
     """Keeps a sender to a number of records a second; a negative number means no limit."""
 
-    def __init__(self, records_per_second: int, start_s: float) -> None:
+    def __init__(self, records_per_second: float, start_s: float) -> None:
         self._per_second = records_per_second
         self._start_s = start_s
+
+    @property
+    def look_every(self) -> int:
+        """Looking at the clock for every record would cost as much as sending it."""
+        return 1000 if self._per_second <= 0 else max(1, int(self._per_second / 100))
 
     def wait_s(self, sent: int, now_s: float) -> float:
         """How long to pause before the next record, after `sent` of them."""
@@ -33,7 +40,7 @@ class Throttle:
 
 
 class Summary(NamedTuple):
-    count: int
+    records: int
     records_per_second: float
     megabytes_per_second: float
     average_ms: float
@@ -43,7 +50,7 @@ class Summary(NamedTuple):
     def line(self) -> str:
         p50, p95, p99, p999 = (round(value) for value in self.percentiles_ms)
         return (
-            f"{self.count} records sent, {self.records_per_second:.1f} records/sec"
+            f"{self.records} records sent, {self.records_per_second:.6f} records/sec"
             f" ({self.megabytes_per_second:.2f} MB/sec), {self.average_ms:.2f} ms avg latency,"
             f" {self.max_ms:.2f} ms max latency, {p50} ms 50th, {p95} ms 95th, {p99} ms 99th,"
             f" {p999} ms 99.9th."
@@ -52,7 +59,7 @@ class Summary(NamedTuple):
     def as_json(self) -> dict[str, object]:
         names = ("p50_ms", "p95_ms", "p99_ms", "p99.9_ms")
         return {
-            "records": self.count,
+            "records": self.records,
             "records_per_second": round(self.records_per_second, 1),
             "megabytes_per_second": round(self.megabytes_per_second, 3),
             "latency_average_ms": round(self.average_ms, 3),
@@ -134,6 +141,31 @@ class ProducerStatistics:
         )
 
 
+class Production:
+    """What became of the records of a load: all of them, and those after the warm-up."""
+
+    def __init__(self, expected: int, warmup: int, clock: Clock) -> None:
+        self._expected = expected
+        self._warmup = warmup
+        self._clock = clock
+        self.all = ProducerStatistics(expected, clock.monotonic_s())
+        self.steady: ProducerStatistics | None = None
+        self.failed = 0
+        self.last_error = ""
+
+    def acknowledged(self, latency_us: int, size_bytes: int) -> None:
+        self.all.record(latency_us, size_bytes)
+        if self._warmup:
+            if self.steady is not None:
+                self.steady.record(latency_us, size_bytes)
+            elif self.all.count == self._warmup:
+                self.steady = ProducerStatistics(self._expected, self._clock.monotonic_s())
+
+    def refused(self, reason: str) -> None:
+        self.failed += 1
+        self.last_error = reason
+
+
 class ConsumerStatistics:
     """What a consumer has read, in Kafka's comma-separated columns."""
 
@@ -189,11 +221,11 @@ def java_date(milliseconds: int, pattern: str) -> str:
     moment = datetime.fromtimestamp(milliseconds // 1000).astimezone()
     for letters, directive in _DATE_LETTERS:
         pattern = pattern.replace(letters, directive)
-    return moment.strftime(pattern).replace("\0", f"{milliseconds % 1000:03d}")
+    return moment.strftime(pattern).replace("\2", f"{milliseconds % 1000:03d}")
 
 
 _DATE_LETTERS = (
-    ("SSS", "\0"),
+    ("SSS", "\2"),
     ("yyyy", "%Y"),
     ("MM", "%\1"),
     ("dd", "%d"),

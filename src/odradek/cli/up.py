@@ -45,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="any broker setting, by Kafka's name; may be repeated",
     )
     parser.add_argument(
+        "--until-input-closes",
+        action="store_true",
+        help="stop when standard input ends: for programs that start a broker",
+    )
+    parser.add_argument(
         "--brokers", metavar="N", type=positive_number, default=1, help=argparse.SUPPRESS
     )
 
@@ -57,6 +62,8 @@ def port_number(text: str) -> int:
 
 
 def properties_for(arguments: argparse.Namespace) -> dict[str, str]:
+    if "," in arguments.data:
+        raise UsageError("--data takes one directory; give several with --override log.dirs=A,B")
     host = arguments.host
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
@@ -74,4 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
     settings = settings_from(
         properties_for(arguments), arguments.override, in_memory=arguments.memory
     )
-    return serve(settings, in_memory=arguments.memory)
+    return serve(
+        settings, in_memory=arguments.memory, until_input_closes=arguments.until_input_closes
+    )

@@ -1,0 +1,80 @@
+"""An admin client for one command: connects by the shared flags, gives up soon, speaks plainly."""
+
+import argparse
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from odradek.cli.connection_options import client_properties
+from odradek.cli.failures import CommandFailed
+from odradek.cli.topic_names import no_such_topic
+from odradek.client.admin import Admin
+from odradek.client.cluster import Topic
+from odradek.client.settings import AdminSettings
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+# A person waits: a broker that is not there is said after two looks, not after a minute.
+_RETRIES = "1"
+
+
+@asynccontextmanager
+async def open_admin(arguments: argparse.Namespace) -> AsyncIterator[Admin]:
+    properties = client_properties(arguments, client_id="odradek-admin", retries=_RETRIES)
+    async with Admin(AdminSettings.from_properties(properties)) as admin:
+        yield admin
+
+
+@asynccontextmanager
+async def open_admin_beside(properties: Mapping[str, str]) -> AsyncIterator[Admin]:
+    """For tools that produce or consume: only what says where and how to connect is taken."""
+    known = {name: properties[name] for name in _SHARED & properties.keys()}
+    async with Admin(AdminSettings.from_properties({"retries": _RETRIES} | known)) as admin:
+        yield admin
+
+
+_SHARED = frozenset({"bootstrap.servers", "client.id", "request.timeout.ms", "security.protocol"})
+
+
+def checked(answers: Mapping[K, T | KafkaError]) -> list[T]:
+    """The answers, or the first thing that a broker refused."""
+    values: list[T] = []
+    for answer in answers.values():
+        if isinstance(answer, KafkaError):
+            raise CommandFailed(answer.message)
+        values.append(answer)
+    return values
+
+
+async def topics_named(admin: Admin, names: Iterable[str]) -> dict[str, Topic]:
+    """The topics of these names; one that is missing ends the command with a clear line."""
+    answers = await admin.describe_topics(names)
+    found: dict[str, Topic] = {}
+    for name, answer in answers.items():
+        if isinstance(answer, KafkaError):
+            if answer.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise CommandFailed(answer.message)
+            raise no_such_topic(name, list(await admin.list_topics(include_internal=True)))
+        found[name] = answer
+    return found
+
+
+async def require_producible(admin: Admin, name: str) -> None:
+    """Lets a broker that creates topics by itself do so; else a missing topic is said at once."""
+    response = await admin.request(
+        MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True),
+        MetadataResponse,
+    )
+    code = response.topics[0].error_code
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        # Kafka answers so while it creates the topic; it is there a moment later, or never.
+        await topics_named(admin, [name])
+    elif code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        raise CommandFailed(f"{name!r} cannot be the name of a topic")
