@@ -30,11 +30,10 @@ from odradek.client.errors import (
 )
 from odradek.protocol.errors import ErrorCode, MalformedMessage, raise_for
 from odradek.protocol.framing import BadFrameSize, FrameSplitter
-from odradek.protocol.headers import decode_correlation_id, encode_request
+from odradek.protocol.headers import decode_correlation_id, decode_response, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import Buffer
-from odradek.protocol.wire import skip_tagged_fields
 
 R = TypeVar("R", bound=Response)
 
@@ -394,18 +393,11 @@ class _Pending:
         self.deadline_s = deadline_s
 
     def decode(self, frame: Buffer) -> Response:
-        response_class, version, position = self.response_class, self.version, 4
-        if response_class.api_key == _API_VERSIONS_KEY:
-            # Its header never has tagged fields, and a broker that does not know the version
-            # answers in version 0.
-            if frame[4:6] == _UNSUPPORTED_VERSION:
-                version = 0
-        elif response_class.is_flexible(version):
-            try:
-                position = skip_tagged_fields(frame, position, len(frame))
-            except IndexError:
-                raise MalformedMessage("the response ends within its header") from None
-        return response_class.decode(frame, version, position)
+        api_key, version = self.response_class.api_key, self.version
+        if api_key == _API_VERSIONS_KEY and frame[4:6] == _UNSUPPORTED_VERSION:
+            # A broker that does not know the version of this very question answers in version 0.
+            version = 0
+        return decode_response(frame, api_key, version)[1]
 
 
 class _Wire(asyncio.Protocol):

@@ -1,0 +1,165 @@
+from odradek.client.accumulator import PartitionQueue, ProducerBatch
+from odradek.client.idempotence import Idempotence
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import BatchBuilder
+from odradek.protocol.types import TopicPartition
+
+GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def queue(name: str = "t") -> PartitionQueue:
+    return PartitionQueue(TopicPartition(name, 0))
+
+
+def batch(partition: PartitionQueue, records: int) -> ProducerBatch:
+    made = ProducerBatch(partition, BatchBuilder(), 1, 0.0)
+    for _ in range(records):
+        made.builder.append(None, b"v", (), 0)
+    return made
+
+
+def started() -> Idempotence:
+    state = Idempotence()
+    state.new_producer_id(7, 0)
+    return state
+
+
+def sent(state: Idempotence, partition: PartitionQueue, *sizes: int) -> list[ProducerBatch]:
+    batches = [batch(partition, size) for size in sizes]
+    for one in batches:
+        assert state.may_send(partition, one)
+        state.assign(partition, one)
+        one.attempts += 1
+    return batches
+
+
+def test_sequences_count_records() -> None:
+    state, partition = started(), queue()
+    batches = sent(state, partition, 3, 5, 1)
+    assert [one.base_sequence for one in batches] == [0, 3, 8]
+    assert [(one.producer_id, one.producer_epoch) for one in batches] == [(7, 0)] * 3
+    assert batches[1].last_sequence == 7
+
+
+def test_sequences_go_round_after_the_largest() -> None:
+    state, partition = started(), queue()
+    sent(state, partition, 1)
+    partition.sequences.next_sequence = 0x7FFFFFFE
+    batches = sent(state, partition, 3, 1)
+    assert batches[0].last_sequence == 0
+    assert batches[1].base_sequence == 1
+
+
+def test_a_retry_keeps_its_numbers_and_goes_out_alone_and_in_order() -> None:
+    state, partition = started(), queue()
+    first, second = sent(state, partition, 1, 1)
+    assert state.may_retry(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    assert not state.may_send(partition, second), "the older one goes first"
+    assert state.may_send(partition, first)
+    state.assign(partition, first)
+    assert first.base_sequence == 0
+    state.completed(first, 10)
+    assert state.may_send(partition, second)
+
+
+def test_errors_that_retries_do_not_cure_are_final() -> None:
+    state, partition = started(), queue()
+    (one,) = sent(state, partition, 1)
+    assert not state.may_retry(one, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
+    assert not state.may_retry(one, ErrorCode.INVALID_PRODUCER_EPOCH, -1)
+
+
+def test_a_gap_that_an_older_batch_will_fill_is_only_retried() -> None:
+    state, partition = started(), queue()
+    _, second = sent(state, partition, 1, 1)
+    assert state.may_retry(second, GAP, 0)
+    state.settle()
+    assert state.producer_epoch == 0
+
+
+def test_a_gap_that_nothing_can_fill_ends_the_epoch() -> None:
+    state, partition = started(), queue()
+    first, second, third = sent(state, partition, 2, 2, 2)
+    state.completed(first, 0)
+    assert state.may_retry(second, GAP, 0), "the broker lost what it had acknowledged"
+    state.settle()
+    assert state.producer_epoch == 1
+    assert [(one.producer_epoch, one.base_sequence) for one in (second, third)] == [(1, 0), (1, 2)]
+    assert state.may_retry(third, GAP, 0), "it was sent under the old epoch"
+    state.settle()
+    assert state.producer_epoch == 1
+    assert [one.base_sequence for one in sent(state, partition, 1)] == [4]
+
+
+def test_other_partitions_finish_under_the_old_epoch_first() -> None:
+    state, broken, other = started(), queue("broken"), queue("other")
+    (lost,) = sent(state, broken, 1)
+    (busy,) = sent(state, other, 1)
+    state.may_retry(lost, ErrorCode.UNKNOWN_PRODUCER_ID, 5)
+    state.settle()
+    fresh = batch(other, 1)
+    assert not state.may_send(other, fresh)
+    assert busy.producer_epoch == 0
+    state.completed(busy, 0)
+    assert state.may_send(other, fresh)
+    state.assign(other, fresh)
+    assert (fresh.producer_epoch, fresh.base_sequence) == (1, 0)
+
+
+def test_what_follows_a_batch_of_unknown_fate_waits_until_it_is_known() -> None:
+    state, partition = started(), queue()
+    first, second = sent(state, partition, 1, 1)
+    state.expired(first)
+    state.settle()
+    assert not state.may_send(partition, batch(partition, 1))
+    state.completed(second, 1)
+    state.settle()
+    assert state.producer_epoch == 0, "the second was taken, so the first is in the log"
+    assert sent(state, partition, 1)[0].base_sequence == 2
+
+
+def test_a_batch_of_unknown_fate_with_nothing_behind_it_ends_the_epoch() -> None:
+    state, partition = started(), queue()
+    (only,) = sent(state, partition, 1)
+    state.expired(only)
+    state.settle()
+    assert state.producer_epoch == 1
+    (after,) = sent(state, partition, 1)
+    assert (after.producer_epoch, after.base_sequence) == (1, 0)
+
+
+def test_the_batch_behind_one_that_expired_may_find_a_real_gap() -> None:
+    state, partition = started(), queue()
+    first, second = sent(state, partition, 1, 1)
+    state.expired(first)
+    assert state.may_retry(second, GAP, 0)
+    state.settle()
+    assert (second.producer_epoch, second.base_sequence) == (1, 0)
+
+
+def test_a_refused_batch_leaves_its_numbers_unused() -> None:
+    state, partition = started(), queue()
+    first, second = sent(state, partition, 1, 1)
+    state.failed(first, sequence_unused=True)
+    state.settle()
+    assert (second.producer_epoch, second.base_sequence) == (1, 0)
+
+
+def test_pieces_of_a_split_batch_share_its_numbers() -> None:
+    state, partition = started(), queue()
+    first, second = sent(state, partition, 4, 1)
+    pieces = [batch(partition, 1), batch(partition, 3)]
+    state.split(first, pieces)
+    assert [one.base_sequence for one in pieces] == [0, 1]
+    assert partition.sequences.in_flight == [*pieces, second]
+
+
+def test_an_id_whose_epochs_are_used_up_is_given_back() -> None:
+    state, partition = Idempotence(), queue()
+    state.new_producer_id(7, 32_767)
+    (one,) = sent(state, partition, 1)
+    state.may_retry(one, ErrorCode.UNKNOWN_PRODUCER_ID, 5)
+    state.settle()
+    assert not state.has_producer_id
+    state.new_producer_id(8, 0)
+    assert (one.producer_id, one.producer_epoch, one.base_sequence) == (8, 0, 0)
