@@ -8,13 +8,13 @@ express (kcat sets no timestamps) its ``promise`` takes out of the rows: tests c
 import asyncio
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AioTopicPartition
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonTopicPartition
 
@@ -40,6 +40,59 @@ def as_it_is(row: Row) -> Row:
 def confluent_row(message: Message) -> Row:
     headers = tuple((name, value) for name, value in message.headers() or [])
     return Row(message.key(), message.value(), headers, message.timestamp()[1])
+
+
+Settings = Mapping[str, str | int | bool]
+
+
+def read_messages(
+    bootstrap: str, topic: str, count: int, settings: Settings | None = None, *, offset: int = 0
+) -> list[Message]:
+    """Up to ``count`` messages of partition 0 with librdkafka; an error among them fails."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "no-group",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 50,
+            **(settings or {}),
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0, offset)])
+        messages: list[Message] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(messages) < count and time.monotonic() < deadline:
+            for message in consumer.consume(min(count - len(messages), 100_000), 0.2):
+                assert message.error() is None, message.error()
+                messages.append(message)
+        return messages
+    finally:
+        consumer.close()
+
+
+def send(
+    bootstrap: str,
+    topic: str,
+    value: bytes,
+    settings: Settings,
+    *,
+    partition: int = 0,
+    timestamp_ms: int = 0,
+) -> KafkaError | None:
+    """Send one record with librdkafka and return the error it was answered with."""
+    outcome: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **settings})
+    producer.produce(
+        topic,
+        value,
+        partition=partition,
+        timestamp=timestamp_ms,
+        on_delivery=lambda error, message: outcome.append(error),
+    )
+    assert producer.flush(PATIENCE_S) == 0, "no answer"
+    return outcome[0]
 
 
 @dataclass
@@ -78,26 +131,7 @@ class ConfluentClient:
         assert not failures, failures
 
     def consume(self, bootstrap: str, topic: str, count: int) -> list[Row]:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "no-group",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "fetch.wait.max.ms": 50,
-            }
-        )
-        try:
-            consumer.assign([TopicPartition(topic, 0, 0)])
-            rows: list[Row] = []
-            deadline = time.monotonic() + PATIENCE_S
-            while len(rows) < count and time.monotonic() < deadline:
-                for message in consumer.consume(count - len(rows), 0.2):
-                    assert message.error() is None, message.error()
-                    rows.append(confluent_row(message))
-            return rows
-        finally:
-            consumer.close()
+        return [confluent_row(message) for message in read_messages(bootstrap, topic, count)]
 
 
 def without_null_headers(row: Row) -> Row:

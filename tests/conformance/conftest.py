@@ -5,31 +5,18 @@ a test says of a client must hold for Apache Kafka first. Both are real processe
 started when a test first asks and once a worker.
 
 A tool that is missing (Java, mvn, kcat) skips the test by name on a user's machine and fails it
-where ``CI=true``: ``need`` below is the one place that decides.
+where ``CI=true``: ``needs.py`` decides.
 """
 
-import os
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 
 from benchmarks.apache_kafka import ApacheKafka, java_program, require_program
-from benchmarks.broker_process import BrokerProcess, ToolMissing
+from benchmarks.broker_process import BrokerProcess
 from benchmarks.broker_process import odradek_broker as running_odradek
+from tests.conformance.needs import need
 from tests.conformance.peer import Peer, java_peer
-
-T = TypeVar("T")
-
-
-def need(provide: Callable[[], T]) -> T:
-    """What ``provide`` gives; where the machine cannot, skip by name, or fail in CI."""
-    try:
-        return provide()
-    except ToolMissing as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI must have every tool: {missing}")
-        pytest.skip(str(missing))
 
 
 def pytest_configure(config: pytest.Config) -> None:

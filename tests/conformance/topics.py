@@ -7,6 +7,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.broker_process import BrokerProcess
+from tests.conformance.patience import PATIENCE_S, eventually
 
 
 def new_topic_name() -> str:
@@ -21,6 +22,10 @@ def create_topic(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topic = NewTopic(name, partitions, replication_factor=1, config=dict(config or {}))
     admin.create_topics([topic])[name].result(timeout=15)
+    eventually(
+        lambda: admin.list_topics(timeout=PATIENCE_S).topics,
+        lambda topics: name in topics and len(topics[name].partitions) == partitions,
+    )
     return name
 
 
