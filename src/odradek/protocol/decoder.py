@@ -5,7 +5,8 @@ and the length or tag count that follows them, become one `unpack_from`. Objects
 without their constructor, since every field is assigned anyway.
 
 Generated code keeps these invariants: `position` never goes back, nothing is sliced beyond
-`end`, and an array is not begun unless its claimed length fits the bytes that remain.
+`end`, and an array is not begun unless its claimed length fits the bytes that remain and the
+`allowance` of elements that the message may have in all.
 What still escapes as IndexError, struct.error or UnicodeDecodeError is turned into
 `MalformedMessage` by `Message.decode`.
 """
@@ -25,8 +26,10 @@ from odradek.protocol.layout import (
 )
 from odradek.protocol.types import Buffer
 from odradek.protocol.wire import (
+    LONGEST_STRING_BYTES,
     ArrayPackers,
     read_unsigned_varint,
+    refuse_elements,
     refuse_length,
     refuse_null,
     refuse_tag,
@@ -37,9 +40,11 @@ Decoder = Callable[[Buffer, int, int], tuple[object, int]]
 """(buffer, position, end) -> (message, position after it)"""
 
 
-def compile_decoder(layout: StructType, version: int, *, flexible: bool) -> Decoder:
+def compile_decoder(
+    layout: StructType, version: int, *, flexible: bool, most_elements: int
+) -> Decoder:
     source = _DecoderSource(version, flexible)
-    source.function(layout)
+    source.function(layout, most_elements)
     return source.compile(f"<decode {layout.__name__} v{version}>")
 
 
@@ -54,6 +59,7 @@ class _DecoderSource:
             "new": object.__new__,
             "read_varint": read_unsigned_varint,
             "skip_tags": skip_tagged_fields,
+            "refuse_elements": refuse_elements,
             "refuse_length": refuse_length,
             "refuse_null": refuse_null,
             "refuse_tag": refuse_tag,
@@ -116,8 +122,9 @@ class _DecoderSource:
 
     # Structs
 
-    def function(self, layout: StructType) -> None:
+    def function(self, layout: StructType, most_elements: int) -> None:
         with self.block("def decode(buffer, position, end):"):
+            self.line(f"allowance = {most_elements}")
             if contains_records(layout, self.version):
                 self.line("view = memoryview(buffer)")
             message = self.struct(layout)
@@ -157,11 +164,12 @@ class _DecoderSource:
         self.flush()
         if not fields:
             with self.block(f"if {count}:"):
-                self.line("position = skip_tags(buffer, position - 1, end)")
+                self.line("position, allowance = skip_tags(buffer, position - 1, end, allowance)")
             return
         stop = self.variable("stop")
         with self.block(f"if {count}:"):
             self.line(f"{count}, position = read_varint(buffer, position - 1)")
+            self.spend(count)
             with self.block(f"for _ in range({count}):"):
                 self.line("tag, position = read_varint(buffer, position)")
                 self.line("n, position = read_varint(buffer, position)")
@@ -222,7 +230,8 @@ class _DecoderSource:
 
     def slice(self, name: str, kind: str, target: str) -> None:
         self.line("stop = position + n")
-        self.line(f"if stop > end: refuse_length('{name}')")
+        too_long = f" or n > {LONGEST_STRING_BYTES}" if kind == "string" else ""
+        self.line(f"if stop > end{too_long}: refuse_length('{name}')")
         expression = {
             "string": "str(buffer[position:stop], 'utf-8')",
             "bytes": "bytes(buffer[position:stop])",
@@ -239,6 +248,7 @@ class _DecoderSource:
         with self.length(field.name, "array", target, nullable=nullable):
             size = least_size(element, self.version, self.flexible)
             self.line(f"if n * {size} > end - position: refuse_length('{field.name}')")
+            self.spend("n")
             if isinstance(element, str) and element in FIXED_FORMATS:
                 self.fixed_array(element, size, target)
                 return
@@ -251,6 +261,10 @@ class _DecoderSource:
                     self.line(f"{items}.append(item)")
                 else:
                     self.line(f"{items}.append({self.struct(element)})")
+
+    def spend(self, count: str) -> None:
+        self.line(f"allowance -= {count}")
+        self.line("if allowance < 0: refuse_elements()")
 
     def fixed_array(self, kind: str, size: int, target: str) -> None:
         if kind == "uuid":

@@ -18,7 +18,7 @@ from odradek.protocol.layout import (
     tagged_fields,
 )
 from odradek.protocol.types import Part
-from odradek.protocol.wire import ArrayPackers, unsigned_varint
+from odradek.protocol.wire import ArrayPackers, check_string_length, unsigned_varint
 
 Encoder = Callable[[object, list[bytes]], list[Part]]
 """(message, pieces that come first) -> parts"""
@@ -40,6 +40,7 @@ class _EncoderSource:
         self.run: list[tuple[str, str]] = []
         self.namespace: dict[str, object] = {
             "join": b"".join,
+            "check_string_length": check_string_length,
             "varint": unsigned_varint,
         }
         self.variables = 0
@@ -96,6 +97,8 @@ class _EncoderSource:
         self.line(f"if n < 127: out.append({self.packed(('B', 'n + 1'))})")
         with self.block("else:"):
             self.flush()
+            if kind == "string":
+                self.line("check_string_length(n)")
             self.line("out.append(varint(n + 1))")
 
     # Structs

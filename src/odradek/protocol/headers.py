@@ -19,6 +19,7 @@ _REQUEST: Final = struct.Struct(">hhih")
 _SIZED_REQUEST: Final = struct.Struct(">ihhih")
 _SIZED_RESPONSE: Final = struct.Struct(">ii")
 _SIZED_RESPONSE_WITH_TAGS: Final = struct.Struct(">iix")
+_MOST_HEADER_TAGS: Final = 1000
 _CORRELATION_ID: Final = struct.Struct(">i")
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
@@ -56,9 +57,10 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         elif length < -1:
             raise MalformedMessage("the client id has a negative length")
         if api_version >= _FLEXIBLE_FROM.get(api_key, api_version + 1):
-            position = (
-                skip_tagged_fields(frame, position, len(frame)) if frame[position] else position + 1
-            )
+            if frame[position]:
+                position, _ = skip_tagged_fields(frame, position, len(frame), _MOST_HEADER_TAGS)
+            else:
+                position += 1
     except (struct.error, IndexError) as error:
         raise MalformedMessage("the request ends within its header") from error
     except UnicodeDecodeError as error:
@@ -105,7 +107,7 @@ def decode_response(frame: Buffer, api_key: int, version: int) -> tuple[int, Res
     position = 4
     try:
         if response_header_version(api_key, version):
-            position = skip_tagged_fields(frame, position, len(frame))
+            position, _ = skip_tagged_fields(frame, position, len(frame), _MOST_HEADER_TAGS)
     except IndexError as error:
         raise MalformedMessage("the response ends within its header") from error
     return correlation_id, APIS[api_key].response.decode(frame, version, position)

@@ -218,10 +218,11 @@ class Struct(metaclass=StructType):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
+        # Bytes may be long, and may be secrets: how many there are is all that is shown.
         shown = []
         for field in self.fields:
             value = getattr(self, field.name)
-            if field.kind == "records" and value is not None:
+            if field.kind in ("bytes", "records") and value:
                 shown.append(f"{field.name}=<{len(value)} bytes>")
             elif value != _default_of(field):
                 shown.append(f"{field.name}={value!r}")
@@ -233,6 +234,9 @@ class Message(Struct):
 
     versions: ClassVar[VersionRange]
     flexible_versions: ClassVar[VersionRange]
+    most_elements: ClassVar[int] = 2**31 - 1
+    """How many elements all arrays of a message, and its unknown tags, may have together."""
+
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]
 
@@ -267,7 +271,8 @@ class Message(Struct):
         try:
             return encoder(self, [] if first is None else first)
         except (struct.error, AttributeError, TypeError) as error:
-            raise ValueError(f"cannot encode as version {version}: {error} in {self!r}") from error
+            name = type(self).__name__
+            raise ValueError(f"{name} v{version} cannot be encoded: {error}") from error
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:
@@ -276,7 +281,9 @@ class Message(Struct):
     @classmethod
     def _compile_decoder(cls, version: int) -> Decoder:
         cls._check(version)
-        decoder = compile_decoder(cls, version, flexible=cls.is_flexible(version))
+        decoder = compile_decoder(
+            cls, version, flexible=cls.is_flexible(version), most_elements=cls.most_elements
+        )
         cls._decoders[version] = decoder
         return decoder
 
@@ -295,6 +302,10 @@ class Message(Struct):
 
 class Request(Message):
     api_key: ClassVar[int]
+
+    # A hundred megabytes hold thirty million empty topics, and would hold up a broker for ten
+    # seconds. Nobody asks for that many of anything in one request; so many take some 40 ms.
+    most_elements = 50_000
 
 
 class Response(Message):

@@ -13,6 +13,8 @@ from odradek.protocol.types import Buffer
 _MOST_VARINT_BITS: Final = 31
 _LONGEST_KEPT_ARRAY: Final = 32
 
+LONGEST_STRING_BYTES: Final = 2**15 - 1
+
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """The value at `position`, and the position after it."""
@@ -59,20 +61,34 @@ class ArrayPackers(dict[int, Callable[..., Any]]):
         return made
 
 
-def skip_tagged_fields(buffer: Buffer, position: int, end: int) -> int:
-    """The position after a section of tagged fields of which none is known."""
+def skip_tagged_fields(buffer: Buffer, position: int, end: int, allowance: int) -> tuple[int, int]:
+    """The position after a section of tagged fields of which none is known, and what is left of
+    the number of elements that the message may have."""
     count, position = read_unsigned_varint(buffer, position)
+    allowance -= count
+    if allowance < 0:
+        refuse_elements()
     for _ in range(count):
         _tag, position = read_unsigned_varint(buffer, position)
         size, position = read_unsigned_varint(buffer, position)
         position += size
         if position > end:
             refuse_length("tagged field")
-    return position
+    return position, allowance
 
 
 def refuse_length(name: str) -> NoReturn:
-    raise MalformedMessage(f"{name} is longer than the bytes that remain")
+    raise MalformedMessage(f"{name} is longer than it may be or than the bytes that remain")
+
+
+def refuse_elements() -> NoReturn:
+    raise MalformedMessage("its arrays have more elements than are allowed in all")
+
+
+def check_string_length(length: int) -> None:
+    """Compact lengths have room for more, but no Kafka reads longer strings."""
+    if length > LONGEST_STRING_BYTES:
+        raise TypeError(f"a string of {length} bytes is too long")
 
 
 def refuse_null(name: str) -> NoReturn:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.layout import Field, StructType
+from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
+from odradek.protocol.wire import unsigned_varint
 
 CLASSES = [
     pytest.param(message_class, id=message_class.__name__)
@@ -129,3 +131,31 @@ def test_memory_is_bounded_by_the_input(message_class: type[Message]) -> None:
             finally:
                 tracemalloc.stop()
             assert peak < 150 * size, (version, filler)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"\0\0\0\0\0\0\0" + unsigned_varint(200_001) + b"\x01\x01\0" * 200_000, "elements"),
+        (
+            b"\0\0\0\0\0\0\0\x02\x01" + unsigned_varint(200_001) + b"\0\0\0\0\0\0" * 200_000,
+            "elements",
+        ),
+        (b"\0\0\0\0\0\0\0\x01" + unsigned_varint(200_000) + b"\x09\0" * 200_000, "elements"),
+    ],
+    ids=["topics", "partitions", "tags"],
+)
+def test_a_request_cannot_keep_the_broker_busy(content: bytes, reason: str) -> None:
+    with pytest.raises(MalformedMessage, match=reason):
+        ProduceRequest.decode(content, 9)
+
+
+def test_elements_are_counted_over_the_whole_request() -> None:
+    topic = b"\x01" + unsigned_varint(1001) + b"\0\0\0\0\0\0" * 1000 + b"\0"
+    for topics, fits in ((49, True), (50, False)):
+        content = b"\0\0\0\0\0\0\0" + bytes([topics + 1]) + topic * topics + b"\0"
+        if fits:
+            assert len(ProduceRequest.decode(content, 9).topic_data) == topics
+        else:
+            with pytest.raises(MalformedMessage, match="elements"):
+                ProduceRequest.decode(content, 9)
