@@ -3,7 +3,6 @@
 from odradek.config.setting import (
     MOST_LONG,
     Importance,
-    Kind,
     Scope,
     Settings,
     boolean,
@@ -150,21 +149,21 @@ class ClusterSettings(Settings):
         MOST_LONG,
         "Bytes a second this broker sends to throttled replicas.",
         at_least=0,
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     )
     follower_replication_throttled_rate = long(
         "follower.replication.throttled.rate",
         MOST_LONG,
         "Bytes a second this broker fetches for throttled replicas.",
         at_least=0,
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     )
     replica_alter_log_dirs_io_max_bytes_per_second = long(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         MOST_LONG,
         "Bytes a second that moving replicas between log directories may take.",
         at_least=0,
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     )
     controlled_shutdown_enable = boolean(
         "controlled.shutdown.enable",
@@ -187,7 +186,6 @@ class ClusterSettings(Settings):
         "authorizer.class.name",
         "",
         "Any name switches access control on; the class itself is always Odradek's own.",
-        kind=Kind.CLASS,
         importance=Importance.LOW,
     )
     super_users = string(

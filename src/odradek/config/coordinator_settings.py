@@ -4,6 +4,7 @@ from odradek.config.setting import (
     MOST_INT,
     Importance,
     Kind,
+    Scope,
     Settings,
     boolean,
     integer,
@@ -42,8 +43,8 @@ class GroupSettings(Settings):
     )
     group_coordinator_append_linger_ms = integer(
         "group.coordinator.append.linger.ms",
-        5,
-        "How long the coordinator gathers records before it writes them.",
+        -1,
+        "How long the coordinator gathers records before it writes them; -1 leaves it to choose.",
         at_least=-1,
     )
     group_consumer_session_timeout_ms = integer(
@@ -266,6 +267,21 @@ class TransactionSettings(Settings):
         "transaction.partition.verification.enable",
         True,
         "Ask the coordinator whether a partition belongs to the transaction before writing.",
+        scope=Scope.CLUSTER_WIDE,
+        importance=Importance.LOW,
+    )
+    add_partitions_to_txn_retry_backoff_ms = integer(
+        "add.partitions.to.txn.retry.backoff.ms",
+        20,
+        "How long a leader waits before it asks the transaction coordinator again.",
+        at_least=0,
+        importance=Importance.LOW,
+    )
+    add_partitions_to_txn_retry_backoff_max_ms = integer(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        100,
+        "The longest of the waits that grow with each repetition.",
+        at_least=0,
         importance=Importance.LOW,
     )
     transaction_two_phase_commit_enable = boolean(

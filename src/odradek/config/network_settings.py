@@ -31,7 +31,7 @@ class NetworkSettings(Settings):
     advertised_listeners = advertised_listeners(
         "advertised.listeners",
         "Where clients find the broker, if that differs from listeners.",
-        scope=Scope.PER_BROKER,
+        scope=Scope.READ_ONLY,
     )
     listener_security_protocol_map = pairs(
         "listener.security.protocol.map",

@@ -20,7 +20,7 @@ MOST_INT = 2**31 - 1
 MOST_LONG = 2**63 - 1
 
 
-class InvalidSetting(ValueError):  # noqa: N818 - it names what was given
+class InvalidSetting(ValueError):
     """A value that a setting does not take; the message names the setting and what it takes."""
 
     def __init__(self, name: str, value: object, reason: str) -> None:
@@ -64,14 +64,15 @@ class Synonym(NamedTuple):
 
     name: str
     factor: int = 1
+    at_least: int | None = None
 
 
-def minutes(name: str) -> Synonym:
-    return Synonym(name, 60_000)
+def minutes(name: str, at_least: int | None = None) -> Synonym:
+    return Synonym(name, 60_000, at_least)
 
 
-def hours(name: str) -> Synonym:
-    return Synonym(name, 3_600_000)
+def hours(name: str, at_least: int | None = None) -> Synonym:
+    return Synonym(name, 3_600_000, at_least)
 
 
 class Setting(Generic[T_co]):
@@ -155,7 +156,7 @@ class Setting(Generic[T_co]):
         return None if value is None else self.write(value)
 
 
-class Refused(ValueError):  # noqa: N818 - never leaves this room
+class Refused(ValueError):
     """Raised by a reader that words its own reason."""
 
 
@@ -241,12 +242,14 @@ def integer(
     *,
     at_least: int | None = None,
     at_most: int | None = None,
+    besides: int | None = None,
     kind: Kind = Kind.INT,
     scope: Scope = Scope.READ_ONLY,
     importance: Importance = Importance.MEDIUM,
     synonyms: tuple[Synonym, ...] = (),
     also: tuple[str, ...] = (),
 ) -> Setting[int | Whole]:
+    """`besides` is one more number that is allowed, outside the range."""
     limit = _LIMITS[kind]
     lowest = -limit - 1 if at_least is None else at_least
     highest = limit if at_most is None else at_most
@@ -256,17 +259,18 @@ def integer(
         if not text.isascii() or "_" in text:
             raise ValueError(text)
         value = int(text)
-        if not lowest <= value <= highest:
+        if not lowest <= value <= highest and value != besides:
             raise ValueError(text)
         return value
 
+    takes = _range("a whole number", at_least, highest)
     return Setting(
         name,
         kind,
         default,
         doc,
         read=read,
-        takes=_range("a whole number", at_least, highest),
+        takes=takes if besides is None else f"{takes}, or {besides}",
         scope=scope,
         importance=importance,
         synonyms=synonyms,

@@ -14,7 +14,6 @@ from odradek.config.setting import (
     MOST_LONG,
     Importance,
     InvalidSetting,
-    Kind,
     Scope,
     Setting,
     Settings,
@@ -69,8 +68,9 @@ class TopicSettings(Settings):
         "compression.gzip.level",
         -1,
         "How hard gzip works when the broker recompresses: 1 to 9, or -1 for its own choice.",
-        at_least=-1,
+        at_least=1,
         at_most=9,
+        besides=-1,
         synonyms=_synonym("compression.gzip.level"),
     )
     compression_lz4_level = integer(
@@ -266,14 +266,14 @@ class TopicSettings(Settings):
         0,
         "A random part of segment.ms taken off, so that segments do not all roll at once.",
         at_least=0,
-        synonyms=(Synonym("log.roll.jitter.ms"), hours("log.roll.jitter.hours")),
+        synonyms=(Synonym("log.roll.jitter.ms"), hours("log.roll.jitter.hours", at_least=0)),
     )
     segment_ms = long(
         "segment.ms",
         _WEEK_MS,
         "The age at which a new segment begins even if the old one is not full.",
         at_least=1,
-        synonyms=(Synonym("log.roll.ms"), hours("log.roll.hours")),
+        synonyms=(Synonym("log.roll.ms"), hours("log.roll.hours", at_least=1)),
     )
     unclean_leader_election_enable = boolean(
         "unclean.leader.election.enable",
@@ -397,7 +397,7 @@ def _broker_settings_of(setting: Setting[object]) -> dict[str, Setting[object]]:
                 synonym.name,
                 default // synonym.factor if isinstance(default, int) else None,
                 f"{doc[:-1]}, in {unit}, where {setting.synonyms[0].name} is not set.",
-                kind=Kind.INT,
+                at_least=synonym.at_least,
                 scope=scope,
                 importance=setting.importance,
             )

@@ -24,7 +24,10 @@ NAMES: Final = frozenset(
     share.fetch.max.fetch.records
     group.coordinator.new.enable group.coordinator.threads group.consumer.migration.policy
     group.coordinator.cached.buffer.max.bytes share.coordinator.cached.buffer.max.bytes
-    group.consumer.regex.refresh.interval.ms
+    group.consumer.regex.refresh.interval.ms group.consumer.assignment.interval.ms
+    group.consumer.min.assignment.interval.ms group.consumer.max.assignment.interval.ms
+    group.coordinator.background.threads
+    cordoned.log.dirs follower.fetch.last.tiered.offset.enable
     alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
     metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
     auto.include.jmx.reporter kafka.metrics.reporters kafka.metrics.polling.interval.secs

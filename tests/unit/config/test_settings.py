@@ -121,6 +121,17 @@ def test_settings_do_not_change_in_place() -> None:
             {"node.id": "1", "broker.id": "2"},
             "Invalid value 2 for broker.id: node.id says 1; they mean the same",
         ),
+        (
+            {"compression.gzip.level": "0"},
+            (
+                "Invalid value 0 for compression.gzip.level: "
+                "it takes a whole number from 1 to 9, or -1"
+            ),
+        ),
+        (
+            {"log.roll.hours": "0"},
+            "Invalid value 0 for log.roll.hours: it takes a whole number of at least 1",
+        ),
         ({"log.dirs": "/a,/a"}, "Invalid value /a,/a for log.dirs: a directory appears twice"),
         ({"log.dirs": "/a,"}, "Invalid value (empty) for log.dirs: name at least one directory"),
     ],
@@ -284,7 +295,9 @@ def test_a_stored_dynamic_value_that_cannot_be_used_is_a_warning() -> None:
         ({"listeners": "PLAINTEXT://:1"}, False, "it can only be set for one broker"),
         ({"max.connections": "x"}, False, "it takes a whole number"),
         ({"max.connections": None}, False, "it takes a whole number"),
-        ({"advertised.listeners": "OTHER://h:1"}, True, "listeners has no OTHER"),
+        ({"advertised.listeners": "OTHER://h:1"}, True, "it cannot change while the broker runs"),
+        ({"listeners": "OTHER://:1"}, True, "add the name to listener.security.protocol.map"),
+        ({"log.roll.hours": "2"}, True, "it cannot change while the broker runs"),
     ],
 )
 def test_broker_overrides_are_refused(
