@@ -45,7 +45,8 @@ class Dispatcher:
         handler = self._handlers.get(key) or self._load(key)
         if not handler.lowest <= version <= handler.highest:
             return self._refuse_version(key, version, correlation_id)
-        request = handler.request.decode(frame, version, position)
+        # librdkafka pads a Metadata request for all topics with three bytes; Kafka ignores them.
+        request = handler.request.decode(frame, version, position, allow_trailing=True)
         context = RequestContext(connection, version, client_id)
         reply = handler.handle(self._services, context, request)
         if reply is None:
