@@ -16,8 +16,7 @@ Transactions: `update` tracks which producers have one open and where it began, 
 import struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from odradek.protocol.checksum import crc32c
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import BatchHeader, ControlType, EndTransactionMarker
 from odradek.storage.errors import AppendRejected, StorageError

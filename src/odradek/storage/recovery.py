@@ -9,9 +9,8 @@ state are rebuilt on the way.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from crc32c import crc32c
-
 from odradek.config import TopicSettings
+from odradek.protocol.checksum import crc32c
 from odradek.protocol.records import (
     CHECKSUM_START,
     HEADER_SIZE,

@@ -7,7 +7,6 @@ the only slow call. Positions are explicit: nobody seeks. Every failure is an `O
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -169,6 +168,8 @@ class OsDisk:
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
+        import shutil  # noqa: PLC0415 - brings compression modules along, and is rarely needed
+
         shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
