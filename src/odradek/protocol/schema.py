@@ -185,12 +185,9 @@ def nested(
     tag: int | None = None,
 ) -> T | None:
     """One struct within another; if it may be null or is tagged, its default is `None`."""
-    optional = nullable != NEVER or tag is not None
     layout = cast(StructType, element)
-    made = _field(
-        "struct", versions, None if optional else element, nullable=nullable, tag=tag,
-        element=layout,
-    )  # fmt: skip
+    default = None if nullable != NEVER or tag is not None else layout
+    made = _field("struct", versions, default, nullable=nullable, tag=tag, element=layout)
     return cast(T, made)
 
 
