@@ -1,4 +1,4 @@
-"""State machines and the offsets they wait for.
+"""State machines on a replicated log, and the offsets they wait for.
 
-For now the watermark; groups and transactions bring the machine and its runner.
+`machine` says what a machine is, `runner` runs one on a log, `watermark` is what waits.
 """

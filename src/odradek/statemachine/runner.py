@@ -1,0 +1,208 @@
+"""Runs one machine on one replicated log.
+
+    ask(command) -> decide -> append -> apply -> wait until committed -> reply
+
+Commands are decided one after the other, on the loop, without awaiting in between. A failed
+append or lost leadership ends the runner: state is thrown away, every caller is told, and a
+new runner replays the log. So memory never holds what the log does not.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Hashable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from odradek.statemachine.machine import (
+    Caller,
+    LogRecord,
+    Machine,
+    Marker,
+    Now,
+    Outcome,
+    ProducerIdentity,
+    Reply,
+    Written,
+)
+from odradek.world import Clock
+
+Command = TypeVar("Command")
+Event = TypeVar("Event")
+
+
+class ReplicatedLog(Protocol):
+    """What a runner needs of a partition that this broker leads.
+
+    Every call raises once leadership of the epoch it was made for is lost.
+    """
+
+    @property
+    def committed_offset(self) -> int:
+        """The high watermark."""
+        ...
+
+    def replay(self) -> AsyncIterator[Sequence[Written | Marker]]:
+        """Everything from the log's start to its end, as the end was when it began."""
+        ...
+
+    def append(
+        self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
+    ) -> int:
+        """Writes the records as one batch and returns the offset of the first."""
+        ...
+
+    async def committed(self, offset: int) -> None:
+        """Returns when everything below `offset` is committed."""
+        ...
+
+
+class RunnerEnded(Exception):
+    """The machine is no longer run here; the caller has to look for it elsewhere."""
+
+
+class _Waiting(Caller):
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[object]) -> None:
+        self.future = future
+
+
+class Runner(Generic[Command, Event]):
+    """Invariant: the machine has applied everything up to `_applied` and nothing beyond."""
+
+    def __init__(self, machine: Machine[Command, Event], log: ReplicatedLog, clock: Clock) -> None:
+        self._machine = machine
+        self._log = log
+        self._clock = clock
+        self._applied = 0
+        self._ended: Exception | None = None
+        self._loaded = False
+        self._callers: dict[_Waiting, None] = {}
+        self._uncommitted: deque[tuple[int, Sequence[Reply]]] = deque()
+        self._replying: asyncio.Task[None] | None = None
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+
+    @property
+    def machine(self) -> Machine[Command, Event]:
+        return self._machine
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded and self._ended is None
+
+    async def load(self) -> None:
+        """Replays the log and waits until its end is committed; then commands may come."""
+        async for entries in self._log.replay():
+            for entry in entries:
+                self._machine.apply(entry)
+                if isinstance(entry, Written):
+                    self._applied = entry.offset + 1
+        await self._log.committed(self._applied)
+        self._loaded = True
+        self._carry_out(self._machine.loaded(self._now()))
+
+    async def ask(self, command: Command) -> object:
+        """The reply to a command, once what it rests on is committed."""
+        self._require_running()
+        waiting = _Waiting(asyncio.get_running_loop().create_future())
+        self._callers[waiting] = None
+        try:
+            self._carry_out(self._machine.decide(command, waiting, self._now()))
+            return await waiting.future
+        finally:
+            self._callers.pop(waiting, None)
+
+    def tell(self, command: Command) -> None:
+        """A command nobody waits for."""
+        self._require_running()
+        self._carry_out(self._machine.decide(command, None, self._now()))
+
+    def note(self, entry: Marker) -> None:
+        """Something that others wrote to this log: the end of a transaction."""
+        if self.is_loaded:
+            self._machine.apply(entry)
+
+    def end(self, reason: Exception) -> None:
+        """Throws the state away and tells everyone who waits."""
+        if self._ended is not None:
+            return
+        self._ended = reason
+        if self._replying is not None:
+            self._replying.cancel()
+        self._uncommitted.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for waiting in list(self._callers):
+            if not waiting.future.done():
+                waiting.future.set_exception(reason)
+
+    def _require_running(self) -> None:
+        if self._ended is not None:
+            raise self._ended
+        if not self._loaded:
+            raise RunnerEnded("the machine is still being loaded")
+
+    def _now(self) -> Now:
+        return Now(self._clock.now_ms(), int(self._clock.monotonic_s() * 1000))
+
+    # Carrying out an outcome
+
+    def _carry_out(self, outcome: Outcome[Event]) -> None:
+        apply = self._machine.apply
+        records = outcome.records
+        if records:
+            try:
+                offset = self._log.append(records, outcome.producer, self._clock.now_ms())
+            except Exception as error:
+                self.end(error)
+                raise
+            for record in records:
+                apply(Written(record, offset, outcome.producer))
+                offset += 1
+            self._applied = offset
+        for event in outcome.events:
+            apply(event)
+        for key, after_ms in outcome.deadlines:
+            self._set_deadline(key, after_ms)
+        if outcome.replies:
+            self._reply_when_committed(outcome.replies)
+
+    def _reply_when_committed(self, replies: Sequence[Reply]) -> None:
+        if not self._uncommitted and self._log.committed_offset >= self._applied:
+            _reply(replies)
+            return
+        self._uncommitted.append((self._applied, replies))
+        if self._replying is None or self._replying.done():
+            self._replying = asyncio.get_running_loop().create_task(self._reply_in_order())
+
+    async def _reply_in_order(self) -> None:
+        while self._uncommitted:
+            offset, replies = self._uncommitted[0]
+            try:
+                await self._log.committed(offset)
+            except Exception as error:  # noqa: BLE001 - whatever it is, leadership is over
+                self.end(error)
+                return
+            self._uncommitted.popleft()
+            _reply(replies)
+
+    # Deadlines
+
+    def _set_deadline(self, key: Hashable, after_ms: int | None) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        if after_ms is not None:
+            loop = asyncio.get_running_loop()
+            self._timers[key] = loop.call_later(max(after_ms, 0) / 1000, self._expire, key)
+
+    def _expire(self, key: Hashable) -> None:
+        self._timers.pop(key, None)
+        if self._ended is None:
+            self._carry_out(self._machine.expire(key, self._now()))
+
+
+def _reply(replies: Sequence[Reply]) -> None:
+    for caller, response in replies:
+        if isinstance(caller, _Waiting) and not caller.future.done():
+            caller.future.set_result(response)
