@@ -37,6 +37,10 @@ class Close:
     """Instead of an answer: end the connection."""
 
 
+class Lose:
+    """Do as asked, then end the connection before the answer is written."""
+
+
 class PartitionLog:
     def __init__(self, leader: int) -> None:
         self.leader = leader
@@ -104,7 +108,7 @@ class MiniCluster:
         self.ids: dict[str, TopicId] = {}
         self.served = dict(SERVED)
         self.requests: list[tuple[int, Request, int]] = []
-        self.faults: dict[type[Request], deque[Fault | type[Close]]] = defaultdict(deque)
+        self.faults: dict[type[Request], deque[Fault | type[Close | Lose]]] = defaultdict(deque)
         self.connections: list[_Peer] = []
         self.next_producer_id = 1000
         self.auto_create_partitions = 0
@@ -136,7 +140,7 @@ class MiniCluster:
             self.logs[TopicPartition(topic, index)] = log
         return made
 
-    def fail_next(self, request: type[Request], *faults: Fault | type[Close] | int) -> None:
+    def fail_next(self, request: type[Request], *faults: Fault | type[Close | Lose] | int) -> None:
         """The next requests of a kind meet these faults, one each; an int is an error code."""
         for fault in faults:
             if isinstance(fault, int):
@@ -154,7 +158,7 @@ class MiniCluster:
     def name_of(self, topic_id: TopicId) -> str:
         return next((name for name, known in self.ids.items() if known == topic_id), "?")
 
-    async def answer(  # noqa: PLR0911 - one for each API
+    async def answer(
         self, node: int, request: Request, version: int
     ) -> "Response | type[Close] | None":
         self.requests.append((node, request, version))
@@ -164,11 +168,19 @@ class MiniCluster:
             fault = queue.popleft()
             if fault is Close:
                 return Close
+            if fault is Lose:
+                await self._serve(node, request, version, 0)
+                return Close
             outcome = fault(request)  # type: ignore[operator]
             if isinstance(outcome, int):
                 code = outcome
             elif outcome is not None:
                 return outcome  # type: ignore[no-any-return]
+        return await self._serve(node, request, version, code)
+
+    async def _serve(  # noqa: PLR0911 - one for each API
+        self, node: int, request: Request, version: int, code: int
+    ) -> Response | None:
         match request:
             case api_versions.ApiVersionsRequest():
                 return api_versions.ApiVersionsResponse(
