@@ -114,6 +114,14 @@ class Partition:
                 f"{self.in_sync_replicas} replicas are in sync, "
                 f"min.insync.replicas asks for {log.settings.min_insync_replicas}.",
             )
+        return self._append(records)
+
+    def append_as_coordinator(self, records: Buffer) -> Appended:
+        """Writes a batch that this broker made itself."""
+        return self._append(records)
+
+    def _append(self, records: Buffer) -> Appended:
+        log = self.log
         try:
             result = log.append(records, leader_epoch=self.leader_epoch)
         except StorageError as error:

@@ -21,6 +21,7 @@ TABLE: Final[dict[int, Served]] = {
     ApiKey.FETCH: Served("fetch", 4, 18),
     ApiKey.LIST_OFFSETS: Served("list_offsets", 1, 11),
     ApiKey.METADATA: Served("metadata", 0, 13),
+    ApiKey.FIND_COORDINATOR: Served("find_coordinator", 0, 6),
     ApiKey.API_VERSIONS: Served("api_versions", 0, 4),
     ApiKey.CREATE_TOPICS: Served("create_topics", 2, 7),
     ApiKey.DELETE_TOPICS: Served("delete_topics", 1, 6),

@@ -5,6 +5,7 @@ Eligible leader replicas are not tracked: null.
 """
 
 from odradek.broker.services import RequestContext, Services
+from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.metadata import ClusterImage, PartitionImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_topic_partitions import (
@@ -47,6 +48,7 @@ def handle(
             DescribeTopicPartitionsResponseTopic(
                 name=name,
                 topic_id=topic.topic_id,
+                is_internal=name in INTERNAL_TOPICS,
                 partitions=[_partition(image, partition) for partition in page],
             )
         )

@@ -8,6 +8,7 @@ from typing import Final
 
 from odradek.broker.endpoints import reachable
 from odradek.broker.services import RequestContext, Services
+from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.cluster.topics import NewTopic, check_name
 from odradek.metadata import ClusterImage, PartitionImage, TopicImage
 from odradek.protocol.errors import ErrorCode
@@ -23,7 +24,6 @@ from odradek.protocol.types import NO_TOPIC_ID
 from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_NULL_FOR_ALL: Final = 1
-_INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
 async def handle(
@@ -83,7 +83,7 @@ def _topic(image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=topic.name in _INTERNAL_TOPICS,
+        is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[_partition(image, partition) for partition in topic.partitions],
     )
 

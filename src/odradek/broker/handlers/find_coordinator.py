@@ -1,0 +1,64 @@
+"""FindCoordinator 0-6: which broker keeps a group or a transactional id.
+
+It is the leader of the partition that the key falls into. The internal topic is made when
+somebody first asks. Key types: 0 group, 1 transactional id; share groups (2) are not here yet.
+"""
+
+from typing import Final
+
+from odradek.broker.endpoints import reachable
+from odradek.broker.services import RequestContext, Services
+from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from odradek.replication.refusal import Refused
+from odradek.replication.state_partitions import partition_of
+
+_FIRST_VERSION_WITH_MANY_KEYS: Final = 4
+_TOPICS: Final = {0: GROUPS, 1: TRANSACTIONS}
+
+
+async def handle(
+    services: Services, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    if context.version >= _FIRST_VERSION_WITH_MANY_KEYS:
+        return FindCoordinatorResponse(
+            coordinators=[
+                await _find(services, context, request.key_type, key)
+                for key in request.coordinator_keys
+            ]
+        )
+    found = await _find(services, context, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+async def _find(
+    services: Services, context: RequestContext, key_type: int, key: str
+) -> Coordinator:
+    coordinator = Coordinator(key=key, node_id=-1, port=-1, error_message=None)
+    try:
+        topic = _TOPICS.get(key_type)
+        if topic is None:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"Key type {key_type} has no coordinator.")
+        await ensure(topic, services.topics, services.images, services.settings.broker)
+        image = services.images.image
+        state = image.partition(topic, partition_of(key, image, topic))
+        for broker, listener in reachable(image, context.connection.listener):
+            if state is not None and broker.id == state.leader:
+                coordinator.node_id = broker.id
+                coordinator.host, coordinator.port = listener.host, listener.port
+                return coordinator
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    except Refused as refusal:
+        coordinator.error_code, coordinator.error_message = refusal.code, refusal.message
+    return coordinator

@@ -1,0 +1,95 @@
+"""A partition as the memory of a state machine."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import (
+    BatchBuilder,
+    BatchHeader,
+    ControlType,
+    decode_control_type,
+    decode_records,
+    split_batches,
+)
+from odradek.replication.partition import Partition
+from odradek.replication.refusal import Refused
+from odradek.statemachine.machine import LogRecord, Marker, ProducerIdentity, Written
+
+_REPLAY_BYTES: Final = 1024 * 1024
+
+
+class PartitionLog:
+    """A `ReplicatedLog` for as long as this broker leads the partition in one epoch."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self.leader_epoch = partition.leader_epoch
+
+    @property
+    def committed_offset(self) -> int:
+        return self._partition.high_watermark.value
+
+    def append(
+        self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
+    ) -> int:
+        self._require_leadership()
+        builder = BatchBuilder()
+        for key, value in records:
+            builder.append(key, value, (), timestamp_ms)
+        batch = (
+            builder.build()
+            if producer is None
+            else builder.build(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                is_transactional=True,
+            )
+        )
+        return self._partition.append_as_coordinator(batch).base_offset
+
+    async def committed(self, offset: int) -> None:
+        self._require_leadership()
+        await self._partition.high_watermark.reached(offset)
+
+    async def replay(self) -> AsyncIterator[Sequence[Written | Marker]]:
+        log = self._partition.log
+        offset, end = log.log_start_offset, log.log_end_offset
+        while offset < end:
+            self._require_leadership()
+            found = log.read(offset, _REPLAY_BYTES, end_offset=end)
+            if found is None:
+                return
+            try:
+                buffer = found.read(0, len(found))
+            finally:
+                found.release()
+            entries: list[Written | Marker] = []
+            for position, header in split_batches(buffer):
+                entries += _entries(buffer, position, header)
+                offset = header.next_offset
+            yield entries
+            await asyncio.sleep(0)
+
+    def _require_leadership(self) -> None:
+        partition = self._partition
+        if not partition.is_leader or partition.leader_epoch != self.leader_epoch:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+
+
+def _entries(buffer: bytes, position: int, header: BatchHeader) -> list[Written | Marker]:
+    identity = ProducerIdentity(header.producer_id, header.producer_epoch)
+    records = decode_records(buffer, position)
+    if header.is_control:
+        return [
+            Marker(identity, committed=kind is ControlType.COMMIT)
+            for record in records
+            if (kind := decode_control_type(record)) in (ControlType.COMMIT, ControlType.ABORT)
+        ]
+    producer = identity if header.is_transactional else None
+    return [
+        Written(LogRecord(record.key, record.value), record.offset, producer)
+        for record in records
+        if record.key is not None
+    ]
