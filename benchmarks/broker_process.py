@@ -23,7 +23,7 @@ READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
 
-class ToolMissing(Exception):  # noqa: N818 - it names a state of the machine, not a mistake
+class ToolMissing(Exception):
     """An outside program is not there; the message says how to install it."""
 
 

@@ -63,7 +63,8 @@ class Confluent:
     def consume(self, bootstrap: str, topic: str, count: int) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "no-group"})
+        settings = {"bootstrap.servers": bootstrap, "group.id": "no-group"}
+        consumer = Consumer({**settings, "enable.auto.commit": False})
         consumer.assign([TopicPartition(topic, 0, 0)])
         deadline = time.monotonic() + 10
         while count > 0 and time.monotonic() < deadline:

@@ -7,6 +7,7 @@ import pytest
 
 from odradek.broker.handlers import TABLE
 from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_configs import (
     AlterableConfig,
     AlterConfigsRequest,
@@ -35,6 +36,7 @@ from odradek.protocol.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from odradek.protocol.messages.fetch import FetchRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig as IncrementalConfig,
 )
@@ -148,6 +150,7 @@ def error_codes(message: object) -> list[int]:
     [
         (key, version)
         for key, served in TABLE.items()
+        if key != ApiKey.FIND_COORDINATOR  # it has nobody to name yet
         for version in range(served.lowest, served.highest + 1)
     ],
     ids=lambda value: value.name if isinstance(value, ApiKey) else str(value),
@@ -162,8 +165,20 @@ def test_an_api_answers_without_an_error(key: int, version: int) -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize("version", range(7))
+def test_nobody_coordinates_yet_and_clients_may_ask_again(version: int) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        key = ApiKey.FIND_COORDINATOR
+        request = FindCoordinatorRequest(key="g", coordinator_keys=["g"])
+        response = await client.ask(request, APIS[key].response, version=version)
+        assert set(error_codes(response)) >= {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+    with_broker(test)
+
+
 def test_every_api_of_the_table_is_asked() -> None:
-    assert set(REQUESTS) == set(TABLE)
+    assert set(REQUESTS) == set(TABLE) - {ApiKey.FIND_COORDINATOR}
 
 
 def test_api_versions_says_what_the_table_says() -> None:
