@@ -71,7 +71,6 @@ class SqliteMetadata:
             busy = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
             why = "another process is using it" if busy else str(error)
             raise StoreUnavailable(f"cannot open the metadata store {path}: {why}") from None
-        world.disk.sync_directory(path.rpartition("/")[0] or ".")
         # As in ZooKeeper the high half counts beginnings, so numbers rise without being stored.
         self.tree = Tree(nodes, transaction=openings << 32)
 
