@@ -1,0 +1,186 @@
+"""The runner, on a log in memory whose commits the test decides: order, replies, deadlines, end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable, Sequence
+
+import pytest
+
+from odradek.statemachine.machine import (
+    Caller,
+    Deadline,
+    LogRecord,
+    Marker,
+    Now,
+    Outcome,
+    ProducerIdentity,
+    Reply,
+    Written,
+)
+from odradek.statemachine.runner import Runner, RunnerEnded
+from odradek.statemachine.watermark import Watermark
+from odradek.world import SystemClock
+
+
+class MemoryLog:
+    """A `ReplicatedLog` that commits when it is told to."""
+
+    def __init__(self, *records: LogRecord, commits_at_once: bool = True) -> None:
+        self.records = list(records)
+        self.high_watermark = Watermark(len(records))
+        self.commits_at_once = commits_at_once
+        self.is_leader = True
+
+    @property
+    def committed_offset(self) -> int:
+        return self.high_watermark.value
+
+    async def replay(self) -> AsyncIterator[Sequence[Written | Marker]]:
+        yield [Written(record, offset) for offset, record in enumerate(self.records)]
+
+    def append(
+        self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
+    ) -> int:
+        if not self.is_leader:
+            raise ConnectionError("no longer leader")
+        offset = len(self.records)
+        self.records += records
+        if self.commits_at_once:
+            self.high_watermark.advance(len(self.records))
+        return offset
+
+    async def committed(self, offset: int) -> None:
+        await self.high_watermark.reached(offset)
+
+
+class Counter:
+    """Counts by name; `wait` parks its caller until somebody counts to the number."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.parked: list[tuple[str, Caller]] = []
+        self.expired: list[Hashable] = []
+
+    def decide(
+        self, command: tuple[str, str], caller: Caller | None, now: Now
+    ) -> Outcome[tuple[str, Caller]]:
+        verb, name = command
+        count = self.counts.get(name, 0)
+        if verb == "add":
+            replies = [Reply(caller, count + 1)] if caller is not None else []
+            replies += [
+                Reply(waiting, count + 1) for parked, waiting in self.parked if parked == name
+            ]
+            return Outcome([LogRecord(name.encode(), b"%d" % (count + 1))], replies=replies)
+        if verb == "read":
+            assert caller is not None
+            return Outcome(replies=[Reply(caller, count)])
+        if verb == "alarm":
+            assert caller is not None
+            return Outcome(replies=[Reply(caller, None)], deadlines=[Deadline(name, 10)])
+        assert caller is not None
+        return Outcome(events=[(name, caller)])
+
+    def apply(self, entry: Written | Marker | tuple[str, Caller]) -> None:
+        if isinstance(entry, Written):
+            assert entry.record.value is not None
+            self.counts[entry.record.key.decode()] = int(entry.record.value)
+        elif not isinstance(entry, Marker):
+            self.parked.append(entry)
+
+    def expire(self, key: Hashable, now: Now) -> Outcome[tuple[str, Caller]]:
+        self.expired.append(key)
+        return Outcome([LogRecord(b"expired", b"1")])
+
+    def loaded(self, now: Now) -> Outcome[tuple[str, Caller]]:
+        return Outcome()
+
+
+async def loaded(log: MemoryLog) -> tuple[Runner[tuple[str, str], tuple[str, Caller]], Counter]:
+    machine = Counter()
+    runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(machine, log, SystemClock())
+    await runner.load()
+    return runner, machine
+
+
+async def test_a_replay_brings_the_state_back() -> None:
+    runner, _ = await loaded(MemoryLog(LogRecord(b"a", b"1"), LogRecord(b"a", b"2")))
+    assert await runner.ask(("read", "a")) == 2
+    assert await runner.ask(("add", "a")) == 3
+
+
+async def test_the_next_decision_sees_what_is_not_committed_but_nobody_is_told_before() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, machine = await loaded(log)
+    first = asyncio.ensure_future(runner.ask(("add", "a")))
+    second = asyncio.ensure_future(runner.ask(("add", "a")))
+    reader = asyncio.ensure_future(runner.ask(("read", "a")))
+    await asyncio.sleep(0)
+    assert machine.counts == {"a": 2}
+    assert not any(task.done() for task in (first, second, reader))
+    log.high_watermark.advance(1)
+    assert await first == 1
+    assert not any(task.done() for task in (second, reader))
+    log.high_watermark.advance(2)
+    assert (await second, await reader) == (2, 2)
+
+
+async def test_one_outcome_answers_many() -> None:
+    runner, _ = await loaded(MemoryLog())
+    waiting = [asyncio.ensure_future(runner.ask(("wait", "a"))) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert await runner.ask(("add", "a")) == 1
+    assert await asyncio.gather(*waiting) == [1, 1, 1]
+
+
+async def test_a_caller_that_went_away_does_not_disturb_the_others() -> None:
+    runner, _ = await loaded(MemoryLog())
+    gone = asyncio.ensure_future(runner.ask(("wait", "a")))
+    waiting = asyncio.ensure_future(runner.ask(("wait", "a")))
+    await asyncio.sleep(0)
+    gone.cancel()
+    runner.tell(("add", "a"))
+    assert await waiting == 1
+
+
+async def test_a_failed_append_ends_the_runner_and_tells_everyone() -> None:
+    log = MemoryLog()
+    runner, machine = await loaded(log)
+    waiting = asyncio.ensure_future(runner.ask(("wait", "a")))
+    await asyncio.sleep(0)
+    log.is_leader = False
+    with pytest.raises(ConnectionError):
+        await runner.ask(("add", "a"))
+    with pytest.raises(ConnectionError):
+        await waiting
+    with pytest.raises(ConnectionError):
+        await runner.ask(("read", "a"))
+    assert machine.counts == {}
+
+
+async def test_lost_leadership_fails_what_waits_for_the_commit() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log)
+    waiting = asyncio.ensure_future(runner.ask(("add", "a")))
+    await asyncio.sleep(0)
+    log.high_watermark.fail(ConnectionError("no longer leader"))
+    with pytest.raises(ConnectionError):
+        await waiting
+
+
+async def test_a_deadline_reaches_the_machine_and_an_ended_runner_has_none() -> None:
+    log = MemoryLog()
+    runner, machine = await loaded(log)
+    await runner.ask(("alarm", "x"))
+    await log.high_watermark.reached(1)
+    assert machine.expired == ["x"]
+    await runner.ask(("alarm", "y"))
+    runner.end(ConnectionError("stopped"))
+    assert not runner._timers
+
+
+async def test_nobody_is_served_before_the_log_is_replayed() -> None:
+    runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(
+        Counter(), MemoryLog(), SystemClock()
+    )
+    with pytest.raises(RunnerEnded):
+        await runner.ask(("read", "a"))
