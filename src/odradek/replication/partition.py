@@ -60,6 +60,7 @@ class Partition:
         "is_leader",
         "leader_epoch",
         "log",
+        "replicas",
         "topic_id",
         "topic_partition",
     )
@@ -70,15 +71,17 @@ class Partition:
         self.log = log
         self.is_leader = False
         self.leader_epoch = LeaderEpoch(_NO_EPOCH)
+        self.replicas = 0
         self.in_sync_replicas = 0
         self.high_watermark = Watermark(log.log_start_offset)
         self._flush_follower: asyncio.Task[None] | None = None
 
     # Leadership
 
-    def lead(self, leader_epoch: LeaderEpoch, in_sync_replicas: int) -> None:
+    def lead(self, leader_epoch: LeaderEpoch, in_sync_replicas: int, replicas: int) -> None:
         """Becomes the leader of this epoch. What the log holds at that moment is committed."""
         self.in_sync_replicas = in_sync_replicas
+        self.replicas = replicas
         if self.is_leader and leader_epoch == self.leader_epoch:
             return
         self.is_leader = True
@@ -105,15 +108,20 @@ class Partition:
 
     # Writing
 
-    def append(self, records: Buffer, acks: int) -> Appended:
-        """Writes a batch. `acks` decides which watermark acknowledges it."""
-        log = self.log
-        if acks == _ACKS_ALL and self.in_sync_replicas < log.settings.min_insync_replicas:
+    def _check_in_sync(self) -> None:
+        """Like Kafka since 4.0, asks for no more replicas than the partition has."""
+        wanted = min(self.log.settings.min_insync_replicas, self.replicas)
+        if self.in_sync_replicas < wanted:
             raise Refused(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.in_sync_replicas} replicas are in sync, "
-                f"min.insync.replicas asks for {log.settings.min_insync_replicas}.",
+                f"min.insync.replicas asks for {wanted}.",
             )
+
+    def append(self, records: Buffer, acks: int) -> Appended:
+        """Writes a batch. `acks` decides which watermark acknowledges it."""
+        if acks == _ACKS_ALL:
+            self._check_in_sync()
         return self._append(records)
 
     def append_as_coordinator(self, records: Buffer) -> Appended:

@@ -114,7 +114,7 @@ class Replicas:
                 if partition is None:
                     continue
             if state.leader == self._broker_id:
-                partition.lead(state.leader_epoch, len(state.isr))
+                partition.lead(state.leader_epoch, len(state.isr), len(state.replicas))
             elif partition.is_leader:
                 partition.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
