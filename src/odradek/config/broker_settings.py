@@ -17,7 +17,8 @@ from odradek.config.coordinator_settings import (
 )
 from odradek.config.listeners import Listener
 from odradek.config.network_settings import NetworkSettings
-from odradek.config.setting import InvalidSetting, Scope, Setting, did_you_mean, merge
+from odradek.config.setting import InvalidSetting, Scope, Setting, merge
+from odradek.config.spelling import Speller
 from odradek.config.storage_settings import StorageSettings
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from odradek.config.without_effect import is_without_effect
@@ -77,8 +78,7 @@ class BrokerSettings(
             elif is_without_effect(name):
                 without_effect.append(name)
             else:
-                hint = did_you_mean(name, BROKER_DECLARED)
-                warnings.append(f"Unknown setting {name} is ignored{hint}")
+                warnings.append(f"Unknown setting {name} is ignored{_SPELLER.hint(name)}")
         values["layers"] = layers
         values["topic_defaults"] = TopicSettings.from_broker(usable)
         values["warnings"] = tuple(warnings)
@@ -129,6 +129,7 @@ class BrokerSettings(
 
 
 BROKER_DECLARED: Final[dict[str, Setting[object]]] = BrokerSettings.declared | BROKER_SYNONYMS
+_SPELLER: Final = Speller(BROKER_DECLARED)
 
 # Other names of a setting, as broker.id is of node.id.
 _ALIASES: Final = {

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from odradek.config.setting import Importance, Kind, Refused, Scope, Setting, split_names
+from odradek.config.setting import Importance, Kind, Refused, Scope, Setting, in_a_line, split_names
 
 T = TypeVar("T")
 
@@ -26,13 +26,15 @@ def parse_listener(text: str) -> Listener:
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not colon or not port.isascii() or not port.isdigit():
-        raise Refused(f"{text!r} is not a listener; write it as PLAINTEXT://host:9092")
+        raise Refused(f"{in_a_line(text)} is not a listener; write it as PLAINTEXT://host:9092")
     if int(port) > 65535:
-        raise Refused(f"the port {port} of {text!r} is more than 65535")
+        raise Refused(f"the port {in_a_line(port)} of {in_a_line(text)} is more than 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise Refused(f"the address of {text!r} needs brackets, as in PLAINTEXT://[::1]:9092")
+        raise Refused(
+            f"the address of {in_a_line(text)} needs brackets, as in PLAINTEXT://[::1]:9092"
+        )
     return Listener(name.upper(), host, int(port))
 
 
@@ -64,9 +66,8 @@ def parse_protocol_map(text: str) -> Mapping[str, str]:
     for entry in split_names(text):
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
         if not colon or protocol not in SECURITY_PROTOCOLS:
-            raise Refused(
-                f"{entry!r} is not NAME:PROTOCOL with one of {', '.join(SECURITY_PROTOCOLS)}"
-            )
+            known = ", ".join(SECURITY_PROTOCOLS)
+            raise Refused(f"{in_a_line(entry)} is not NAME:PROTOCOL with one of {known}")
         protocols[name] = protocol
     return protocols
 
@@ -76,13 +77,13 @@ def parse_address_limits(text: str) -> Mapping[str, int]:
     for entry in split_names(text):
         host, colon, limit = entry.rpartition(":")
         if not colon or not host or not limit.isascii() or not limit.isdigit():
-            raise Refused(f"{entry!r} is not address:limit, as in 127.0.0.1:200")
+            raise Refused(f"{in_a_line(entry)} is not address:limit, as in 127.0.0.1:200")
         limits[host.strip("[]")] = int(limit)
     return limits
 
 
 def _write_pairs(value: object) -> str:
-    assert isinstance(value, Mapping)  # noqa: S101  - the readers above make nothing else
+    assert isinstance(value, Mapping)  # the readers above make nothing else
     return ",".join(f"{name}:{target}" for name, target in value.items())
 
 

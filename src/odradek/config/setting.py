@@ -6,7 +6,7 @@ reference page. Values are immutable: a change makes a new object.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from typing import ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar, cast, overload
 
@@ -27,7 +27,15 @@ class InvalidSetting(ValueError):
         self.name = name
         self.value = value
         self.reason = reason
-        super().__init__(f"Invalid value {value!s} for {name}: {reason}")
+        super().__init__(f"Invalid value {in_a_line(value)} for {in_a_line(name)}: {reason}")
+
+
+def in_a_line(value: object) -> str:
+    """What came over the wire, cut and escaped until it fits a line."""
+    text = str(value)
+    if len(text) > 100:
+        text = f"{text[:100]}…"
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 class Kind(IntEnum):
@@ -419,18 +427,6 @@ def password(
         scope=scope,
         importance=importance,
     )
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` was probably meant to be."""
-    import difflib  # noqa: PLC0415  - 2 ms that only a misspelling should cost
-
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)), None)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    guess = nearest(name, known)
-    return f"; did you mean {guess}?" if guess else ""
 
 
 def merge(*layers: Mapping[str, str]) -> dict[str, str]:

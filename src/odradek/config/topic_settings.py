@@ -20,7 +20,6 @@ from odradek.config.setting import (
     Synonym,
     boolean,
     decimal,
-    did_you_mean,
     hours,
     integer,
     long,
@@ -28,6 +27,7 @@ from odradek.config.setting import (
     names,
     string,
 )
+from odradek.config.spelling import Speller
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _WEEK_MS = 7 * _DAY_MS
@@ -330,10 +330,13 @@ class TopicSettings(Settings):
         return "delete" in self.cleanup_policy
 
 
+_SPELLER: Final = Speller(TopicSettings.declared)
+
+
 def topic_setting(name: str, value: object = None) -> Setting[object]:
     setting = TopicSettings.declared.get(name)
     if setting is None:
-        hint = did_you_mean(name, TopicSettings.declared)
+        hint = _SPELLER.hint(name)
         raise InvalidSetting(name, value, f"there is no topic setting of this name{hint}")
     return setting
 

@@ -294,7 +294,7 @@ class ImageBuilder:
 
     def _set_topic_to_delete(self, name: str, node: Node | None) -> None:
         current = self._fields.get("topics_to_delete", self._before.topics_to_delete)
-        assert isinstance(current, frozenset)  # noqa: S101  - only this method sets it
+        assert isinstance(current, frozenset)  # only this method sets it
         changed = current - {name} if node is None else current | {name}
         self._fields["topics_to_delete"] = changed
 

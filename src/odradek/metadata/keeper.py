@@ -49,7 +49,7 @@ class ImageKeeper:
     async def run(self) -> None:
         """Follows the store until cancelled, or until `SessionExpired`."""
         await self.load()
-        assert self._watch is not None  # noqa: S101  - load has made it
+        assert self._watch is not None  # load has made it
         while True:
             await self._refresh(await self._watch.next())
 

@@ -161,7 +161,7 @@ class Registry:
         if family.kind is not kind:
             raise ValueError(f"{name} is a {family.kind.value} already")
         metric = family.metrics.setdefault(_labels(labels), fresh)
-        assert isinstance(metric, type(fresh))  # noqa: S101  - the kind says so
+        assert isinstance(metric, type(fresh))  # the kind says so
         return metric
 
 
