@@ -98,7 +98,12 @@ class SqliteMetadata:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                await self._commit_batch(batch)
+                try:
+                    await self._commit_batch(batch)
+                finally:
+                    # Nobody waits for ever, even if the loop is being torn down.
+                    for waiting in batch:
+                        _fail(waiting, OutcomeUnknown())
         finally:
             self._committing = None
 
@@ -122,7 +127,8 @@ class SqliteMetadata:
             planned.append((waiting, versions))
         try:
             await self._write(together.changes)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, RuntimeError) as error:
+            # A RuntimeError is how an executor says that it has been shut down.
             self._give_up(error, [waiting for waiting, _ in planned])
             return
         self.tree.apply(together.changes)
@@ -140,7 +146,7 @@ class SqliteMetadata:
         if kept or removed:
             await self._world.workers.run_blocking(lambda: _store(self._database, kept, removed))
 
-    def _give_up(self, error: sqlite3.Error, planned: list[_Waiting]) -> None:
+    def _give_up(self, error: Exception, planned: list[_Waiting]) -> None:
         """After a failed write nobody knows what the disk holds: only a fresh start tells."""
         self._failure = f"the metadata store {self._path} failed: {error}"
         for waiting in planned:

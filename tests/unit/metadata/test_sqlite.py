@@ -39,9 +39,12 @@ class GatedWorkers:
         pass
 
 
-class FullDisk:
+class FailingWorkers:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
     async def run_blocking(self, call: Callable[[], T]) -> T:
-        raise sqlite3.OperationalError("disk I/O error")
+        raise self._error
 
     def close(self) -> None:
         pass
@@ -199,16 +202,39 @@ def test_a_session_that_ends_during_the_write_leaves_nothing_behind(tmp_path: Pa
     asyncio.run(scenario())
 
 
-def test_after_a_failed_write_the_store_stops(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        sqlite3.OperationalError("disk I/O error"),
+        RuntimeError("cannot schedule new futures after shutdown"),
+    ],
+)
+def test_after_a_failed_write_the_store_stops(tmp_path: Path, error: Exception) -> None:
     async def scenario() -> None:
-        world = World(workers=FullDisk())
+        world = World(workers=FailingWorkers(error))
         metadata = SqliteMetadata(str(tmp_path / "metadata.sqlite"), world)
         store = metadata.connect()
         with pytest.raises(OutcomeUnknown):
             await store.multi(Create("/a"))
         assert await store.read("/a") is None
-        with pytest.raises(StoreUnavailable, match="disk I/O error"):
+        with pytest.raises(StoreUnavailable, match=str(error)):
             await store.multi(Create("/a"))
+        await metadata.close()
+
+    asyncio.run(scenario())
+
+
+def test_nobody_waits_for_a_commit_that_is_cut_off(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        metadata = SqliteMetadata(str(tmp_path / "metadata.sqlite"), World(workers=GatedWorkers()))
+        store = metadata.connect()
+        write = asyncio.ensure_future(store.multi(Create("/a")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        (committer,) = asyncio.all_tasks() - {write, asyncio.current_task()}
+        committer.cancel()
+        with pytest.raises(OutcomeUnknown):
+            await write
         await metadata.close()
 
     asyncio.run(scenario())
