@@ -310,7 +310,9 @@ class Log:
                 ):
                     self._write_run(view[written:position], run)
                     run, written = [], position
-                    self._roll(header.base_offset)
+                    self._roll()
+                    if header.last_offset - self.log_end_offset > _MOST_RELATIVE_OFFSET:
+                        self._roll(header.base_offset)
                 run.append(header)
             self._write_run(view[written : batches[-1][0] + last.size_bytes], run)
         except OSError as error:
@@ -393,6 +395,9 @@ class Log:
     def _add_segment(self, base_offset: int) -> None:
         segment = self._segments.add(base_offset, self._clock.now_ms())
         segment.index_bytes = self._rules.index_bytes
+        if base_offset:
+            # Retention may remove all that lies before: then this name alone tells the offset.
+            segment.create_file()
         self.active_segment = segment
         self._flusher.has_new_names = True
 
@@ -466,7 +471,7 @@ class Log:
     def _rebuild_producers(self) -> ProducerStates:
         disk, end = self.directory.disk, self.log_end_offset
         drop_snapshots(disk, self.path, above=end)
-        return rebuild_producers(disk, self.path, self._segments.all, self.log_start_offset, end)
+        return rebuild_producers(disk, self.path, self._segments.all, end)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log; the next record gets `offset`."""
@@ -477,7 +482,6 @@ class Log:
             self._remove(removed)
             self.log_start_offset = self.log_end_offset = offset
             self._add_segment(offset)
-            self.active_segment.create_file()
             drop_snapshots(self.directory.disk, self.path)
         except OSError as error:
             raise self.directory.fail(error) from error
@@ -537,6 +541,10 @@ class Log:
         if removed:
             self._flusher.segments_gone(removed)
             try:
+                if not self.active_segment.size:
+                    # Only its name tells the next start where the log goes on.
+                    self.active_segment.create_file()
+                    self._flusher.has_new_names = True
                 self._remove(removed)
             except OSError as error:
                 raise self.directory.fail(error) from error

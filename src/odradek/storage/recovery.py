@@ -127,9 +127,9 @@ class LogLoader:
         segments = self._find_segments()
         snapshots = snapshot_offsets(sorted(self._names))
         if is_clean:
-            producers = self._load_clean(segments, snapshots, log_start_offset)
+            producers = self._load_clean(segments, snapshots)
         else:
-            producers = self._recover(segments, snapshots, recovery_point, log_start_offset)
+            producers = self._recover(segments, snapshots, recovery_point)
         log_end_offset = segments[-1].next_offset if segments else log_start_offset
         if log_start_offset > log_end_offset:
             # The start was durable before the end was: what is left lies below both.
@@ -137,6 +137,8 @@ class LogLoader:
             segments, producers = [], ProducerStates(log_start_offset)
         if not segments:
             segments = [self._empty_segment(log_start_offset)]
+            if log_start_offset:
+                segments[0].create_file()
         log_start_offset = max(log_start_offset, segments[0].base_offset)
         log_end_offset = max(segments[-1].next_offset, log_start_offset)
         producers.end_offset = log_end_offset
@@ -205,48 +207,45 @@ class LogLoader:
 
     # After a clean shutdown
 
-    def _load_clean(
-        self, segments: list[Segment], snapshots: Sequence[int], log_start_offset: int
-    ) -> ProducerStates:
-        for number, segment in enumerate(segments):
+    def _load_clean(self, segments: list[Segment], snapshots: Sequence[int]) -> ProducerStates:
+        for segment in segments:
             if segment.size and f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in self._names:
-                return self._recover(segments, snapshots, segment.base_offset, log_start_offset)
-            if number == len(segments) - 1:
-                try:
-                    segment.load_tail(segment.find_next_offset())
-                except CorruptLog:
-                    return self._recover(segments, snapshots, segment.base_offset, log_start_offset)
-                segment.file.close()
-        end = segments[-1].next_offset if segments else log_start_offset
-        return self._producers(segments, snapshots, log_start_offset, end)
+                return self._recover(segments, snapshots, segment.base_offset)
+        if not segments:
+            return ProducerStates()
+        active = segments[-1]
+        try:
+            active.load_tail(active.find_next_offset())
+        except CorruptLog:
+            return self._recover(segments, snapshots, active.base_offset)
+        active.file.close()
+        return self._producers(segments, snapshots, active.next_offset)
 
     def _producers(
-        self, segments: list[Segment], snapshots: Sequence[int], log_start_offset: int, end: int
+        self, segments: list[Segment], snapshots: Sequence[int], end_offset: int
     ) -> ProducerStates:
-        start = max(log_start_offset, segments[0].base_offset) if segments else log_start_offset
-        return rebuild_producers(self._disk, self._path, segments, start, end, offsets=snapshots)
+        return rebuild_producers(self._disk, self._path, segments, end_offset, offsets=snapshots)
 
     # After a crash
 
     def _recover(
-        self,
-        segments: list[Segment],
-        snapshots: Sequence[int],
-        recovery_point: int,
-        log_start_offset: int,
+        self, segments: list[Segment], snapshots: Sequence[int], recovery_point: int
     ) -> ProducerStates:
         """Reads every segment that reaches beyond the recovery point, and the last in any case."""
         if not segments:
-            return ProducerStates(log_start_offset)
+            return ProducerStates()
         bases = [segment.base_offset for segment in segments]
         first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
-        below = segments[:first]
-        producers = self._producers(below, snapshots, log_start_offset, bases[first])
+        producers = self._producers(segments[:first], snapshots, bases[first])
         for number in range(first, len(segments)):
             segment = segments[number]
+            if number > first and self._is_behind_a_gap(segment, segments[number - 1]):
+                self._remove_segments(segments[number:])
+                del segments[number:]
+                break
             is_whole = recover_segment(segment, self._epochs, producers, self._settings)
             self._recovered.append(segment)
-            if not is_whole:
+            if not is_whole or self._lacks_records(segments, number, recovery_point):
                 segment.write_indexes()
                 self._remove_segments(segments[number + 1 :])
                 del segments[number + 1 :]
@@ -259,6 +258,25 @@ class LogLoader:
                 segment.close_for_appends()
             segment.file.close()
         return producers
+
+    def _lacks_records(self, segments: list[Segment], number: int, recovery_point: int) -> bool:
+        """Whether a power cut took the end of a segment and left the next one.
+
+        A segment may lose whole batches at its end and look sound. Where nothing compacts, the
+        next one starts where it ended; and what was flushed is never given up.
+        """
+        if number + 1 == len(segments) or "compact" in self._settings.cleanup_policy:
+            return False
+        next_base = segments[number + 1].base_offset
+        return next_base > max(segments[number].next_offset, recovery_point)
+
+    def _is_behind_a_gap(self, segment: Segment, before: Segment) -> bool:
+        """Whether records are missing between two segments.
+
+        A power cut can take the end of a segment, or all of it, and leave the next one. A log
+        must not have a hole, so it ends there. Compaction leaves such gaps on purpose.
+        """
+        return segment.base_offset > before.next_offset and not self._settings.is_compacted
 
     # What does not belong
 

@@ -59,17 +59,23 @@ def rebuild_producers(
     disk: Disk,
     directory: str,
     segments: Sequence[Segment],
-    log_start_offset: int,
     end_offset: int,
     *,
     offsets: Sequence[int] | None = None,
 ) -> ProducerStates:
-    """Producer state at `end_offset`: the newest snapshot, then every batch behind it."""
+    """Producer state at `end_offset`: the newest snapshot, then every batch behind it.
+
+    Batches below the log start count as long as they are there: the more a log remembers of
+    a producer, the more repetitions it notices.
+    """
     if offsets is None:
         offsets = snapshot_offsets(disk.list_directory(directory))
     producers = latest_snapshot(disk, directory, offsets, end_offset)
-    if producers is None:
-        producers = ProducerStates(log_start_offset)
+    first_offset = segments[0].base_offset if segments else end_offset
+    if producers is None or producers.end_offset < first_offset:
+        # Batches between that snapshot and the first segment are gone: what it says of a
+        # producer may be old, and a producer that is not known may go on anywhere.
+        producers = ProducerStates(segments[0].base_offset if segments else end_offset)
     for number, segment in enumerate(segments):
         start = producers.end_offset
         if start >= end_offset:
