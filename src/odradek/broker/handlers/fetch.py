@@ -39,20 +39,17 @@ def handle(
     reads.read(fetch.entries)
     if reads.is_enough or request.max_wait_ms <= 0 or not fetch.entries:
         return _respond(fetch, reads)
-    return _wait(fetch, reads, now_s + request.max_wait_ms / 1000)
+    return _wait(fetch, reads, reads.watch(), now_s + request.max_wait_ms / 1000)
 
 
-async def _wait(fetch: Fetch, reads: "_Reads", deadline_s: float) -> FetchResponse:
+async def _wait(fetch: Fetch, reads: "_Reads", waiter: Waiter, deadline_s: float) -> FetchResponse:
     loop = asyncio.get_running_loop()
-    woken = True
-    while woken and not reads.is_enough:
-        waiter = Waiter()
-        for partition in reads.partitions:
-            waiter.watch(partition.readable(reads.committed_only))
-        reads.release()
+    while True:
         woken = await waiter.wait(deadline_s - loop.time())
         reads.read(fetch.entries)
-    return _respond(fetch, reads)
+        if reads.is_enough or not woken:
+            return _respond(fetch, reads)
+        waiter = reads.watch()
 
 
 class _Reads:
@@ -130,6 +127,15 @@ class _Reads:
             return 0
         data.records = records
         return len(records)
+
+    def watch(self) -> Waiter:
+        """Who is woken when one of the partitions moves. It must be registered in the same step
+        as the read that found too little: what is appended in between would wake nobody."""
+        waiter = Waiter()
+        for partition in self.partitions:
+            waiter.watch(partition.readable(self.committed_only))
+        self.release()
+        return waiter
 
     def release(self) -> None:
         """Lets the slices go that will not be sent."""
