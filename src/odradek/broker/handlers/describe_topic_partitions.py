@@ -70,5 +70,8 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
+        # Null is allowed on the wire, but Apache Kafka's own tools fall over it.
+        eligible_leader_replicas=[],
+        last_known_elr=[],
         offline_replicas=image.offline_replicas(partition),
     )
