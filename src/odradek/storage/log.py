@@ -15,7 +15,6 @@ the directory offline before anything else sees the log.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 from odradek.config import TopicSettings
@@ -27,6 +26,7 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.statemachine.watermark import Watermark
+from odradek.storage import cutting
 from odradek.storage.descriptors import Slice
 from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import (
@@ -41,13 +41,8 @@ from odradek.storage.names import partition_directory
 from odradek.storage.producer_state import ProducerStates, RememberedBatch
 from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
 from odradek.storage.segment import Segment
-from odradek.storage.segments import Segments, mark_deleted
-from odradek.storage.snapshots import (
-    apply_to_producers,
-    drop_snapshots,
-    rebuild_producers,
-    write_snapshot,
-)
+from odradek.storage.segments import Segments
+from odradek.storage.snapshots import apply_to_producers, write_snapshot
 from odradek.storage.validation import AppendRules, check_from_leader
 from odradek.world import World
 
@@ -72,7 +67,6 @@ class Log:
         "_clock",
         "_flusher",
         "_rules",
-        "_segments",
         "_unflushed_records",
         "_unusable",
         "_world",
@@ -84,6 +78,7 @@ class Log:
         "log_start_offset",
         "path",
         "producers",
+        "row",
         "topic_id",
         "topic_partition",
         "unflushed_since_s",
@@ -116,7 +111,7 @@ class Log:
         self.unflushed_since_s = 0.0
         self._world = world
         self._clock = world.clock
-        self._segments = segments
+        self.row = segments
         self.active_segment = segments.active
         self.log_end_offset = max(self.active_segment.next_offset, log_start_offset)
         self._unflushed_records = 0
@@ -156,7 +151,7 @@ class Log:
         if self._unusable is None:
             self._unusable = reason
             self._flusher.fail(reason)
-            self._segments.forget_all()
+            self.row.forget_all()
 
     def mark_deleted(self) -> None:
         self._end(LogClosed(f"{self.topic_partition} was deleted"))
@@ -164,11 +159,11 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        return self._segments.size_bytes
+        return self.row.size_bytes
 
     @property
     def segments(self) -> Sequence[Segment]:
-        return self._segments.all
+        return self.row.all
 
     # Flushing
 
@@ -374,8 +369,8 @@ class Log:
             old.finish()
             write_snapshot(self.directory.disk, self.path, self.producers)
         else:
-            self._remove([old])
-        self._add_segment(self.log_end_offset if base_offset is None else base_offset)
+            self.remove([old])
+        self.begin_segment(self.log_end_offset if base_offset is None else base_offset)
         if old.size:
             # Pinned for its sync before appends let go of it: only the descriptor that wrote
             # is sure to be told of a write that failed later.
@@ -392,8 +387,9 @@ class Log:
             except OSError as error:
                 raise self.directory.fail(error) from error
 
-    def _add_segment(self, base_offset: int) -> None:
-        segment = self._segments.add(base_offset, self._clock.now_ms())
+    def begin_segment(self, base_offset: int) -> None:
+        """The next append goes to a new segment."""
+        segment = self.row.add(base_offset, self._clock.now_ms())
         segment.index_bytes = self._rules.index_bytes
         if base_offset:
             # Retention may remove all that lies before: then this name alone tells the offset.
@@ -418,7 +414,7 @@ class Log:
         if offset == self.log_end_offset or (end_offset is not None and offset >= end_offset):
             return None
         try:
-            return self._segments.read(offset, max_bytes, end_offset, min_one)
+            return self.row.read(offset, max_bytes, end_offset, min_one)
         except OSError as error:
             raise self.directory.fail(error) from error
 
@@ -427,12 +423,12 @@ class Log:
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record that is not older than this."""
         self.require_usable()
-        return find_by_timestamp(self._segments.all, timestamp_ms, self.log_start_offset)
+        return find_by_timestamp(self.row.all, timestamp_ms, self.log_start_offset)
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The youngest record, the first if there are several."""
         self.require_usable()
-        return find_youngest(self._segments.all)
+        return find_youngest(self.row.all)
 
     def earliest(self) -> TimestampOffset:
         epoch = self.leader_epochs.epoch_for(self.log_start_offset)
@@ -450,64 +446,23 @@ class Log:
     def truncate_to(self, offset: int) -> None:
         """Removes every batch that reaches `offset` or lies behind it."""
         self.require_usable()
-        if offset >= self.log_end_offset:
-            return
         if offset < self.log_start_offset:
-            self.truncate_fully_and_start_at(offset)
-            return
-        try:
-            removed = self._segments.truncate_to(offset)
-            self.active_segment = self._segments.active
-            self.active_segment.index_bytes = self._rules.index_bytes
-            self._flusher.segments_gone([*removed, self.active_segment])
-            self._remove_files(removed)
-            self.log_end_offset = max(self.active_segment.next_offset, self.log_start_offset)
-            self.leader_epochs.truncate_from_end(self.log_end_offset)
-            self.producers = self._rebuild_producers()
-        except OSError as error:
-            raise self.directory.fail(error) from error
-        self._was_truncated()
-
-    def _rebuild_producers(self) -> ProducerStates:
-        disk, end = self.directory.disk, self.log_end_offset
-        drop_snapshots(disk, self.path, above=end)
-        return rebuild_producers(disk, self.path, self._segments.all, end)
+            cutting.start_over(self, offset)
+        elif offset < self.log_end_offset:
+            cutting.truncate(self, offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empties the log; the next record gets `offset`."""
         self.require_usable()
-        try:
-            removed = list(self._segments.all)
-            self._flusher.segments_gone(removed)
-            self._remove(removed)
-            self.log_start_offset = self.log_end_offset = offset
-            self._add_segment(offset)
-            drop_snapshots(self.directory.disk, self.path)
-        except OSError as error:
-            raise self.directory.fail(error) from error
-        self.leader_epochs.clear()
-        self.producers.clear(offset)
-        self._was_truncated()
-        self._flusher.flushed.advance(offset)
-        self.directory.log_starts_changed = True
-
-    def _was_truncated(self) -> None:
-        self.high_watermark = min(self.high_watermark, self.log_end_offset)
-        self._flusher.truncated(self.log_end_offset)
-        if self.directory.on_truncation is not None:
-            self.directory.on_truncation(self.directory)
+        cutting.start_over(self, offset)
 
     def advance_log_start(self, offset: int) -> None:
         """Lets go of everything below `offset`: consumers cannot ask for it any more."""
         self.require_usable()
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(offset, self.log_start_offset, self.log_end_offset)
-        if offset <= self.log_start_offset:
-            return
-        self.log_start_offset = offset
-        self.leader_epochs.truncate_from_start(offset)
-        self.directory.log_starts_changed = True
-        self._delete_first(self._segments.wholly_below(offset))
+        if offset > self.log_start_offset:
+            cutting.advance_start(self, offset)
 
     def delete_old_segments(self, high_watermark: int | None = None) -> int:
         """Applies `retention.ms` and `retention.bytes`; returns how many segments went.
@@ -516,47 +471,11 @@ class Log:
         records have all expired a new one is begun.
         """
         self.require_usable()
-        settings, segments = self._rules.settings, self._segments
-        count = segments.wholly_below(self.log_start_offset)
-        if settings.removes_old_segments:
-            limit = self.log_end_offset if high_watermark is None else high_watermark
-            now_ms = self._clock.now_ms()
-            count = max(
-                count,
-                segments.count_expired(now_ms, settings.retention_ms, limit),
-                segments.count_beyond_size(settings.retention_bytes, limit),
-            )
-        if count and count == len(self._segments.all):
-            self.roll()
-        first_kept = self._segments.all[count].base_offset
-        if count:
-            self.log_start_offset = max(self.log_start_offset, first_kept)
-            self.leader_epochs.truncate_from_start(self.log_start_offset)
-            self.directory.log_starts_changed = True
-            self._delete_first(count)
-        return count
+        limit = self.log_end_offset if high_watermark is None else high_watermark
+        return cutting.apply_retention(self, limit, self._clock.now_ms())
 
-    def _delete_first(self, count: int) -> None:
-        removed = list(self._segments.all[:count])
-        if removed:
-            self._flusher.segments_gone(removed)
-            try:
-                if not self.active_segment.size:
-                    # Only its name tells the next start where the log goes on.
-                    self.active_segment.create_file()
-                    self._flusher.has_new_names = True
-                self._remove(removed)
-            except OSError as error:
-                raise self.directory.fail(error) from error
-
-    def _remove(self, segments: list[Segment]) -> None:
-        self._segments.remove(segments)
-        self._remove_files(segments)
-
-    def _remove_files(self, segments: list[Segment]) -> None:
-        """Renames now, deletes later: tools and slow readers get time to finish."""
-        disk = self.directory.disk
-        due_s = self._clock.monotonic_s() + self._rules.settings.file_delete_delay_ms / 1000
-        for segment in segments:
-            for path in mark_deleted(disk, segment):
-                self.directory.delete_later(due_s, partial(disk.remove, path))
+    def remove(self, segments: Sequence[Segment]) -> None:
+        """Takes segments out of the log. Their files go after `file.delete.delay.ms`."""
+        self.row.remove(segments)
+        delay_s = self._rules.settings.file_delete_delay_ms / 1000
+        cutting.delete_files(self.directory, segments, self._clock.monotonic_s() + delay_s)

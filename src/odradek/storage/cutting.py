@@ -1,0 +1,109 @@
+"""Taking records away: from the end (truncation) and from the start (retention, DeleteRecords).
+
+`Log` checks what it is asked and calls these; nobody else does. Segments that leave are
+renamed at once and deleted later, so that tools and slow readers get time to finish. A disk
+error takes the directory offline, as everywhere.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odradek.storage.directory import LogDirectory
+from odradek.storage.segment import Segment
+from odradek.storage.segments import mark_deleted
+from odradek.storage.snapshots import drop_snapshots, rebuild_producers
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+
+def truncate(log: "Log", offset: int) -> None:
+    """Cuts every batch that reaches `offset`, which lies inside the log."""
+    disk = log.directory.disk
+    try:
+        removed = log.row.truncate_to(offset)
+        log.active_segment = active = log.row.active
+        active.index_bytes = log.settings.segment_index_bytes
+        log.flusher.segments_gone([*removed, active])
+        log.remove(removed)
+        log.log_end_offset = max(active.next_offset, log.log_start_offset)
+        log.leader_epochs.truncate_from_end(log.log_end_offset)
+        drop_snapshots(disk, log.path, above=log.log_end_offset)
+        log.producers = rebuild_producers(disk, log.path, log.segments, log.log_end_offset)
+    except OSError as error:
+        raise log.directory.fail(error) from error
+    _was_truncated(log)
+
+
+def start_over(log: "Log", offset: int) -> None:
+    """Removes everything; the log is empty at `offset`."""
+    removed = list(log.segments)
+    try:
+        log.flusher.segments_gone(removed)
+        log.remove(removed)
+        log.log_start_offset = log.log_end_offset = offset
+        log.begin_segment(offset)
+        drop_snapshots(log.directory.disk, log.path)
+    except OSError as error:
+        raise log.directory.fail(error) from error
+    log.leader_epochs.clear()
+    log.producers.clear(offset)
+    _was_truncated(log)
+    # There is nothing that could be lost.
+    log.flushed.advance(offset)
+    log.directory.log_starts_changed = True
+
+
+def _was_truncated(log: "Log") -> None:
+    log.high_watermark = min(log.high_watermark, log.log_end_offset)
+    log.flusher.truncated(log.log_end_offset)
+    if log.directory.on_truncation is not None:
+        log.directory.on_truncation(log.directory)
+
+
+def advance_start(log: "Log", offset: int) -> None:
+    log.log_start_offset = offset
+    log.leader_epochs.truncate_from_start(offset)
+    log.directory.log_starts_changed = True
+    _remove_first(log, log.row.wholly_below(offset))
+
+
+def apply_retention(log: "Log", high_watermark: int, now_ms: int) -> int:
+    """Removes what is too old or too much, and what the log start has passed."""
+    settings, row = log.settings, log.row
+    count = row.wholly_below(log.log_start_offset)
+    if settings.removes_old_segments:
+        count = max(
+            count,
+            row.count_expired(now_ms, settings.retention_ms, high_watermark),
+            row.count_beyond_size(settings.retention_bytes, high_watermark),
+        )
+    if not count:
+        return 0
+    if count == len(log.segments):
+        log.roll()
+    first_kept = log.segments[count].base_offset
+    if first_kept > log.log_start_offset:
+        log.log_start_offset = first_kept
+        log.leader_epochs.truncate_from_start(first_kept)
+        log.directory.log_starts_changed = True
+    _remove_first(log, count)
+    return count
+
+
+def _remove_first(log: "Log", count: int) -> None:
+    removed = list(log.segments[:count])
+    if removed:
+        log.flusher.segments_gone(removed)
+        try:
+            log.remove(removed)
+        except OSError as error:
+            raise log.directory.fail(error) from error
+
+
+def delete_files(directory: LogDirectory, segments: Sequence[Segment], due_s: float) -> None:
+    """Renames the files of segments now and deletes them when it is time."""
+    for segment in segments:
+        for path in mark_deleted(directory.disk, segment):
+            directory.delete_later(due_s, partial(directory.disk.remove, path))
