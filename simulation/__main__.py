@@ -35,7 +35,7 @@ def play(name: str, seed: int) -> tuple[int, bool, str]:
     try:
         return seed, True, run(find(name), seed).value
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-        return seed, False, traceback.format_exception_only(error)[0].strip()
+        return seed, False, traceback.format_exception_only(error)[0].strip()[:300]
 
 
 def play_one(name: str, seed: int) -> int:

@@ -104,10 +104,13 @@ class StorageStory:
         self._random = simulation.random("story")
         self._host: Host = simulation.host("broker-1")
         self._expected = {TopicPartition(TOPIC, n): Expected() for n in range(PARTITIONS)}
-        self._fate = Fate.CLOSED
+        # Before its first life there is nothing, and nothing is what a crash may leave.
+        self._fate = Fate.KILLED
         self._life = 0
         self._serial = 0
+        # Whether the life before got through loading, and whether it had begun to close.
         self._was_loaded = False
+        self._was_closing = False
         self._topic_settings = _topic_settings(self._random)
         self._settings = _broker_settings(self._random)
         self.appended = 0
@@ -159,6 +162,7 @@ class StorageStory:
             await self._act(world, self._random.choice(list(self._expected)))
         housekeeping.cancel()
         await asyncio.wait([housekeeping])
+        self._was_closing = True
         await manager.close()
 
     async def _act(self, world: World, partition: TopicPartition) -> None:
@@ -233,11 +237,13 @@ class StorageStory:
             check_contents(known, expected)
             expected.log = known
             check_producers(known, expected)
-        # A life that ended while it loaded may have left the marker of the one before.
-        if was_loaded:
-            clean = previous is Fate.CLOSED
+        # A life that ended while it loaded may have left the marker of the one before, and one
+        # that ended while it closed may have left its own.
+        clean = previous is Fate.CLOSED
+        if clean or (was_loaded and not self._was_closing):
             assert manager.had_clean_shutdown is clean, f"{previous}, but clean: {not clean}"
         self._was_loaded = True
+        self._was_closing = False
         return manager
 
 
