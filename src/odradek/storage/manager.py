@@ -386,6 +386,12 @@ class LogManager:
             except OSError as error:
                 directory.fail(error)
 
+    def abandon(self) -> None:
+        """Lets go of the directories as a killed process would: no marker, nothing synced."""
+        for log in self.logs.values():
+            log.mark_deleted()
+        self._release_locks()
+
     def _release_locks(self) -> None:
         for lock in self._locks.values():
             lock.release()

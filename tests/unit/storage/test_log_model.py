@@ -172,7 +172,7 @@ class LogMachine(RuleBasedStateMachine):
         async def work() -> LogManager:
             # DeleteRecords is durable from its checkpoint on.
             await self.manager.checkpoint_log_starts(self.manager.directories[0])
-            self.manager._release_locks()
+            self.manager.abandon()
             return await self.start_manager()
 
         self.manager = self.run(work())
