@@ -1,0 +1,175 @@
+"""What stands in `__consumer_offsets`: Kafka's own records, so that Kafka's tools read them.
+
+A key begins with two bytes that say what kind of record it is; a value begins with two bytes
+for its version. A key without a value is forgotten.
+
+    kind   key                        value
+    0, 1   group, topic, partition    an offset: written as version 4, or 1 with an expiry
+    2      group                      a classic group: written as version 3
+    3 ...  groups of other kinds      theirs to read; what nobody knows is skipped
+
+Offsets in a transaction stand in batches of their producer and count once it commits.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.messages.consumer_protocol import decode_versioned, encode_versioned
+from odradek.protocol.schema import Message, Struct, array, bytes_, int32, int64, string, uuid
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.statemachine.machine import LogRecord
+
+# Kinds of records, by the first two bytes of their key.
+OLD_OFFSET: Final = 0
+OFFSET: Final = 1
+CLASSIC_GROUP: Final = 2
+
+_OFFSET_VERSION: Final = 4
+_OFFSET_VERSION_WITH_EXPIRY: Final = 1
+_GROUP_VERSION: Final = 3
+
+_KIND: Final = struct.Struct(">h")
+_LENGTH: Final = struct.Struct(">h")
+_PARTITION: Final = struct.Struct(">i")
+
+
+class OffsetCommitKey(Message, versions="0-1"):
+    group: str = string()
+    topic: str = string()
+    partition: int = int32()
+
+
+class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
+    offset: int = int64()
+    leader_epoch: int = int32("3+", default=-1)
+    metadata: str = string()
+    commit_timestamp: int = int64()
+    expire_timestamp: int = int64("1", default=-1)
+    topic_id: TopicId = uuid("4+", tag=0)
+
+
+class GroupMetadataKey(Message, versions="2"):
+    group: str = string()
+
+
+class MemberMetadata(Struct):
+    member_id: str = string()
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    client_id: str = string()
+    client_host: str = string()
+    rebalance_timeout: int = int32("1+", default=-1)
+    session_timeout: int = int32()
+    subscription: bytes = bytes_()
+    assignment: bytes = bytes_()
+
+
+class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
+    protocol_type: str = string()
+    generation: int = int32()
+    protocol: str | None = string(nullable="0+", default=None)
+    leader: str | None = string(nullable="0+", default=None)
+    current_state_timestamp: int = int64("2+", default=-1)
+    members: list[MemberMetadata] = array(MemberMetadata)
+
+
+class CommittedOffset(NamedTuple):
+    """`log_offset` is where the record stands: of two commits the later one counts, also when
+    the earlier is in a transaction that ends after."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+    topic_id: TopicId = NO_TOPIC_ID
+    log_offset: int = -1
+
+
+def kind_of(key: bytes) -> int:
+    """Raises `MalformedMessage` for a key that is too short to say."""
+    if len(key) < _KIND.size:
+        raise MalformedMessage("a record's key has no kind")
+    kind: int = _KIND.unpack_from(key)[0]
+    return kind
+
+
+# Offsets
+
+
+def offset_key(group_id: str, partition: TopicPartition) -> bytes:
+    """Built by hand, as commits are what a coordinator does most."""
+    group, topic = group_id.encode(), partition.topic.encode()
+    return b"".join(
+        (
+            b"\x00\x01",
+            _LENGTH.pack(len(group)),
+            group,
+            _LENGTH.pack(len(topic)),
+            topic,
+            _PARTITION.pack(partition.partition),
+        )
+    )
+
+
+def offset_record(
+    group_id: str, partition: TopicPartition, committed: CommittedOffset
+) -> LogRecord:
+    version = _OFFSET_VERSION if committed.expire_timestamp_ms < 0 else _OFFSET_VERSION_WITH_EXPIRY
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
+    )
+    return LogRecord(offset_key(group_id, partition), encode_versioned(value, version))
+
+
+def offset_tombstone(group_id: str, partition: TopicPartition) -> LogRecord:
+    return LogRecord(offset_key(group_id, partition), None)
+
+
+def read_offset_key(key: bytes) -> tuple[str, TopicPartition]:
+    read = OffsetCommitKey.decode(key, 1, _KIND.size)
+    return read.group, TopicPartition(read.topic, read.partition)
+
+
+def read_offset(value: bytes, log_offset: int) -> CommittedOffset:
+    read = decode_versioned(OffsetCommitValue, value)
+    return CommittedOffset(
+        read.offset,
+        read.leader_epoch,
+        read.metadata,
+        read.commit_timestamp,
+        read.expire_timestamp,
+        read.topic_id,
+        log_offset,
+    )
+
+
+# Classic groups
+
+
+def group_key(group_id: str) -> bytes:
+    (content,) = GroupMetadataKey(group=group_id).encode(2, [_KIND.pack(CLASSIC_GROUP)])
+    if not isinstance(content, bytes):
+        raise TypeError("a key is bytes")
+    return content
+
+
+def group_record(group_id: str, value: GroupMetadataValue) -> LogRecord:
+    return LogRecord(group_key(group_id), encode_versioned(value, _GROUP_VERSION))
+
+
+def group_tombstone(group_id: str) -> LogRecord:
+    return LogRecord(group_key(group_id), None)
+
+
+def read_group_key(key: bytes) -> str:
+    return GroupMetadataKey.decode(key, 2, _KIND.size).group
+
+
+def read_group(value: bytes) -> GroupMetadataValue:
+    return decode_versioned(GroupMetadataValue, value)
