@@ -166,21 +166,48 @@ def _parse_headers(
 
 
 def parse_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
-    """Each record's distance in time and offset from its batch's, and nothing else of it."""
+    """Each record's distance in time from its batch's, and where its offset's is to be read.
+
+    It skips whatever else a record holds, so it takes a third of the time that records do.
+    """
     position, size = 0, len(data)
     try:
         for _ in range(count):
-            length, position = read_zigzag(data, position)
+            length = data[position]
+            position += 1
+            if length > 127:
+                if (byte := data[position]) < 128:
+                    length += (byte << 7) - 128
+                    position += 1
+                else:
+                    length, position = read_zigzag(data, position - 1)
             end = position + (length >> 1)
             if length & 1 or end > size:
                 raise MalformedRecords("a record's length is wrong")
-            elapsed, position = read_zigzag(data, position + 1, 64)
-            offset_delta, position = read_zigzag(data, position)
-            if offset_delta & 1 or elapsed > MOST_TIMESTAMP or position > end:
-                raise MalformedRecords("a record's time or offset is out of range")
-            yield (elapsed >> 1) ^ -(elapsed & 1), offset_delta >> 1
+            elapsed = data[position + 1]
+            position += 2
+            if elapsed > 127:
+                if (byte := data[position]) < 128:
+                    elapsed += (byte << 7) - 128
+                    position += 1
+                else:
+                    elapsed, position = read_zigzag(data, position - 1, 64)
+                    if elapsed > MOST_TIMESTAMP:
+                        raise MalformedRecords("a record's timestamp is out of range")
+            yield (elapsed >> 1) ^ -(elapsed & 1), position
             position = end
     except IndexError:
         raise MalformedRecords("a record ends beyond its batch") from None
     except OverflowError as error:
         raise MalformedRecords(f"a record holds {error}") from None
+
+
+def parse_offset(data: bytes, position: int) -> int:
+    """The distance in offset that `parse_times` has passed over."""
+    try:
+        offset_delta, _ = read_zigzag(data, position)
+    except (IndexError, OverflowError):
+        raise MalformedRecords("a record's offset is out of range") from None
+    if offset_delta & 1:
+        raise MalformedRecords("a record's offset lies before its batch")
+    return offset_delta >> 1

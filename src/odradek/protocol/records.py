@@ -10,7 +10,8 @@ it is used, and every fault is a `MalformedRecords`.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from odradek.protocol.checksum import crc32c
@@ -32,6 +33,7 @@ from odradek.protocol.record_parser import (
     MOST_TIMESTAMP,
     MalformedRecords,
     Record,
+    parse_offset,
     parse_records,
     parse_times,
 )
@@ -71,6 +73,11 @@ LENGTH_OVERHEAD = 12
 CHECKSUM_START = 21
 # What `offset_prefix` replaces.
 PREFIX_SIZE = 16
+
+# What may be looked through for a timestamp while a broker's other clients wait: some fifty
+# milliseconds at worst. Clients make batches of a megabyte, and of thousands of records.
+SEARCHED_BYTES = 16 << 20
+SEARCHED_RECORDS = 100_000
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -234,36 +241,57 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
 
 
 def find_timestamp(
-    batch: Buffer, target_ms: int, *, max_bytes: int = DEFAULT_MAX_BYTES
+    batch: Buffer, target_ms: int, *, max_bytes: int = SEARCHED_BYTES
 ) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record that is not older than `target_ms`."""
+    """Timestamp and offset of the first record that is not older than `target_ms`.
+
+    A batch that is damaged inside, or too large to be searched while others wait, counts as
+    one record: whoever reads from its first offset misses nothing.
+    """
     header = read_header(batch)
     if header.max_timestamp < target_ms or not header.record_count:
         return None
-    for timestamp_ms, offset in _record_times(batch, header, max_bytes):
-        if timestamp_ms >= target_ms:
-            return timestamp_ms, offset
+    if header.is_log_append_time or header.record_count > SEARCHED_RECORDS:
+        return header.max_timestamp, header.base_offset
+    try:
+        data = _payload(batch, 0, header, max_bytes)
+        _check_ranges(header)
+        least_elapsed = target_ms - header.base_timestamp
+        for elapsed, position in parse_times(data, header.record_count):
+            if elapsed >= least_elapsed:
+                return _time_and_offset(header, data, elapsed, position)
+    except MalformedRecords:
+        return header.max_timestamp, header.base_offset
     return None
 
 
-def find_max_timestamp(
-    batch: Buffer, *, max_bytes: int = DEFAULT_MAX_BYTES
-) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record with the highest timestamp of the batch."""
+def find_max_timestamp(batch: Buffer, *, max_bytes: int = SEARCHED_BYTES) -> tuple[int, int] | None:
+    """Timestamp and offset of the first record with the highest timestamp of the batch.
+
+    Batches that cannot be searched are taken as `find_timestamp` takes them.
+    """
     header = read_header(batch)
-    times = _record_times(batch, header, max_bytes)
-    return max(times, key=lambda found: found[0], default=None)
+    if not header.record_count:
+        return None
+    if header.is_log_append_time or header.record_count > SEARCHED_RECORDS:
+        return header.max_timestamp, header.base_offset
+    try:
+        data = _payload(batch, 0, header, max_bytes)
+        _check_ranges(header)
+        times = parse_times(data, header.record_count)
+        elapsed, position = max(times, key=itemgetter(0))
+        return _time_and_offset(header, data, elapsed, position)
+    except MalformedRecords:
+        return header.max_timestamp, header.base_offset
 
 
-def _record_times(batch: Buffer, header: BatchHeader, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Timestamp and offset of each record."""
-    data = _payload(batch, 0, header, max_bytes)
-    _check_ranges(header)
-    for elapsed_ms, offset_delta in parse_times(data, header.record_count):
-        if header.is_log_append_time:
-            yield header.max_timestamp, header.base_offset + offset_delta
-        else:
-            yield header.base_timestamp + elapsed_ms, header.base_offset + offset_delta
+def _time_and_offset(
+    header: BatchHeader, data: bytes, elapsed: int, position: int
+) -> tuple[int, int]:
+    offset_delta = parse_offset(data, position)
+    if offset_delta > header.last_offset_delta:
+        raise MalformedRecords("a record's offset lies behind its batch")
+    return header.base_timestamp + elapsed, header.base_offset + offset_delta
 
 
 # Changing batches

@@ -226,6 +226,21 @@ def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
     assert find_max_timestamp(batch) == found
 
 
+def test_a_batch_that_cannot_be_searched_counts_as_one_record() -> None:
+    large = build([(None, bytes(100_000), [], 5), (None, b"", [], 9)], Codec.ZSTD, 40)
+    assert find_timestamp(large, 9) == (9, 41)
+    assert find_timestamp(large, 9, max_bytes=100_000) == (9, 40)
+    assert find_max_timestamp(large, max_bytes=100_000) == (9, 40)
+    damaged = bytearray(simple_batch(3, base_offset=7))
+    damaged[HEADER_SIZE] = 0xFF
+    assert find_timestamp(damaged, 1010) == (1020, 7)
+    assert find_max_timestamp(damaged) == (1020, 7)
+    assert find_timestamp(damaged, 1021) is None
+    many = bytearray(damaged)
+    struct.pack_into(">ii", many, 53, -1, 1 << 30)
+    assert find_timestamp(many, 1010) == (1020, 7)
+
+
 # Control records
 
 
