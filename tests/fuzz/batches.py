@@ -11,6 +11,7 @@ from random import Random
 from odradek.protocol.checksum import crc32c
 from odradek.protocol.compression import Codec, compress
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder
+from odradek.protocol.varint import encode_varint
 
 MEBIBYTE = 1 << 20
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -90,6 +91,15 @@ def _cut_short(random: Random) -> bytes:
 def _bombs() -> list[tuple[Codec, bytes]]:
     zeros = bytes(48 * MEBIBYTE)
     bombs = [(codec, compress(codec, zeros)) for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD)]
+    # Frames follow each other: 1.5 GiB in 48 kilobytes.
+    bombs.append((Codec.ZSTD, compress(Codec.ZSTD, zeros) * 32))
+    # A hundred thousand records of the least size, each in its place.
+    records = bytearray()
+    for number in range(100_000):
+        body = b"\x00\x00" + encode_varint(number) + b"\x01\x01\x00"
+        records += encode_varint(len(body)) + body
+    bombs.append((Codec.GZIP, compress(Codec.GZIP, records)))
+    bombs.append((Codec.ZSTD, compress(Codec.ZSTD, records)))
     # Claims of four gigabytes in ten bytes.
     bombs.append((Codec.SNAPPY, b"\xff\xff\xff\xff\x0f" + b"\xfe" * 8))
     bombs.append((Codec.ZSTD, b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8 + b"\x01\x00\x00"))
@@ -97,11 +107,11 @@ def _bombs() -> list[tuple[Codec, bytes]]:
 
 
 def _bomb(random: Random) -> bytes:
-    """Small on the wire, 48 MiB inside; now and then only, for it is a few kilobytes long."""
+    """Small on the wire, large inside; now and then only, for some are half a megabyte long."""
     if random.random() < 0.8:
         return _lying_count(random)
     codec, payload = random.choice(_bombs())
-    count = random.choice([1, 1000, 7_000_000])
+    count = random.choice([1, 100_000, 100_000, 7_000_000])
     return _batch(codec, payload, count)
 
 

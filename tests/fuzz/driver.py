@@ -14,8 +14,9 @@ from time import perf_counter
 
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import MalformedMessage
-from odradek.protocol.headers import decode_response, encode_request
+from odradek.protocol.headers import decode_request_header, decode_response, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.produce import ProduceRequest
 from tests.fuzz.inputs import Input, InputSource
 from tests.fuzz.wire import MalformedAnswer, Wire
 
@@ -78,7 +79,7 @@ class Driver:
                 self._violation(entry, number, f"no answer within {patience_s(entry)} s")
             return "silence", False
         except ConnectionError:
-            if entry.kind == "valid":
+            if entry.kind == "valid" and not has_no_acks(entry):
                 self._violation(entry, number, "a valid request ended the connection")
             return "closed", False
         except (MalformedAnswer, MalformedMessage) as error:
@@ -126,6 +127,14 @@ def _describe(entry: Input, number: int) -> str:
 def may_wait(entry: Input) -> bool:
     """A fetch may ask to wait for long, and a produce request for replicas."""
     return entry.api_key in (ApiKey.FETCH, ApiKey.PRODUCE)
+
+
+def has_no_acks(entry: Input) -> bool:
+    """Whoever wants no answer learns of an error by the end of the connection."""
+    if entry.api_key != ApiKey.PRODUCE:
+        return False
+    _, position = decode_request_header(entry.data[4:])
+    return ProduceRequest.decode(entry.data, entry.api_version, position + 4).acks == 0
 
 
 def patience_s(entry: Input) -> float:

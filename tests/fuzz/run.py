@@ -16,7 +16,13 @@ from tests.fuzz.inputs import InputSource
 from tests.fuzz.report import Report
 from tests.fuzz.wire import Wire, look_around, remove_others
 
-TOPICS = ["fuzz-0", "fuzz-1", "fuzz-2"]
+# Compaction and recompression make a broker open batches that it would not open otherwise.
+TOPICS = {
+    "fuzz-0": {},
+    "fuzz-1": {"cleanup.policy": "compact"},
+    "fuzz-2": {"compression.type": "lz4"},
+    "fuzz-3": {"message.timestamp.type": "LogAppendTime"},
+}
 _LUMP = 20_000
 _BETWEEN_LOOKS_S = 0.1
 

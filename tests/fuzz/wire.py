@@ -2,11 +2,16 @@
 
 import asyncio
 import struct
+from collections.abc import Mapping
 
 from odradek.protocol.apis import APIS
 from odradek.protocol.headers import decode_response, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.schema import Request, Response
@@ -61,9 +66,17 @@ class Wire:
         self._writer.transport.abort()
 
 
-async def look_around(wire: Wire, topics: list[str]) -> Surroundings:
+async def look_around(wire: Wire, topics: Mapping[str, Mapping[str, str]]) -> Surroundings:
     """Makes the topics, and learns what the broker serves and what they are called."""
-    wanted = [CreatableTopic(name=name, num_partitions=3, replication_factor=1) for name in topics]
+    wanted = [
+        CreatableTopic(
+            name=name,
+            num_partitions=3,
+            replication_factor=1,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        for name, configs in topics.items()
+    ]
     await wire.call(CreateTopicsRequest(topics=wanted), 5)
     served = await wire.call(ApiVersionsRequest(), 0)
     assert isinstance(served, ApiVersionsResponse)
@@ -78,7 +91,7 @@ async def look_around(wire: Wire, topics: list[str]) -> Surroundings:
     while True:
         found = await topic_ids(wire)
         if all(name in found for name in topics):
-            return Surroundings(versions, topics, [found[name] for name in topics])
+            return Surroundings(versions, list(topics), [found[name] for name in topics])
         await asyncio.sleep(0.05)
 
 
