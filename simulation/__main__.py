@@ -20,6 +20,7 @@ from simulation.world import Simulation
 
 # Where each scenario lives; imported when played.
 SCENARIOS = {
+    "broker": "simulation.scenarios.broker",
     "storage": "simulation.scenarios.storage",
 }
 
@@ -73,7 +74,7 @@ def seeds(text: str) -> tuple[int, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
-    parser.add_argument("scenario", nargs="?", default="storage", choices=sorted(SCENARIOS))
+    parser.add_argument("scenario", nargs="?", default="broker", choices=sorted(SCENARIOS))
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--seed", type=int, help="play this seed and print its trace")
     choice.add_argument("--seeds", type=seeds, metavar="A-B", help="play all of them")
