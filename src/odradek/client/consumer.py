@@ -187,7 +187,7 @@ class Consumer:
     async def position(self, partition: TopicPartition) -> Offset:
         """The offset of the next record to read, looked up first if it must be."""
         state = self._state(partition)
-        for record in self._ahead:
+        for record in reversed(self._ahead):
             if (record.topic, record.partition) == partition:
                 return record.offset
         deadline_s = self._now_s() + self.settings.default_api_timeout_ms / 1000

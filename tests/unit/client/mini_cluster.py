@@ -8,6 +8,7 @@ through the running loop, so they live in a simulation, in virtual time.
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
@@ -42,8 +43,9 @@ class Lose:
 
 
 class PartitionLog:
-    def __init__(self, leader: int) -> None:
+    def __init__(self, leader: int, on_change: Callable[[], None]) -> None:
         self.leader = leader
+        self._on_change = on_change
         self.leader_epoch = 0
         self.start_offset = 0
         self.batches: list[bytes] = []
@@ -51,7 +53,6 @@ class PartitionLog:
         self.epoch_ends: dict[int, int] = {}
         # By producer id: epoch, next sequence, and the last five (base sequence, base offset).
         self.producers: dict[int, tuple[int, int, deque[tuple[int, int]]]] = {}
-        self.arrived = asyncio.Event()
 
     def append(self, batch: bytes) -> tuple[int, int]:
         """Error code and base offset, as a broker decides them."""
@@ -74,7 +75,7 @@ class PartitionLog:
         base = self.end_offset
         self.batches.append(offset_prefix(header, base, self.leader_epoch) + batch[16:])
         self.end_offset += header.record_count
-        self.arrived.set()
+        self._on_change()
         return 0, base
 
     def records(self) -> list[Record]:
@@ -91,6 +92,7 @@ class PartitionLog:
         self.epoch_ends[self.leader_epoch] = self.end_offset
         self.leader = leader
         self.leader_epoch += 1
+        self._on_change()
 
     def truncate(self, end_offset: int) -> None:
         """Loses what lies from here on, as an unclean election does."""
@@ -115,6 +117,7 @@ class MiniCluster:
         self.sessions: dict[int, dict[tuple[TopicId, int], fetch.FetchPartition]] = {}
         self.keeps_sessions = True
         self._servers: list[asyncio.Server] = []
+        self._change = asyncio.Event()
 
     async def start(self) -> "MiniCluster":
         loop = asyncio.get_running_loop()
@@ -135,7 +138,9 @@ class MiniCluster:
     def create(self, topic: str, partitions: int = 1) -> list[PartitionLog]:
         self.ids[topic] = TopicId(f"{topic:16}".encode()[:16])
         nodes = list(self.hosts)
-        made = [PartitionLog(nodes[index % len(nodes)]) for index in range(partitions)]
+        made = [
+            PartitionLog(nodes[index % len(nodes)], self._changed) for index in range(partitions)
+        ]
         for index, log in enumerate(made):
             self.logs[TopicPartition(topic, index)] = log
         return made
@@ -147,6 +152,10 @@ class MiniCluster:
                 self.faults[request].append(lambda _, code=fault: code)  # type: ignore[misc]
             else:
                 self.faults[request].append(fault)
+
+    def _changed(self) -> None:
+        change, self._change = self._change, asyncio.Event()
+        change.set()
 
     def drop_connections(self) -> None:
         for peer in list(self.connections):
@@ -300,7 +309,9 @@ class MiniCluster:
             news = any(answer.error_code or answer.records for answer in answers.values())
             if news or loop.time() >= deadline_s:
                 break
-            await asyncio.sleep(0.01)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline_s):
+                    await self._change.wait()
         topics: dict[TopicId, fetch.FetchableTopicResponse] = {}
         for (topic_id, _), answer in answers.items():
             if request.session_epoch > 0 and not (answer.error_code or answer.records):

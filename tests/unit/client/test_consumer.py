@@ -1,0 +1,503 @@
+import asyncio
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+
+from odradek.client import Consumer, ConsumerRecord, TopicPartition
+from odradek.client.errors import (
+    ClientClosed,
+    CorruptRecords,
+    DeserializationFailed,
+    LogTruncated,
+    NoOffset,
+    OffsetOutOfRange,
+)
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.fetch import FetchRequest
+from odradek.protocol.messages.list_offsets import ListOffsetsRequest
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from odradek.protocol.records import BatchBuilder
+from simulation.world import Simulation
+from tests.unit.client.mini_cluster import Close, MiniCluster, PartitionLog
+from tests.unit.client.simulated import simulate
+
+T0, T1, T2 = (TopicPartition("t", index) for index in range(3))
+
+
+def consumer(cluster: MiniCluster, simulation: Simulation, **options: object) -> Consumer:
+    world = simulation.host("main").world()
+    options = {"auto_offset_reset": "earliest", **options}
+    return Consumer(bootstrap_servers=cluster.bootstrap, world=world, **options)
+
+
+def fill(log: PartitionLog, numbers: Iterable[int], batch_records: int = 10) -> None:
+    waiting = list(numbers)
+    while waiting:
+        builder = BatchBuilder()
+        for number in waiting[:batch_records]:
+            builder.append(None, b"%d" % number, (), 1000 + number)
+        del waiting[:batch_records]
+        log.append(builder.build())
+
+
+async def read(one: Consumer, count: int, **options: int) -> list[ConsumerRecord]:
+    found: list[ConsumerRecord] = []
+    while len(found) < count:
+        taken = await one.poll(10_000, **options)
+        assert taken, f"only {len(found)} records came"
+        for records in taken.values():
+            found += records
+    return found
+
+
+def numbers(records: Iterable[ConsumerRecord]) -> list[int]:
+    return [int(record.value) for record in records]
+
+
+def test_reads_every_partition_in_order_from_the_beginning() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        logs = cluster.create("t", 3)
+        for index, log in enumerate(logs):
+            fill(log, range(index * 1000, index * 1000 + 200))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0, T1, T2])
+            found = await read(one, 600, max_records=70)
+            for index in range(3):
+                mine = [record for record in found if record.partition == index]
+                assert numbers(mine) == list(range(index * 1000, index * 1000 + 200))
+                assert [record.offset for record in mine] == list(range(200))
+            assert await one.position(T1) == 200
+            assert one.high_watermark(T1) == 200
+            assert one.lag(T1) == 0
+            assert await one.poll(0) == {}
+
+    simulate(test, brokers=2)
+
+
+def test_poll_returns_no_more_than_asked_for_and_waits_no_longer_than_told() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation, max_poll_records=7) as one:
+            one.assign([T0])
+            assert numbers((await one.poll(10_000))[T0]) == list(range(7))
+            assert numbers((await one.poll(10_000, max_records=1))[T0]) == [7]
+            await read(one, 12)
+            loop = asyncio.get_running_loop()
+            begun_s = loop.time()
+            assert await one.poll(3_000) == {}
+            assert 2.99 < loop.time() - begun_s < 3.1
+            asyncio.get_running_loop().call_later(1, fill, log, [20])
+            assert numbers((await one.poll(3_000))[T0]) == [20]
+            assert loop.time() - begun_s < 4.2, "new records end the wait"
+
+    simulate(test)
+
+
+def test_iteration_goes_on_for_ever_and_leaves_the_position_where_it_stopped() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(50))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            async for record in one:
+                if record.offset == 4:
+                    break
+            assert await one.position(T0) == 5
+            assert numbers((await one.poll(10_000, max_records=3))[T0]) == [5, 6, 7]
+            asyncio.get_running_loop().call_later(200, fill, log, [50])
+            async for record in one:
+                if record.offset == 50:
+                    break
+
+    simulate(test)
+
+
+def test_seeking() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(50))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            await one.poll(10_000)
+            one.seek(T0, 33)
+            assert await one.position(T0) == 33
+            assert numbers((await one.poll(10_000, max_records=1))[T0]) == [33]
+            one.seek_to_beginning()
+            assert numbers((await one.poll(10_000, max_records=1))[T0]) == [0]
+            one.seek_to_end([T0])
+            assert await one.position(T0) == 50
+            one.seek_to_timestamp(1020)
+            assert await one.position(T0) == 20
+            one.seek_to_timestamp(9_999)
+            assert await one.position(T0) == 50, "nothing is that new"
+            with pytest.raises(ValueError, match="t-1 is not assigned"):
+                one.seek(T1, 0)
+            with pytest.raises(ValueError, match="cannot be negative"):
+                one.seek(T0, -1)
+
+    simulate(test)
+
+
+def test_asking_about_offsets() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        first, second = cluster.create("t", 2)
+        fill(first, range(50))
+        second.start_offset = second.end_offset = 7
+        async with consumer(cluster, simulation) as one:
+            assert await one.beginning_offsets([T0, T1]) == {T0: 0, T1: 7}
+            assert await one.end_offsets([T0, T1]) == {T0: 50, T1: 7}
+            found = await one.offsets_for_times({T0: 1010, T1: 1010})
+            assert found[T0] is not None
+            assert (found[T0].offset, found[T0].timestamp_ms) == (10, 1010)
+            assert found[T1] is None
+            assert await one.partitions_for("t") == [0, 1]
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC"):
+                await one.end_offsets([TopicPartition("nowhere", 0)])
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC"):
+                await one.end_offsets([TopicPartition("t", 9)])
+
+    simulate(test, brokers=2)
+
+
+def test_paused_partitions_keep_their_place() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        first, second = cluster.create("t", 2)
+        fill(first, range(100))
+        fill(second, range(100))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0, T1])
+            await one.poll(10_000, max_records=5)
+            one.pause(T0)
+            assert one.paused() == [T0]
+            at = await one.position(T0)
+            while taken := await one.poll(2_000):
+                assert set(taken) == {T1}
+            assert await one.position(T0) == at
+            assert await one.position(T1) == 100
+            one.resume(T0)
+            assert len(await read(one, 100 - at)) == 100 - at
+
+    simulate(test)
+
+
+def test_assigning_keeps_the_places_of_those_that_stay() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        for log in cluster.create("t", 3):
+            fill(log, range(10))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0, T1])
+            await read(one, 20)
+            one.assign([T1, T2])
+            assert one.assignment() == [T1, T2]
+            found = await read(one, 10)
+            assert {record.partition for record in found} == {2}
+            one.unassign()
+            assert await one.poll(1_000) == {}
+
+    simulate(test)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("earliest", 3), ("latest", 20), ("by_duration:PT10S", 12)],
+)
+def test_where_to_start_without_a_position(policy: str, expected: int) -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        now_ms = simulation.host("main").clock.now_ms()
+        for number in range(20):
+            builder = BatchBuilder()
+            builder.append(None, b"", (), now_ms - 22_000 + 1000 * number)
+            log.append(builder.build())
+        log.start_offset = 3
+        async with consumer(cluster, simulation, auto_offset_reset=policy) as one:
+            one.assign([T0])
+            assert await one.position(T0) == expected
+
+    simulate(test)
+
+
+def test_no_policy_no_position() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation, auto_offset_reset="none") as one:
+            one.assign([T0])
+            with pytest.raises(NoOffset, match=r"t-0 has no position and auto\.offset\.reset=none"):
+                await one.poll(1_000)
+            one.seek(T0, 18)
+            assert len(await read(one, 2)) == 2
+            one.seek(T0, 99)
+            for _ in range(2):
+                with pytest.raises(OffsetOutOfRange, match="t-0 has no offset 99") as raised:
+                    await one.poll(1_000)
+            assert raised.value.partitions == [T0]
+            one.seek(T0, 19)
+            assert numbers(await read(one, 1)) == [19]
+
+    simulate(test)
+
+
+def test_an_offset_out_of_range_is_reset() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            one.seek(T0, 99)
+            assert numbers(await read(one, 20)) == list(range(20))
+
+    simulate(test)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        Close,
+    ],
+)
+def test_what_may_pass_is_tried_again(code: ErrorCode) -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation) as one:
+            cluster.fail_next(FetchRequest, code, code)
+            cluster.fail_next(ListOffsetsRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            one.assign([T0])
+            assert numbers(await read(one, 20)) == list(range(20))
+
+    simulate(test)
+
+
+def test_a_forbidden_topic_raises_and_may_be_read_once_it_is_allowed() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation) as one:
+            cluster.fail_next(FetchRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            one.assign([T0])
+            with pytest.raises(KafkaError, match="No permission for this topic"):
+                await one.poll(10_000)
+            assert len(await read(one, 20)) == 20
+
+    simulate(test)
+
+
+def test_an_unknown_topic_is_told() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await one.poll(10_000)
+            (log,) = cluster.create("t")
+            fill(log, range(5))
+            assert len(await read(one, 5)) == 5
+
+    simulate(test)
+
+
+def test_a_session_names_partitions_once() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        logs = cluster.create("t", 3)
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0, T1, T2])
+            await one.poll(3_000)
+            fill(logs[0], [7])
+            assert numbers(await read(one, 1)) == [7]
+            await one.poll(3_000)
+            fetches = [r for _, r, _ in cluster.requests if isinstance(r, FetchRequest)]
+            assert [one.session_epoch for one in fetches] == list(range(len(fetches)))
+            counts = [sum(len(t.partitions) for t in one.topics) for one in fetches]
+            assert counts[0] == 3
+            assert sum(counts[1:]) == 1, "only the partition that moved on was named again"
+            cluster.sessions.clear()
+            fill(logs[1], [8])
+            assert numbers(await read(one, 1)) == [8]
+
+    simulate(test)
+
+
+def test_a_broker_without_sessions_and_ids_is_read_too() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        cluster.keeps_sessions = False
+        cluster.served[1] = (4, 11)
+        cluster.served[3] = (0, 9)
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            assert len(await read(one, 20)) == 20
+
+    simulate(test)
+
+
+def test_a_new_leader_is_followed_and_asked_where_the_old_epoch_ends() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            await read(one, 20)
+            log.elect(2)
+            fill(log, range(20, 30))
+            assert numbers(await read(one, 10)) == list(range(20, 30))
+            assert cluster.count(OffsetForLeaderEpochRequest) == 1
+
+    simulate(test, brokers=2)
+
+
+def test_a_truncated_log_is_read_again_from_where_it_was_cut() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            await read(one, 20)
+            log.truncate(10)
+            log.elect(2)
+            fill(log, range(100, 130))
+            assert numbers(await read(one, 30)) == list(range(100, 130))
+
+    simulate(test, brokers=2)
+
+
+def test_a_truncated_log_is_told_where_nobody_said_what_to_do() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation, auto_offset_reset="none") as one:
+            one.assign([T0])
+            one.seek(T0, 0)
+            await read(one, 20)
+            log.truncate(10)
+            log.elect(2)
+            with pytest.raises(LogTruncated, match="t-0 was truncated from offset 10 on"):
+                await one.poll(60_000)
+
+    simulate(test, brokers=2)
+
+
+def test_corrupt_records_are_told_and_can_be_passed() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(30))
+        log.batches[1] = log.batches[1][:-1] + b"\xff"
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            assert numbers((await one.poll(10_000))[T0]) == list(range(10))
+            for _ in range(2):
+                with pytest.raises(CorruptRecords, match="offset 10 fails its checksum"):
+                    await one.poll(10_000)
+            one.seek(T0, 20)
+            assert numbers(await read(one, 10)) == list(range(20, 30))
+
+    simulate(test)
+
+
+def test_deserializers() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(5))
+        builder = BatchBuilder()
+        builder.append(None, b"no number", (), 0)
+        builder.append(None, b"6", (), 0)
+        log.append(builder.build())
+        async with consumer(cluster, simulation, value_deserializer=int) as one:
+            one.assign([T0])
+            assert [record.value for record in await read(one, 5)] == [0, 1, 2, 3, 4]
+            with pytest.raises(DeserializationFailed, match="t-0 at offset 5") as raised:
+                await one.poll(10_000)
+            one.seek(raised.value.partition, raised.value.offset + 1)
+            assert [record.value for record in await read(one, 1)] == [6]
+
+    simulate(test)
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(20))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            await read(one, 20)
+            (log,) = cluster.create("t")
+            cluster.ids["t"] = b"another id 16 by"  # type: ignore[assignment]
+            fill(log, range(5))
+            assert numbers(await read(one, 5)) == list(range(5))
+
+    simulate(test)
+
+
+def test_a_closed_consumer_says_so() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        one = consumer(cluster, simulation)
+        one.assign([T0])
+        await one.poll(100)
+        await one.close()
+        await one.close()
+        with pytest.raises(ClientClosed):
+            await one.poll()
+        await asyncio.sleep(1)
+        assert cluster.connections == []
+
+    simulate(test)
+
+
+async def trouble(cluster: MiniCluster, random: Random) -> None:
+    logs = list(cluster.logs.values())
+    while True:
+        await asyncio.sleep(random.uniform(0, 0.2))
+        match random.randrange(5):
+            case 0:
+                cluster.drop_connections()
+            case 1:
+                random.choice(logs).elect(random.choice(list(cluster.hosts)))
+            case 2:
+                cluster.fail_next(FetchRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            case 3:
+                cluster.sessions.clear()
+            case _:
+                cluster.fail_next(MetadataRequest, Close)
+
+
+async def write(cluster: MiniCluster, random: Random, written: list[int]) -> None:
+    logs = list(cluster.logs.values())
+    while min(written) < 200:
+        index = random.randrange(len(logs))
+        count = random.randrange(1, 20)
+        fill(logs[index], range(written[index], written[index] + count), 7)
+        written[index] += count
+        await asyncio.sleep(random.uniform(0, 0.05))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_each_record_is_read_once_and_in_order(seed: int) -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t", 4)
+        random = simulation.random("faults")
+        written = [0] * 4
+        troubling = asyncio.ensure_future(trouble(cluster, random))
+        writing = asyncio.ensure_future(write(cluster, random, written))
+        options = {"max_partition_fetch_bytes": random.choice([200, 1_000, 100_000])}
+        async with consumer(cluster, simulation, **options) as one:
+            one.assign([TopicPartition("t", index) for index in range(4)])
+            found: list[list[int]] = [[], [], [], []]
+            while not writing.done() or sum(map(len, found)) < sum(written):
+                for partition, records in (await one.poll(1_000, max_records=13)).items():
+                    found[partition.partition] += numbers(records)
+                if writing.done():
+                    troubling.cancel()
+        for index in range(4):
+            assert found[index] == list(range(written[index]))
+
+    simulate(test, brokers=3, seed=seed)
