@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log
+from odradek.storage.validation import MOST_LONG
 from odradek.world import World
 
 if TYPE_CHECKING:
     from odradek.storage.manager import LogManager
 
-_MOST_LONG = (1 << 63) - 1
 _TICK_S = 1.0
 _SHORTEST_TICK_S = 0.01
 # Work on this many logs, then let requests in.
@@ -47,43 +47,42 @@ class Housekeeping:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(self._next_tick_s())
-            await self.flush_by_age()
+            self.flush_by_age()
             await self.write_indexes()
             await self.delete_files()
 
     def _next_tick_s(self) -> float:
-        shortest_ms = min((log.settings.flush_ms for log in self._logs()), default=_MOST_LONG)
+        shortest_ms = min(
+            (log.settings.flush_ms for log in self._manager.flushed_by_age), default=MOST_LONG
+        )
         return max(_SHORTEST_TICK_S, min(_TICK_S, shortest_ms / 1000))
 
     def _logs(self) -> list[Log]:
         return [log for log in self._manager.logs.values() if log.is_usable]
 
-    async def flush_by_age(self) -> None:
+    def flush_by_age(self) -> None:
         """`flush.ms`: starts syncs, waits for none."""
         now_s = self._world.clock.monotonic_s()
-        for log in self._logs():
-            flush_ms = log.settings.flush_ms
+        for log in self._manager.flushed_by_age:
             if (
-                flush_ms < _MOST_LONG
+                log.is_usable
                 and log.has_unflushed
-                and now_s - log.unflushed_since_s >= flush_ms / 1000
+                and now_s - log.unflushed_since_s >= log.settings.flush_ms / 1000
             ):
                 log.flusher.request(log.log_end_offset)
 
     async def write_indexes(self) -> None:
         """Index entries that wait for more to come: tools should see them within a second."""
-        done = 0
-        for log in self._logs():
-            segment = log.active_segment
-            if not segment.has_unwritten_entries or not log.is_usable:
-                continue
-            try:
-                segment.write_indexes()
-            except OSError as error:
-                log.directory.fail(error)
-            done += 1
-            if done % _LOGS_A_TURN == 0:
-                await asyncio.sleep(0)
+        for directory in self._manager.directories:
+            for number, segment in enumerate(list(directory.stores.unwritten)):
+                if number % _LOGS_A_TURN == 0:
+                    await asyncio.sleep(0)
+                if segment not in directory.stores.unwritten or not directory.is_online:
+                    continue  # It was written or removed meanwhile.
+                try:
+                    segment.write_indexes()
+                except OSError as error:
+                    directory.fail(error)
 
     async def delete_files(self) -> None:
         for directory in self._manager.directories:

@@ -46,7 +46,7 @@ from odradek.storage.names import (
 )
 from odradek.storage.recovery import LogLoader, create_log, write_topic_id
 from odradek.storage.segment import SegmentStores
-from odradek.storage.validation import AppendRules
+from odradek.storage.validation import MOST_LONG, AppendRules
 from odradek.world import World
 from odradek.world.disk import DirectoryLock
 
@@ -79,6 +79,8 @@ class LogManager:
     ) -> None:
         self.settings = settings
         self.logs: dict[TopicPartition, Log] = {}
+        # Those of topics that set `flush.ms`.
+        self.flushed_by_age: dict[Log, None] = {}
         self.broker_epoch = -1
         # From the markers of the last shutdown: -1 unless every directory had one.
         self.last_clean_broker_epoch = -1
@@ -92,9 +94,13 @@ class LogManager:
         self._checkpointing: set[LogDirectory] = set()
         self._recheckpoint: set[LogDirectory] = set()
         descriptors = Descriptors(world.disk, most_open_files)
-        stores = SegmentStores(world.disk, descriptors, LoadedIndexes())
+        indexes = LoadedIndexes()
         self.directories = [
-            LogDirectory(path.rstrip("/") or "/", world.disk, stores)
+            LogDirectory(
+                path.rstrip("/") or "/",
+                world.disk,
+                SegmentStores(world.disk, descriptors, indexes),
+            )
             for path in settings.data_directories
         ]
         for directory in self.directories:
@@ -195,7 +201,7 @@ class LogManager:
                 f"{log.topic_partition} is in {known.path} and in {log.path}; "
                 "remove the one you do not want to keep"
             )
-        log.configure(self._rules_for(log.settings))
+        self._configure(log, self._rules_for(log.settings))
         self.logs[log.topic_partition] = log
         partitions = self._by_topic.setdefault(log.topic_partition.topic, {})
         partitions[log.topic_partition.partition] = log
@@ -241,6 +247,7 @@ class LogManager:
         log = self.logs.pop(topic_partition, None)
         if log is None:
             return
+        self.flushed_by_age.pop(log, None)
         partitions = self._by_topic[topic_partition.topic]
         del partitions[topic_partition.partition]
         if not partitions:
@@ -263,7 +270,14 @@ class LogManager:
         """New settings for all logs of a topic, from the next append on."""
         rules = self._rules_for(settings)
         for log in self._by_topic.get(topic, {}).values():
-            log.configure(rules)
+            self._configure(log, rules)
+
+    def _configure(self, log: Log, rules: AppendRules) -> None:
+        log.configure(rules)
+        if rules.flush_ms < MOST_LONG:
+            self.flushed_by_age[log] = None
+        else:
+            self.flushed_by_age.pop(log, None)
 
     def of_topic(self, topic: str) -> Mapping[int, Log]:
         return self._by_topic.get(topic, {})

@@ -134,9 +134,9 @@ class LogLoader:
         if log_start_offset > log_end_offset:
             # The start was durable before the end was: what is left lies below both.
             self._remove_segments(segments)
-            self._epochs.clear()
             segments, producers = [], ProducerStates(log_start_offset)
         if not segments:
+            self._epochs.clear()
             segments = [self._empty_segment(log_start_offset)]
             if log_start_offset:
                 segments[0].create_file()

@@ -53,7 +53,7 @@ _LEAST_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 class SegmentStores:
     """What segments of one log directory share."""
 
-    __slots__ = ("descriptors", "disk", "indexes")
+    __slots__ = ("descriptors", "disk", "indexes", "unwritten")
 
     def __init__(
         self,
@@ -64,6 +64,8 @@ class SegmentStores:
         self.disk = disk
         self.descriptors = descriptors or Descriptors(disk)
         self.indexes = indexes or LoadedIndexes()
+        # Active segments with index entries that their files lack.
+        self.unwritten: dict[Segment, None] = {}
 
 
 class Segment:
@@ -178,6 +180,8 @@ class Segment:
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         index = self.index
+        if len(index) == index.written:
+            self._stores.unwritten[self] = None
         index.append(last_offset, position)
         time_index = self.time_index
         time_index.append(self.max_timestamp, self.max_timestamp_offset)
@@ -232,6 +236,7 @@ class Segment:
 
     def write_indexes(self) -> None:
         """Brings the index files up to the arrays; afterwards both files exist."""
+        self._stores.unwritten.pop(self, None)
         index, time_index = self._index, self._time_index
         if index is not None:
             self._write_beside(INDEX_SUFFIX, index.written * OFFSET_ENTRY_SIZE, index.unwritten())
@@ -253,11 +258,6 @@ class Segment:
                 file.write_at(position, [content])
         finally:
             file.close()
-
-    @property
-    def has_unwritten_entries(self) -> bool:
-        index = self._index
-        return index is not None and len(index) > index.written
 
     # The end of a segment's active life
 
@@ -287,6 +287,7 @@ class Segment:
     def forget(self) -> None:
         """The segment leaves the log: slices may still read it, nobody else will."""
         self.let_go()
+        self._stores.unwritten.pop(self, None)
         self._stores.indexes.remove(self)
         self.file.retire()
 

@@ -27,7 +27,7 @@ from odradek.protocol.records import (
 )
 from odradek.storage.errors import AppendRejected
 
-_MOST_LONG = (1 << 63) - 1
+MOST_LONG = (1 << 63) - 1
 _CODEC_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
@@ -54,6 +54,7 @@ class AppendRules:
         "_looks_inside",
         "_max_message_bytes",
         "flush_messages",
+        "flush_ms",
         "index_bytes",
         "index_interval_bytes",
         "is_log_append_time",
@@ -69,6 +70,7 @@ class AppendRules:
         self.index_bytes = settings.segment_index_bytes
         self.index_interval_bytes = settings.index_interval_bytes
         self.flush_messages = settings.flush_messages
+        self.flush_ms = settings.flush_ms
         self.is_log_append_time = settings.message_timestamp_type == "LogAppendTime"
         self._max_message_bytes = settings.max_message_bytes
         self._before_max_ms = settings.message_timestamp_before_max_ms
@@ -76,7 +78,7 @@ class AppendRules:
         self._codec = _TARGET_CODECS[settings.compression_type]
         self._level = _level(settings, self._codec)
         self._is_compacted = settings.is_compacted
-        limits_age = self._before_max_ms != _MOST_LONG and not self.is_log_append_time
+        limits_age = self._before_max_ms != MOST_LONG and not self.is_log_append_time
         self._looks_inside = self._is_compacted or limits_age
 
     def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:

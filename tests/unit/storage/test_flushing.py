@@ -103,11 +103,11 @@ async def test_flush_ms_and_nothing_sooner() -> None:
     housekeeping = Housekeeping(manager, world)
     for age_ms in (0, 99):
         clock_of(world).advance(age_ms)
-        await housekeeping.flush_by_age()
+        housekeeping.flush_by_age()
         await asyncio.sleep(0)
         assert log.flushed.value == 0
     clock_of(world).advance(2)
-    await housekeeping.flush_by_age()
+    housekeeping.flush_by_age()
     await log.flushed.reached(1)
 
 

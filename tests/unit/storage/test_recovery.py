@@ -17,6 +17,7 @@ from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,
     TOPIC_ID,
+    clock_of,
     make_batch,
     make_manager,
     make_world,
@@ -159,6 +160,41 @@ async def test_damage_in_a_segment_takes_the_later_segments_with_it() -> None:
     last = recovered.log_end_offset
     batch = make_batch(numbered(last), producer=(9, 0, last))
     assert recovered.append(batch, leader_epoch=3).base_offset == last
+
+
+@pytest.mark.parametrize("lost", ["tail", "file"])
+async def test_a_log_ends_at_a_hole_between_segments(lost: str) -> None:
+    """A power cut may take what was written first and leave what was written later."""
+    world = make_world()
+    manager = await filled(world, **SMALL)
+    victim = log_of(manager).segments[1]
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    if lost == "file":
+        disk.remove(victim.file.path)
+        expected = victim.base_offset
+    else:
+        last = list(victim.headers(0))[-1]
+        del disk.files[victim.file.path][last[0] :]
+        expected = last[1].base_offset
+    recovered = log_of(await started(kill(world), **SMALL))
+    assert recovered.log_end_offset == expected
+    assert [offset for offset, _ in read_all(recovered)] == list(range(expected))
+
+
+async def test_an_emptied_log_keeps_its_offset() -> None:
+    world = make_world()
+    manager = await filled(world, **SMALL)
+    log = log_of(manager)
+    log.high_watermark = 60
+    clock_of(world).advance(30 * 86_400_000)
+    log.delete_old_segments(60)
+    assert (log.log_start_offset, log.size_bytes) == (60, 0)
+    manager = await started(kill(world), **SMALL)
+    assert (log_of(manager).log_start_offset, log_of(manager).log_end_offset) == (60, 60)
+    await manager.close()
+    log = log_of(await started(world, **SMALL))
+    assert log.append(make_batch(), leader_epoch=5).base_offset == 60
 
 
 async def test_segments_below_the_recovery_point_are_not_read() -> None:
