@@ -202,6 +202,25 @@ def parse_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
         raise MalformedRecords(f"a record holds {error}") from None
 
 
+def parse_outlines(data: bytes, count: int) -> Iterator[tuple[int, bool]]:
+    """Each record's distance in time, and whether it has a key; its other fields are not read.
+
+    The offsets must be those of a batch as producers make it: every one, in order.
+    """
+    for number, (elapsed, start) in enumerate(parse_times(data, count)):
+        try:
+            offset_delta, position = data[start], start + 1
+            if offset_delta > 127:
+                offset_delta, position = read_zigzag(data, start)
+            if offset_delta != number << 1:
+                raise MalformedRecords("the offsets of a batch are not consecutive")
+            yield elapsed, data[position] & 1 == 0
+        except IndexError:
+            raise MalformedRecords("a record ends beyond its batch") from None
+        except OverflowError as error:
+            raise MalformedRecords(f"a record holds {error}") from None
+
+
 def parse_offset(data: bytes, position: int) -> int:
     """The distance in offset that `parse_times` has passed over."""
     try:

@@ -10,7 +10,7 @@ it is used, and every fault is a `MalformedRecords`.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ from odradek.protocol.record_parser import (
     MalformedRecords,
     Record,
     parse_offset,
+    parse_outlines,
     parse_records,
     parse_times,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "find_max_timestamp",
     "find_timestamp",
     "offset_prefix",
+    "outline_records",
     "read_header",
     "recompress",
     "set_log_append_time",
@@ -74,10 +76,10 @@ CHECKSUM_START = 21
 # What `offset_prefix` replaces.
 PREFIX_SIZE = 16
 
-# What may be looked through for a timestamp while a broker's other clients wait: some fifty
-# milliseconds at worst. Clients make batches of a megabyte, and of thousands of records.
-SEARCHED_BYTES = 16 << 20
-SEARCHED_RECORDS = 100_000
+# How large a batch may be inside for a broker to open it while other clients wait: fifty
+# milliseconds at worst. Producers make batches of a megabyte, and of thousands of records.
+OPENED_BYTES = 16 << 20
+OPENED_RECORDS = 100_000
 
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -240,8 +242,26 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
         raise MalformedRecords(str(error)) from error
 
 
+def outline_records(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> Iterator[tuple[int, bool]]:
+    """Each record's timestamp, and whether it has a key: enough to admit a batch to a log.
+
+    For a broker: a third of the time that decoding takes, nothing kept, and batches that are
+    too large to be opened while others wait are malformed.
+    """
+    header = read_header(batch)
+    if header.record_count > OPENED_RECORDS:
+        raise MalformedRecords(
+            f"{header.record_count} records in a batch, where {OPENED_RECORDS} are allowed"
+        )
+    data = _payload(batch, 0, header, max_bytes)
+    _check_ranges(header)
+    base = header.base_timestamp
+    for elapsed, has_key in parse_outlines(data, header.record_count):
+        yield base + elapsed, has_key
+
+
 def find_timestamp(
-    batch: Buffer, target_ms: int, *, max_bytes: int = SEARCHED_BYTES
+    batch: Buffer, target_ms: int, *, max_bytes: int = OPENED_BYTES
 ) -> tuple[int, int] | None:
     """Timestamp and offset of the first record that is not older than `target_ms`.
 
@@ -251,7 +271,7 @@ def find_timestamp(
     header = read_header(batch)
     if header.max_timestamp < target_ms or not header.record_count:
         return None
-    if header.is_log_append_time or header.record_count > SEARCHED_RECORDS:
+    if header.is_log_append_time or header.record_count > OPENED_RECORDS:
         return header.max_timestamp, header.base_offset
     try:
         data = _payload(batch, 0, header, max_bytes)
@@ -265,7 +285,7 @@ def find_timestamp(
     return None
 
 
-def find_max_timestamp(batch: Buffer, *, max_bytes: int = SEARCHED_BYTES) -> tuple[int, int] | None:
+def find_max_timestamp(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> tuple[int, int] | None:
     """Timestamp and offset of the first record with the highest timestamp of the batch.
 
     Batches that cannot be searched are taken as `find_timestamp` takes them.
@@ -273,7 +293,7 @@ def find_max_timestamp(batch: Buffer, *, max_bytes: int = SEARCHED_BYTES) -> tup
     header = read_header(batch)
     if not header.record_count:
         return None
-    if header.is_log_append_time or header.record_count > SEARCHED_RECORDS:
+    if header.is_log_append_time or header.record_count > OPENED_RECORDS:
         return header.max_timestamp, header.base_offset
     try:
         data = _payload(batch, 0, header, max_bytes)
@@ -312,9 +332,9 @@ def set_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
 
 
 def recompress(
-    batch: Buffer, codec: Codec, level: int | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
+    batch: Buffer, codec: Codec, level: int | None = None, *, max_bytes: int = OPENED_BYTES
 ) -> bytes:
-    """The same records under another codec."""
+    """The same records under another codec; what is larger inside than allowed is malformed."""
     header = read_header(batch)
     payload = compress(codec, _payload(batch, 0, header, max_bytes), level)
     attributes = header.attributes & ~_CODEC_MASK | codec

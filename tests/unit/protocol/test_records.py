@@ -24,6 +24,7 @@ from odradek.protocol.records import (
     find_max_timestamp,
     find_timestamp,
     offset_prefix,
+    outline_records,
     read_header,
     recompress,
     set_log_append_time,
@@ -224,6 +225,29 @@ def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
     latest = max((r.timestamp_ms for r in records), default=None)
     found = next(((latest, r.offset) for r in records if r.timestamp_ms == latest), None)
     assert find_max_timestamp(batch) == found
+
+
+@given(st.lists(record_contents(), max_size=20), st.sampled_from(Codec))
+def test_an_outline_tells_times_and_keys(contents: list[Content], codec: Codec) -> None:
+    batch = build(contents, codec, 3)
+    assert list(outline_records(batch)) == [
+        (timestamp_ms, key is not None) for key, _, _, timestamp_ms in contents
+    ]
+
+
+@pytest.mark.parametrize(
+    ("payload", "count"),
+    [
+        pytest.param(b"\x0c\x00\x00\x00\x01\x01\x00", 2, id="too few records"),
+        pytest.param(b"\x0c\x00\x00\x02\x01\x01\x00", 1, id="not the first offset"),
+        pytest.param(b"\x0c\x00\x00\xff\xff\xff\xff", 1, id="an offset without an end"),
+        pytest.param(b"\x0d\x00\x00\x00\x01\x01\x00", 1, id="a negative length"),
+        pytest.param(b"", 200_000, id="more records than a broker opens"),
+    ],
+)
+def test_an_outline_of_wrong_records_is_malformed(payload: bytes, count: int) -> None:
+    with pytest.raises(MalformedRecords):
+        list(outline_records(raw_batch(payload, count)))
 
 
 def test_a_batch_that_cannot_be_searched_counts_as_one_record() -> None:
