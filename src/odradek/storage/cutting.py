@@ -52,7 +52,6 @@ def start_over(log: "Log", offset: int) -> None:
     _was_truncated(log)
     # There is nothing that could be lost.
     log.flushed.advance(offset)
-    log.directory.log_starts_changed = True
 
 
 def _was_truncated(log: "Log") -> None:
@@ -85,9 +84,9 @@ def apply_retention(log: "Log", high_watermark: int, now_ms: int) -> int:
         log.roll()
     first_kept = log.segments[count].base_offset
     if first_kept > log.log_start_offset:
+        # No need for a checkpoint: the first segment's name says it.
         log.log_start_offset = first_kept
         log.leader_epochs.truncate_from_start(first_kept)
-        log.directory.log_starts_changed = True
     _remove_first(log, count)
     return count
 

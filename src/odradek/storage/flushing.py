@@ -108,7 +108,7 @@ class Flusher:
 
     async def _run(self) -> None:
         try:
-            while self._log.is_usable and (self._wanted > self.flushed.value or self._closed):
+            while self._log.is_usable and self._wanted > self.flushed.value:
                 await self._sync()
         finally:
             self._task = None
@@ -120,7 +120,7 @@ class Flusher:
         closed, self._closed = self._closed, []
         target = log.log_end_offset if self._wanted > active.base_offset else active.base_offset
         segments = [*closed, active] if target > active.base_offset and active.size else closed
-        handles = [segment.file.pin() for segment in segments]
+        handles: list[File] = []
         epochs = log.leader_epochs
         whole = segments if is_last else closed
         parent = directory.path if self.created_version > directory.synced_version else None
@@ -129,27 +129,40 @@ class Flusher:
             directory.disk,
             handles,
             [path for segment in whole for path in _files_beside(segment, log.path)],
-            log.path,
+            log,
             epochs.encode() if epochs.is_dirty else None,
             has_new_names=self.has_new_names,
             parent=parent,
         )
         names_version = directory.names_version
         self.has_new_names = epochs.is_dirty = False
-        log.flush_started()
+        if target == log.log_end_offset:
+            log.flush_started()
         try:
+            for segment in segments:
+                handles.append(segment.file.pin())
             await self._workers.run_blocking(work)
         except OSError as error:
             if log.is_usable:  # The files of a deleted log are expected to be gone.
-                directory.fail(error)
+                self._failed(directory.fail(error), closed)
         else:
             if parent is not None:
                 directory.synced_version = max(directory.synced_version, names_version)
             if generation == self._generation:
                 self.flushed.advance(target)
         finally:
-            for segment in segments:
+            for segment in segments[: len(handles)]:
                 segment.file.unpin()
+
+    def _failed(self, reason: StorageError, closed: list[Segment]) -> None:
+        """If the directory is offline everyone knows. Else (no descriptor left) it may go better
+        next time: those who wait are told, and nothing counts as synced."""
+        if self._log.is_usable:
+            self._closed[:0] = closed
+            self.has_new_names = self._log.leader_epochs.is_dirty = True
+            self._wanted = self.flushed.value
+            waiting, self.flushed = self.flushed, Watermark(self.flushed.value)
+            waiting.fail(reason)
 
 
 def _files_beside(segment: Segment, directory: str) -> list[str]:
@@ -165,13 +178,13 @@ def _sync_files(
     disk: Disk,
     handles: list[File],
     beside: list[str],
-    directory: str,
+    log: "Log",
     epochs: bytes | None,
     *,
     has_new_names: bool,
     parent: str | None,
 ) -> None:
-    """Runs in a worker thread: nothing here touches the log's own state."""
+    """Runs in a worker thread: nothing here changes the log's own state."""
     for handle in handles:
         handle.sync()
     for path in beside:
@@ -183,6 +196,9 @@ def _sync_files(
             file.sync()
         finally:
             file.close()
+    directory = log.path
+    if not log.is_usable:
+        return  # Deleted meanwhile; another log may have taken its name.
     if epochs is not None:
         # This syncs the directory, and with it all names in it.
         disk.replace(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", epochs)

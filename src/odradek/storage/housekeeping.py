@@ -50,6 +50,7 @@ class Housekeeping:
             self.flush_by_age()
             await self.write_indexes()
             await self.delete_files()
+            await self._checkpoint_moved_starts()
 
     def _next_tick_s(self) -> float:
         shortest_ms = min(
@@ -96,10 +97,15 @@ class Housekeeping:
             await self._manager.checkpoint_recovery_points(directory)
             await self._manager.checkpoint_high_watermarks(directory)
 
-    async def _log_starts(self) -> None:
+    async def _checkpoint_moved_starts(self) -> None:
+        """DeleteRecords was asked for: what is deleted should not come back after a kill."""
         for directory in self._manager.directories:
             if directory.log_starts_changed:
                 await self._manager.checkpoint_log_starts(directory)
+
+    async def _log_starts(self) -> None:
+        for directory in self._manager.directories:
+            await self._manager.checkpoint_log_starts(directory)
 
     async def apply_retention(self) -> None:
         for number, log in enumerate(self._logs()):

@@ -14,6 +14,7 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from operator import lt
 from typing import Protocol
 
 OFFSET_ENTRY_SIZE = 8
@@ -42,19 +43,11 @@ class OffsetIndex:
         entries.frombytes(content[: len(content) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE])
         if _LITTLE_ENDIAN:
             entries.byteswap()
-        index.offsets, index.positions = entries[0::2], entries[1::2]
-        index._keep_rising()
-        index.written = len(index.offsets)
+        offsets, positions = entries[0::2], entries[1::2]
+        keep = min(_rising(offsets), _rising(positions))
+        index.offsets, index.positions = offsets[:keep], positions[:keep]
+        index.written = keep
         return index
-
-    def _keep_rising(self) -> None:
-        offsets, positions = self.offsets, self.positions
-        last_offset = last_position = -1
-        for number, (offset, position) in enumerate(zip(offsets, positions, strict=True)):
-            if offset <= last_offset or position <= last_position:
-                del offsets[number:], positions[number:]
-                return
-            last_offset, last_position = offset, position
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -108,15 +101,12 @@ class TimeIndex:
     @classmethod
     def decode(cls, base_offset: int, content: bytes) -> "TimeIndex":
         index = cls(base_offset)
-        whole = content[: len(content) // TIME_ENTRY_SIZE * TIME_ENTRY_SIZE]
-        last_timestamp, last_offset = -1, -1
-        for timestamp, offset in _TIME_ENTRY.iter_unpack(whole):
-            if timestamp <= last_timestamp or offset < last_offset:
-                break
-            index.timestamps.append(timestamp)
-            index.offsets.append(offset)
-            last_timestamp, last_offset = timestamp, offset
-        index.written = len(index.offsets)
+        count = len(content) // TIME_ENTRY_SIZE
+        timestamps = _column("q", content, count, 0)
+        keep = _rising(timestamps)
+        index.timestamps = timestamps[:keep]
+        index.offsets = _column("i", content, count, 8)[:keep]
+        index.written = keep
         return index
 
     def __len__(self) -> int:
@@ -152,6 +142,35 @@ class TimeIndex:
         return TIME_ENTRY_SIZE * len(self.offsets)
 
 
+def last_time_entry(content: bytes) -> tuple[int, int] | None:
+    """The entry at the end of a time index: timestamp and relative offset. None if unused."""
+    if len(content) < TIME_ENTRY_SIZE:
+        return None
+    timestamp, offset = _TIME_ENTRY.unpack_from(content, len(content) - TIME_ENTRY_SIZE)
+    return (timestamp, offset) if timestamp > 0 else None
+
+
+def _column(kind: str, content: bytes, count: int, start: int) -> "array[int]":
+    """One field of every entry of a time index, gathered byte by byte at the speed of C."""
+    column: array[int] = array(kind)
+    width = column.itemsize
+    gathered = bytearray(width * count)
+    end = TIME_ENTRY_SIZE * count
+    for byte in range(width):
+        gathered[byte::width] = content[start + byte : end : TIME_ENTRY_SIZE]
+    column.frombytes(gathered)
+    if _LITTLE_ENDIAN:
+        column.byteswap()
+    return column
+
+
+def _rising(values: "array[int]") -> int:
+    """How many values from the first on rise."""
+    if all(map(lt, values, values[1:])):
+        return len(values)
+    return next(number + 1 for number in range(len(values)) if values[number + 1] <= values[number])
+
+
 class HasIndexes(Protocol):
     """A closed segment, as far as `LoadedIndexes` cares."""
 
@@ -176,7 +195,7 @@ class LoadedIndexes:
             self._loaded.move_to_end(segment)
 
     def add(self, segment: HasIndexes, memory_bytes: int) -> None:
-        self._loaded[segment] = memory_bytes
+        self._loaded[segment] = self._loaded.pop(segment, 0) + memory_bytes
         self._total_bytes += memory_bytes
         while self._total_bytes > self._budget_bytes and len(self._loaded) > 1:
             oldest, size = self._loaded.popitem(last=False)

@@ -31,6 +31,7 @@ from odradek.storage.index import (
     LoadedIndexes,
     OffsetIndex,
     TimeIndex,
+    last_time_entry,
 )
 from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file
 from odradek.world.disk import Buffer, Disk, File
@@ -203,26 +204,25 @@ class Segment:
     def index(self) -> OffsetIndex:
         index = self._index
         if index is None:
-            return self._load_indexes()[0]
-        if not self.is_active:
+            index = OffsetIndex.decode(self.base_offset, self._read_beside(INDEX_SUFFIX))
+            if index.positions and index.positions[-1] >= self.size:
+                index.truncate_to(self.base_offset + index.offsets[-1] + 1, self.size)
+            self._index = index
+            if not self.is_active:
+                self._stores.indexes.add(self, index.memory_bytes())
+        elif not self.is_active:
             self._stores.indexes.touch(self)
         return index
 
     @property
     def time_index(self) -> TimeIndex:
         time_index = self._time_index
-        return self._load_indexes()[1] if time_index is None else time_index
-
-    def _load_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        base_offset = self.base_offset
-        index = OffsetIndex.decode(base_offset, self._read_beside(INDEX_SUFFIX))
-        time_index = TimeIndex.decode(base_offset, self._read_beside(TIME_INDEX_SUFFIX))
-        if index.positions and index.positions[-1] >= self.size:
-            index.truncate_to(base_offset + index.offsets[-1] + 1, self.size)
-        self._index, self._time_index = index, time_index
-        if not self.is_active:
-            self._stores.indexes.add(self, index.memory_bytes() + time_index.memory_bytes())
-        return index, time_index
+        if time_index is None:
+            time_index = TimeIndex.decode(self.base_offset, self._read_beside(TIME_INDEX_SUFFIX))
+            self._time_index = time_index
+            if not self.is_active:
+                self._stores.indexes.add(self, time_index.memory_bytes())
+        return time_index
 
     def _read_beside(self, suffix: str) -> bytes:
         try:
@@ -465,10 +465,27 @@ class Segment:
                 self.max_timestamp_offset = header.last_offset
 
     def load_max_timestamp(self) -> int:
-        """Reads the time index if need be. -1 if no batch has a timestamp."""
+        """Reads the end of the time index if need be. -1 if no batch has a timestamp."""
         if self.max_timestamp < 0 and self.size:
-            self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+            last = None if self._time_index is not None else self._read_last_time_entry()
+            if last is None:
+                self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
+            else:
+                self.max_timestamp = last[0]
+                self.max_timestamp_offset = self.base_offset + last[1]
         return self.max_timestamp
+
+    def _read_last_time_entry(self) -> tuple[int, int] | None:
+        path = offset_file(self.directory, self.base_offset, TIME_INDEX_SUFFIX)
+        try:
+            file = self._stores.disk.open(path, writable=False)
+        except FileNotFoundError:
+            return None
+        try:
+            start = max(file.size() // TIME_ENTRY_SIZE - 1, 0) * TIME_ENTRY_SIZE
+            return last_time_entry(file.read_at(start, TIME_ENTRY_SIZE))
+        finally:
+            file.close()
 
     def load_first_timestamp(self) -> int:
         if self.first_timestamp < 0 and self.size:
