@@ -188,8 +188,8 @@ class Consumer:
         """The offset of the next record to read, looked up first if it must be."""
         state = self._state(partition)
         for record in reversed(self._ahead):
-            if (record.topic, record.partition) == partition:
-                return record.offset
+            if TopicPartition(record.topic, record.partition) == partition:
+                return Offset(record.offset)
         deadline_s = self._now_s() + self.settings.default_api_timeout_ms / 1000
         while state.position is None:
             self._raise_fault(state)

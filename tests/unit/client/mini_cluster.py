@@ -9,6 +9,8 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
+from typing import Final
 
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
@@ -34,12 +36,15 @@ Fault = Callable[[Request], "Response | int | None"]
 """What to do with a request instead: a response, an error code, or None to do as usual."""
 
 
-class Close:
-    """Instead of an answer: end the connection."""
+class Instead(Enum):
+    """Faults beside those that are functions."""
+
+    CLOSE = "end the connection instead of answering"
+    LOSE = "do as asked, then end the connection before the answer is written"
 
 
-class Lose:
-    """Do as asked, then end the connection before the answer is written."""
+Close: Final = Instead.CLOSE
+Lose: Final = Instead.LOSE
 
 
 class PartitionLog:
@@ -110,7 +115,7 @@ class MiniCluster:
         self.ids: dict[str, TopicId] = {}
         self.served = dict(SERVED)
         self.requests: list[tuple[int, Request, int]] = []
-        self.faults: dict[type[Request], deque[Fault | type[Close | Lose]]] = defaultdict(deque)
+        self.faults: dict[type[Request], deque[Fault | Instead]] = defaultdict(deque)
         self.connections: list[_Peer] = []
         self.next_producer_id = 1000
         self.auto_create_partitions = 0
@@ -145,7 +150,7 @@ class MiniCluster:
             self.logs[TopicPartition(topic, index)] = log
         return made
 
-    def fail_next(self, request: type[Request], *faults: Fault | type[Close | Lose] | int) -> None:
+    def fail_next(self, request: type[Request], *faults: Fault | Instead | int) -> None:
         """The next requests of a kind meet these faults, one each; an int is an error code."""
         for fault in faults:
             if isinstance(fault, int):
@@ -167,9 +172,7 @@ class MiniCluster:
     def name_of(self, topic_id: TopicId) -> str:
         return next((name for name, known in self.ids.items() if known == topic_id), "?")
 
-    async def answer(
-        self, node: int, request: Request, version: int
-    ) -> "Response | type[Close] | None":
+    async def answer(self, node: int, request: Request, version: int) -> Response | Instead | None:
         self.requests.append((node, request, version))
         queue = self.faults[type(request)]
         code = 0
@@ -180,11 +183,12 @@ class MiniCluster:
             if fault is Lose:
                 await self._serve(node, request, version, 0)
                 return Close
-            outcome = fault(request)  # type: ignore[operator]
+            assert not isinstance(fault, Instead)
+            outcome = fault(request)
             if isinstance(outcome, int):
                 code = outcome
             elif outcome is not None:
-                return outcome  # type: ignore[no-any-return]
+                return outcome
         return await self._serve(node, request, version, code)
 
     async def _serve(  # noqa: PLR0911 - one for each API

@@ -150,8 +150,9 @@ def test_asking_about_offsets() -> None:
             assert await one.beginning_offsets([T0, T1]) == {T0: 0, T1: 7}
             assert await one.end_offsets([T0, T1]) == {T0: 50, T1: 7}
             found = await one.offsets_for_times({T0: 1010, T1: 1010})
-            assert found[T0] is not None
-            assert (found[T0].offset, found[T0].timestamp_ms) == (10, 1010)
+            at = found[T0]
+            assert at is not None
+            assert (at.offset, at.timestamp_ms) == (10, 1010)
             assert found[T1] is None
             assert await one.partitions_for("t") == [0, 1]
             with pytest.raises(KafkaError, match="UNKNOWN_TOPIC"):

@@ -31,7 +31,7 @@ from tests.unit.client.simulated import simulate
 
 def producer(cluster: MiniCluster, simulation: Simulation, **options: object) -> Producer:
     world = simulation.host("main").world()
-    return Producer(bootstrap_servers=cluster.bootstrap, world=world, **options)
+    return Producer(bootstrap_servers=cluster.bootstrap, world=world, **options)  # type: ignore[arg-type]
 
 
 def values(cluster: MiniCluster, partition: int = 0) -> list[bytes | None]:
@@ -285,7 +285,7 @@ def test_one_request_in_flight_keeps_the_order_without_idempotence() -> None:
             "batch_size": 0,
         }
         async with producer(cluster, simulation, **options) as one:
-            cluster.fail_next(ProduceRequest, *[ErrorCode.NOT_ENOUGH_REPLICAS, lambda _: None] * 5)
+            cluster.fail_next(ProduceRequest, *[ErrorCode.NOT_ENOUGH_REPLICAS, 0] * 5)
             for value in numbered(20):
                 await one.send("t", value)
         assert values(cluster) == numbered(20)
