@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks import librdkafka, wire
 from benchmarks.apache_kafka import LONG_TOOL_JVM_FLAGS, ApacheKafka
@@ -42,10 +43,26 @@ def fresh_topic(broker: BrokerProcess, partitions: int = 1) -> Iterator[str]:
     name = f"benchmark-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 3})
     admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+    _wait_for_leaders(admin, name, partitions)
     try:
         yield name
     finally:
         admin.delete_topics([name])[name].result(30)
+
+
+def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
+    """A controller answers before its brokers know; bare requests would meet no leader yet."""
+    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            for future in admin.list_offsets(asked).values():
+                future.result(30)
+            return
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def cpu_of(broker: BrokerProcess, work: Callable[[], float]) -> tuple[float, float]:
