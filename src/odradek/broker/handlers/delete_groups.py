@@ -1,0 +1,24 @@
+"""DeleteGroups 0-2: forget groups without members, and their offsets."""
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.commands import DeleteGroup
+from odradek.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from odradek.replication.refusal import Refused
+
+
+async def handle(
+    services: Services, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    results = []
+    for group_id in dict.fromkeys(request.groups_names):
+        result = DeletableGroupResult(group_id=group_id)
+        results.append(result)
+        try:
+            await services.groups.ask(group_id, DeleteGroup(group_id))
+        except Refused as refusal:
+            result.error_code = refusal.code
+    return DeleteGroupsResponse(results=results)

@@ -1,0 +1,63 @@
+"""DescribeGroups 0-6: state, protocol and members of classic groups.
+
+A group that does not exist is Dead; from version 6 that is an error with a line about it.
+"""
+
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.commands import DescribeGroup, GroupDescription
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from odradek.replication.refusal import Refused
+
+_FIRST_VERSION_WITH_MESSAGE: Final = 6
+
+# Read, delete, describe, and describe and alter settings: without an authoriser, all of them.
+_ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+
+
+async def handle(
+    services: Services, context: RequestContext, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    groups = [await _describe(services, context, group_id) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = _ALL_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
+
+
+async def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
+    try:
+        answer = await services.groups.ask(group_id, DescribeGroup(group_id))
+    except Refused as refusal:
+        if refusal.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            return DescribedGroup(group_id=group_id, error_code=refusal.code)
+        missing = DescribedGroup(group_id=group_id, group_state="Dead")
+        if context.version >= _FIRST_VERSION_WITH_MESSAGE:
+            missing.error_code, missing.error_message = refusal.code, refusal.message
+        return missing
+    found = cast(GroupDescription, answer)
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=found.state,
+        protocol_type=found.protocol_type,
+        protocol_data=found.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in found.members
+        ],
+    )

@@ -1,0 +1,27 @@
+"""Heartbeat 0-4: a member of a classic group lives, and hears of rebalances.
+
+While the coordinator loads it says that all is well: the member would only begin anew.
+"""
+
+from typing import cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.commands import Heartbeat
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.replication.refusal import Refused
+
+
+async def handle(
+    services: Services, context: RequestContext, request: HeartbeatRequest
+) -> HeartbeatResponse:
+    command = Heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+    )
+    try:
+        error = cast(ErrorCode, await services.groups.ask(request.group_id, command))
+    except Refused as refusal:
+        error = refusal.code
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        error = ErrorCode.NONE
+    return HeartbeatResponse(error_code=error)

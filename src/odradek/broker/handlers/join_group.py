@@ -1,0 +1,72 @@
+"""JoinGroup 0-9: become a member of a classic group, or go into its next generation.
+
+The answer waits until all members have joined. From version 4 a new member is refused once,
+with the id it is to come with (KIP-394); from 5 it may be static (KIP-345); from 9 a static
+leader that came back is told to skip the assignment (KIP-814).
+"""
+
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.commands import JoinGroup, JoinReply, Protocol
+from odradek.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from odradek.replication.refusal import Refused
+
+_FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
+_FIRST_VERSION_THAT_REQUIRES_MEMBER_ID: Final = 4
+_FIRST_VERSION_WITH_NULL_PROTOCOL: Final = 7
+_FIRST_VERSION_THAT_CAN_SKIP_ASSIGNMENT: Final = 9
+
+
+async def handle(
+    services: Services, context: RequestContext, request: JoinGroupRequest
+) -> JoinGroupResponse:
+    nameless = None if context.version >= _FIRST_VERSION_WITH_NULL_PROTOCOL else ""
+    try:
+        answer = await services.groups.ask(request.group_id, _command(context, request))
+    except Refused as refusal:
+        return JoinGroupResponse(
+            error_code=refusal.code, member_id=request.member_id, protocol_name=nameless
+        )
+    reply = cast(JoinReply, answer)
+    return JoinGroupResponse(
+        error_code=reply.error,
+        generation_id=reply.generation_id,
+        protocol_type=reply.protocol_type,
+        protocol_name=nameless if reply.protocol_name is None else reply.protocol_name,
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.metadata,
+            )
+            for member in reply.members
+        ],
+    )
+
+
+def _command(context: RequestContext, request: JoinGroupRequest) -> JoinGroup:
+    version = context.version
+    return JoinGroup(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        context.client_id or "",
+        f"/{context.connection.address}",
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms
+        if version >= _FIRST_VERSION_WITH_REBALANCE_TIMEOUT
+        else request.session_timeout_ms,
+        request.protocol_type,
+        tuple(Protocol(each.name, each.metadata) for each in request.protocols),
+        requires_member_id=version >= _FIRST_VERSION_THAT_REQUIRES_MEMBER_ID,
+        can_skip_assignment=version >= _FIRST_VERSION_THAT_CAN_SKIP_ASSIGNMENT,
+        reason=request.reason,
+    )

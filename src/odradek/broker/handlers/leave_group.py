@@ -1,0 +1,44 @@
+"""LeaveGroup 0-5: a member goes; from version 3 an administrator removes several."""
+
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.commands import LeaveGroup, LeavingMember
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from odradek.replication.refusal import Refused
+
+_FIRST_VERSION_WITH_MEMBERS: Final = 3
+
+
+async def handle(
+    services: Services, context: RequestContext, request: LeaveGroupRequest
+) -> LeaveGroupResponse:
+    members = request.members
+    if context.version < _FIRST_VERSION_WITH_MEMBERS:
+        members = [MemberIdentity(member_id=request.member_id)]
+    leaving = tuple(
+        LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in members
+    )
+    command = LeaveGroup(request.group_id, leaving)
+    try:
+        errors = cast(list[ErrorCode], await services.groups.ask(request.group_id, command))
+    except Refused as refusal:
+        return LeaveGroupResponse(error_code=refusal.code)
+    if context.version < _FIRST_VERSION_WITH_MEMBERS:
+        return LeaveGroupResponse(error_code=errors[0])
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(
+                member_id=each.member_id,
+                group_instance_id=each.group_instance_id,
+                error_code=error,
+            )
+            for each, error in zip(members, errors, strict=True)
+        ]
+    )

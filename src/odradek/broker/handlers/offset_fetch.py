@@ -1,0 +1,149 @@
+"""OffsetFetch 1-10: what a group has committed; from version 8 for several groups at once.
+
+Without topics, all of a group's. `require_stable` (7) refuses partitions that an open
+transaction is about to change. From version 10 topics are named by id, and an offset that was
+committed to an older topic of the same name is not shown.
+"""
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.commands import FetchedOffset, FetchOffsets, PartitionToFetch
+from odradek.metadata import ClusterImage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
+from odradek.replication.refusal import Refused
+
+_FIRST_VERSION_WITH_ERROR: Final = 2
+_FIRST_VERSION_WITH_GROUPS: Final = 8
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+
+
+async def handle(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    by_id = context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    stable = request.require_stable
+    if context.version >= _FIRST_VERSION_WITH_GROUPS:
+        groups = [await _group(services, each, stable, by_id=by_id) for each in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
+            for each in request.topics
+        ]
+    asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    group = await _group(services, asked, stable, by_id=False)
+    if group.error_code and context.version < _FIRST_VERSION_WITH_ERROR:
+        group.topics = _refused_each(topics or (), group.error_code)
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name, partitions=[_of_one_group(each) for each in topic.partitions]
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+async def _group(
+    services: Services, asked: OffsetFetchRequestGroup, stable: bool, *, by_id: bool
+) -> OffsetFetchResponseGroup:
+    image = services.images.image
+    unknown: list[OffsetFetchResponseTopics] = []
+    partitions: tuple[PartitionToFetch, ...] | None = None
+    if asked.topics is not None:
+        known = []
+        for topic in asked.topics:
+            name = _name(image, topic, by_id=by_id)
+            if name is None:
+                unknown += _refused_each([topic], ErrorCode.UNKNOWN_TOPIC_ID)
+                continue
+            known += [
+                PartitionToFetch(TopicPartition(name, index), topic.topic_id)
+                for index in topic.partition_indexes
+            ]
+        partitions = tuple(known)
+    query = FetchOffsets(asked.group_id, partitions, stable, asked.member_id, asked.member_epoch)
+    try:
+        found = cast(list[FetchedOffset], await services.groups.ask(asked.group_id, query))
+    except Refused as refusal:
+        return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=refusal.code)
+    topics = [*_by_topic(image, found, by_id=by_id), *unknown]
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+
+
+def _name(image: ClusterImage, asked: OffsetFetchRequestTopics, *, by_id: bool) -> str | None:
+    if not by_id:
+        return asked.name
+    topic = image.topics_by_id.get(asked.topic_id)
+    return None if topic is None else topic.name
+
+
+def _by_topic(
+    image: ClusterImage, found: list[FetchedOffset], *, by_id: bool
+) -> Iterable[OffsetFetchResponseTopics]:
+    for name, offsets in groupby(found, lambda each: each.partition.topic):
+        topic = image.topics.get(name)
+        if by_id and topic is None:
+            continue
+        yield OffsetFetchResponseTopics(
+            name=name,
+            topic_id=NO_TOPIC_ID if topic is None else topic.topic_id,
+            partitions=[
+                OffsetFetchResponsePartitions(
+                    partition_index=each.partition.partition,
+                    committed_offset=each.offset,
+                    committed_leader_epoch=each.leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error,
+                )
+                for each in offsets
+            ],
+        )
+
+
+def _refused_each(
+    topics: Iterable[OffsetFetchRequestTopics], error_code: int
+) -> list[OffsetFetchResponseTopics]:
+    return [
+        OffsetFetchResponseTopics(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetFetchResponsePartitions(
+                    partition_index=index,
+                    committed_offset=-1,
+                    metadata="",
+                    error_code=error_code,
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _of_one_group(answer: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=answer.partition_index,
+        committed_offset=answer.committed_offset,
+        committed_leader_epoch=answer.committed_leader_epoch,
+        metadata=answer.metadata,
+        error_code=answer.error_code,
+    )

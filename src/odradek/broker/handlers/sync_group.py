@@ -1,0 +1,35 @@
+"""SyncGroup 0-5: the leader hands in the assignment, and everybody waits for its part.
+
+From version 5 members say which protocol they believe in, and are refused if it is another.
+"""
+
+from typing import cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.commands import SyncGroup, SyncReply
+from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.replication.refusal import Refused
+
+
+async def handle(
+    services: Services, context: RequestContext, request: SyncGroupRequest
+) -> SyncGroupResponse:
+    command = SyncGroup(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        request.protocol_type,
+        request.protocol_name,
+        {each.member_id: each.assignment for each in request.assignments},
+    )
+    try:
+        reply = cast(SyncReply, await services.groups.ask(request.group_id, command))
+    except Refused as refusal:
+        return SyncGroupResponse(error_code=refusal.code)
+    return SyncGroupResponse(
+        error_code=reply.error,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol_name,
+        assignment=reply.assignment,
+    )

@@ -1,0 +1,70 @@
+"""TxnOffsetCommit 0-5: positions that count when the producer's transaction commits.
+
+They are written at once, and no reader that wants stable offsets gets past them meanwhile. From
+version 3 the consumer's member id and generation are checked; older producers do not say them.
+"""
+
+from typing import Final
+
+from odradek.broker.handlers.offset_commit import commit
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.commands import CommitOffsets, OffsetToCommit
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from odradek.protocol.types import TopicPartition
+from odradek.statemachine.machine import ProducerIdentity
+
+_FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
+
+
+async def handle(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    topics = []
+    offsets: list[OffsetToCommit] = []
+    answers: list[TxnOffsetCommitResponsePartition] = []
+    image = services.images.image
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            index = asked.partition_index
+            answer = TxnOffsetCommitResponsePartition(partition_index=index)
+            partitions.append(answer)
+            if image.partition(topic.name, index) is None:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            answers.append(answer)
+            offsets.append(
+                OffsetToCommit(
+                    TopicPartition(topic.name, index),
+                    asked.committed_offset,
+                    asked.committed_leader_epoch,
+                    asked.committed_metadata,
+                )
+            )
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    if offsets:
+        command = CommitOffsets(
+            request.group_id,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            tuple(offsets),
+            producer=ProducerIdentity(request.producer_id, request.producer_epoch),
+        )
+        for answer, error in zip(answers, await commit(services, command), strict=True):
+            answer.error_code = _told(error, context.version)
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+def _told(error: ErrorCode, version: int) -> ErrorCode:
+    """Producers before 2.3 do not survive hearing that the coordinator is loading."""
+    loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if loading and version < _FIRST_VERSION_THAT_KNOWS_LOADING:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return error
