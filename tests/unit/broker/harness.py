@@ -1,5 +1,6 @@
 """A broker on the simulated network and raw requests to it: every API in the version asked for."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -102,6 +103,7 @@ class BrokerHost:
             for connection in opened:
                 connection.close()
             task.cancel()
+            await asyncio.wait([task])
 
 
 def with_broker(
