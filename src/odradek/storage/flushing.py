@@ -1,9 +1,9 @@
 """Makes a log durable: one sync at a time, off the loop, for everyone who waits.
 
-`flushed` is the offset below which every record survives a power cut. It is also the log's
-recovery point: recovery starts there. So it only passes a closed segment when its indexes
-and its producer snapshot are durable too, and only passes a leader epoch that is in the
-checkpoint file; and the names of new files are synced with them.
+`flushed` is the offset below which every record survives a power cut; the names of new files
+and the leader epochs are synced with the records. `recovery_point` is where recovery would
+have to start: the first segment of which not everything is durable, its indexes and its
+producer snapshot included, which are only synced once it is closed.
 
 A sync that fails takes the log directory offline; it is never tried again.
 """
@@ -36,7 +36,9 @@ class Flusher:
     __slots__ = (
         "_closed",
         "_generation",
+        "_is_closed",
         "_log",
+        "_syncing",
         "_task",
         "_wanted",
         "_workers",
@@ -52,12 +54,22 @@ class Flusher:
         self.created_version = 0
         self._log = log
         self._workers = workers
-        # Closed segments whose sync is due.
+        # Closed segments whose sync is due, and those it is under way for.
         self._closed: list[Segment] = []
+        self._syncing: list[Segment] = []
+        self._is_closed = False
         self._wanted = recovery_point
         # Counts truncations: a sync that one overtook proves nothing.
         self._generation = 0
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below it is durable, indexes and all. Never above `flushed`."""
+        if self._is_closed:
+            return self._log.log_end_offset
+        first = (self._syncing or self._closed or [self._log.active_segment])[0]
+        return min(first.base_offset, self.flushed.value)
 
     async def flush_to(self, offset: int) -> None:
         """Returns when everything below `offset` survives a power cut."""
@@ -104,20 +116,23 @@ class Flusher:
             await asyncio.wait([self._task])
         if self._log.is_usable and self._log.active_segment.size:
             self._wanted = self._log.log_end_offset
-            await self._sync(is_last=True)
+            self._is_closed = await self._sync(is_last=True)
 
     async def _run(self) -> None:
         try:
-            while self._log.is_usable and self._wanted > self.flushed.value:
-                await self._sync()
+            while self._log.is_usable and (self._wanted > self.flushed.value or self._closed):
+                if not await self._sync():
+                    break
         finally:
             self._task = None
 
-    async def _sync(self, *, is_last: bool = False) -> None:
+    async def _sync(self, *, is_last: bool = False) -> bool:
+        """Syncs what is wanted by now; False if that failed."""
         log, generation = self._log, self._generation
         directory = log.directory
         active = log.active_segment
         closed, self._closed = self._closed, []
+        self._syncing = closed
         target = log.log_end_offset if self._wanted > active.base_offset else active.base_offset
         segments = [*closed, active] if target > active.base_offset and active.size else closed
         handles: list[File] = []
@@ -145,12 +160,15 @@ class Flusher:
         except OSError as error:
             if log.is_usable:  # The files of a deleted log are expected to be gone.
                 self._failed(directory.fail(error), closed)
+            return False
         else:
             if parent is not None:
                 directory.synced_version = max(directory.synced_version, names_version)
             if generation == self._generation:
                 self.flushed.advance(target)
+            return True
         finally:
+            self._syncing = []
             for segment in segments[: len(handles)]:
                 segment.file.unpin()
 

@@ -174,7 +174,8 @@ class Log:
 
     @property
     def recovery_point(self) -> int:
-        return self._flusher.flushed.value
+        """Where recovery starts after a crash: the first segment that is not durable as a whole."""
+        return self._flusher.recovery_point
 
     @property
     def flushes_before_acknowledging(self) -> bool:

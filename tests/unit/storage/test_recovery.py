@@ -208,7 +208,24 @@ async def test_segments_below_the_recovery_point_are_not_read() -> None:
     disk.files[log_of(manager).segments[0].file.path][80] ^= 1
     recovered = log_of(await started(kill(world), **SMALL))
     assert recovered.log_end_offset == 60
-    assert recovered.recovery_point == 60
+    assert recovered.recovery_point == recovered.active_segment.base_offset > 0
+
+
+async def test_a_segment_that_was_closed_after_its_flush_is_read_again() -> None:
+    """Its records were durable when the recovery point was written, its indexes were not."""
+    world = make_world()
+    manager = await filled(world, log_index_interval_bytes="150")
+    log = log_of(manager)
+    await log.flush()
+    log.roll()
+    await manager.checkpoint_recovery_points(manager.directories[0])
+    disk = world.disk
+    assert isinstance(disk, MemoryDisk)
+    index = disk.files[LOG.replace(".log", ".index")]
+    index[:] = bytes(len(index))
+    recovered = log_of(await started(kill(world), log_index_interval_bytes="150"))
+    assert len(recovered.segments[0].index) > 5
+    assert verify_log(disk, recovered.path).problems == []
 
 
 async def test_missing_and_stale_indexes_are_rebuilt() -> None:
