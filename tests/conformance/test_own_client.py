@@ -1,0 +1,468 @@
+"""Our own client against Apache Kafka and against our own broker: the same must hold for both."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from benchmarks.broker_process import BrokerProcess
+from odradek.client import (
+    Admin,
+    ConfigChange,
+    ConfigOperation,
+    ConfigResource,
+    ConfigType,
+    Connection,
+    Consumer,
+    ConsumerRecord,
+    KafkaError,
+    NewPartitions,
+    NewTopic,
+    Producer,
+    TopicPartition,
+)
+from odradek.client.connection import ApiVersions
+from odradek.client.leaders import EARLIEST, LATEST, MAX_TIMESTAMP, ListedOffset
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.conformance.topics import create_topic, new_topic_name
+
+T = TypeVar("T")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    async def within() -> T:
+        async with asyncio.timeout(60):
+            return await work
+
+    return asyncio.run(within())
+
+
+async def read(
+    broker: BrokerProcess, topic: str, count: int, partitions: int = 1, **options: object
+) -> list[ConsumerRecord]:
+    options = {"auto_offset_reset": "earliest", **options}
+    found: list[ConsumerRecord] = []
+    async with Consumer(bootstrap_servers=broker.bootstrap, **options) as consumer:
+        consumer.assign([TopicPartition(topic, index) for index in range(partitions)])
+        while len(found) < count:
+            for records in (await consumer.poll(20_000)).values():
+                found += records
+    return found
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_produced_is_consumed(any_broker: BrokerProcess, codec: str) -> None:
+    topic = create_topic(any_broker)
+    headers: list[tuple[str, bytes | None]] = [("trace", b"\x00\xff"), ("trace", None), ("é", b"")]
+
+    async def work() -> None:
+        options = {"compression_type": codec, "linger_ms": 20}
+        async with Producer(bootstrap_servers=any_broker.bootstrap, **options) as producer:
+            deliveries = [
+                await producer.send(
+                    topic, b"%d" % number, b"k%d" % (number % 7), timestamp_ms=number
+                )
+                for number in range(2_000)
+            ]
+            deliveries.append(await producer.send(topic, None, b"tombstone", timestamp_ms=1))
+            deliveries.append(
+                await producer.send(topic, b"", None, headers=headers, timestamp_ms=2)
+            )
+            placed = [await delivery for delivery in deliveries]
+        assert [one.offset for one in placed] == list(range(2_002))
+        found = await read(any_broker, topic, 2_002)
+        assert [int(record.value) for record in found[:2_000]] == list(range(2_000))
+        assert [record.timestamp_ms for record in found[:2_000]] == list(range(2_000))
+        assert [record.offset for record in found] == list(range(2_002))
+        assert (found[-2].key, found[-2].value) == (b"tombstone", None)
+        assert (found[-1].key, found[-1].value, found[-1].headers) == (None, b"", headers)
+
+    run(work())
+
+
+def test_many_partitions_keep_their_order(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker, partitions=6)
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap, batch_size=500) as producer:
+            for number in range(6_000):
+                await producer.send(topic, b"%d" % number, partition=number % 6)
+        found = await read(any_broker, topic, 6_000, partitions=6)
+        for index in range(6):
+            mine = [int(record.value) for record in found if record.partition == index]
+            assert mine == list(range(index, 6_000, 6))
+
+    run(work())
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_acks(any_broker: BrokerProcess, acks: str) -> None:
+    topic = create_topic(any_broker)
+
+    async def work() -> None:
+        options = {"acks": acks, "enable_idempotence": False}
+        async with Producer(bootstrap_servers=any_broker.bootstrap, **options) as producer:
+            placed = await producer.send_and_wait(topic, b"v")
+            assert placed.offset == (-1 if acks == "0" else 0)
+        assert [record.value for record in await read(any_broker, topic, 1)] == [b"v"]
+
+    run(work())
+
+
+def test_the_largest_record_and_one_that_is_too_large(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker, config={"max.message.bytes": "100000"})
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap, batch_size=90_000) as producer:
+            await producer.send_and_wait(topic, b"x" * 99_900)
+            delivery = await producer.send(topic, b"x" * 100_000)
+            with pytest.raises(KafkaError) as raised:
+                await delivery
+            assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+            await producer.send_and_wait(topic, b"after")
+        found = await read(any_broker, topic, 2, max_partition_fetch_bytes=1_000)
+        assert [len(record.value) for record in found] == [99_900, 5]
+
+    run(work())
+
+
+def test_a_batch_that_is_too_large_is_split_until_it_fits(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker, config={"max.message.bytes": "3000"})
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=100) as producer:
+            for number in range(100):
+                await producer.send(topic, b"%100d" % number)
+        found = await read(any_broker, topic, 100)
+        assert [int(record.value) for record in found] == list(range(100))
+
+    run(work())
+
+
+def test_log_append_time_is_told_to_producer_and_consumer(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker, config={"message.timestamp.type": "LogAppendTime"})
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+            placed = await producer.send_and_wait(topic, b"v", timestamp_ms=5)
+        assert placed.timestamp_ms > 1_600_000_000_000
+        (record,) = await read(any_broker, topic, 1)
+        assert (record.timestamp_ms, record.timestamp_type) == (placed.timestamp_ms, 1)
+
+    run(work())
+
+
+def test_others_read_what_we_wrote(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker)
+
+    async def work() -> None:
+        async with Producer(
+            bootstrap_servers=any_broker.bootstrap, compression_type="zstd"
+        ) as producer:
+            for number in range(500):
+                await producer.send(topic, b"%d" % number, b"key", headers=[("h", b"v")])
+
+    run(work())
+    consumer = ConfluentConsumer(
+        {"bootstrap.servers": any_broker.bootstrap, "group.id": "none", "enable.auto.commit": False}
+    )
+    consumer.assign([ConfluentPartition(topic, 0, 0)])
+    messages = []
+    while len(messages) < 500:
+        messages += consumer.consume(500, timeout=20)
+    consumer.close()
+    assert [message.value() for message in messages] == [b"%d" % number for number in range(500)]
+    assert messages[0].headers() == [("h", b"v")]
+
+
+def test_keys_go_where_other_clients_send_them(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker, partitions=7)
+    theirs: dict[bytes, int] = {}
+    producer = ConfluentProducer(
+        {"bootstrap.servers": any_broker.bootstrap, "partitioner": "murmur2_random"}
+    )
+    keys = [b"key-%d" % number for number in range(50)]
+    for key in keys:
+        producer.produce(
+            topic,
+            b"",
+            key,
+            on_delivery=lambda error, sent: theirs.__setitem__(sent.key(), sent.partition()),
+        )
+    producer.flush(20)
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap) as ours:
+            for key in keys:
+                assert (await ours.send_and_wait(topic, b"", key)).partition == theirs[key]
+
+    run(work())
+
+
+def test_a_consumer_stands_where_it_was_told_to(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker, partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+            for number in range(100):
+                await producer.send(topic, b"", partition=0, timestamp_ms=1_000 + number)
+        async with Consumer(bootstrap_servers=any_broker.bootstrap) as consumer:
+            assert await consumer.beginning_offsets([first, second]) == {first: 0, second: 0}
+            assert await consumer.end_offsets([first, second]) == {first: 100, second: 0}
+            found = await consumer.offsets_for_times({first: 1_042, second: 5})
+            at = found[first]
+            assert at is not None
+            assert (at.offset, at.timestamp_ms) == (42, 1_042)
+            assert found[second] is None
+            consumer.assign([first, second])
+            assert await consumer.position(first) == 100, "auto.offset.reset is latest"
+            consumer.seek_to_timestamp(1_090, [first])
+            assert await consumer.position(first) == 90
+            consumer.seek(first, 7)
+            (record,) = (await consumer.poll(20_000, max_records=1))[first]
+            assert record.offset == 7
+            consumer.seek_to_beginning()
+            (record,) = (await consumer.poll(20_000, max_records=1))[first]
+            assert record.offset == 0
+            consumer.seek(first, 5_000)
+            assert await consumer.poll(100) == {}
+            assert await consumer.position(first) in (100, 5_000)
+
+    run(work())
+
+
+def test_records_arrive_while_a_consumer_waits(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker, partitions=3)
+
+    async def work() -> None:
+        options = {"auto_offset_reset": "earliest"}
+        async with (
+            Consumer(bootstrap_servers=any_broker.bootstrap, **options) as consumer,
+            Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=0) as producer,
+        ):
+            consumer.assign([TopicPartition(topic, index) for index in range(3)])
+            for number in range(30):
+                await producer.send_and_wait(topic, b"%d" % number, partition=number % 3)
+                record = await anext(consumer)
+                assert int(record.value) == number
+
+    run(work())
+
+
+async def settled(ask: Callable[[], Coroutine[Any, Any, T]], is_right: Callable[[T], bool]) -> T:
+    """Asks until the answer is right: brokers carry out changes before they all show them."""
+    answer = await ask()
+    for _ in range(100):
+        if is_right(answer):
+            break
+        await asyncio.sleep(0.05)
+        answer = await ask()
+    assert is_right(answer), answer
+    return answer
+
+
+async def expect(work: Coroutine[Any, Any, T], code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as raised:
+        await work
+    assert raised.value.code is code
+
+
+def test_topics_are_made_described_and_deleted(any_broker: BrokerProcess) -> None:
+    name, other = new_topic_name(), new_topic_name()
+
+    async def work() -> None:
+        async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+            made = await admin.create_topics(
+                [
+                    NewTopic(name, 3, 1, configs={"retention.ms": "1000"}),
+                    NewTopic(other, assignments={0: [1], 1: [1]}),
+                    NewTopic("bad name", 1),
+                ]
+            )
+            assert not isinstance(made[name], KafkaError)
+            assert not isinstance(made[other], KafkaError)
+            bad = made["bad name"]
+            assert isinstance(bad, KafkaError)
+            assert bad.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+            await expect(admin.create_topic(name, 3), ErrorCode.TOPIC_ALREADY_EXISTS)
+            topics = await admin.list_topics()
+            assert topics[name].all_partitions == (0, 1, 2)
+            assert topics[other].all_partitions == (0, 1)
+            answers = await admin.describe_topics([name, "nowhere"])
+            assert isinstance(answers["nowhere"], KafkaError)
+            described = answers[name]
+            assert not isinstance(described, KafkaError)
+            assert described.partitions[0].replicas == (1,)
+            assert described.id != bytes(16)
+            grown = await admin.create_partitions({name: 5, other: NewPartitions(3, [[1]])})
+            assert grown == {name: None, other: None}
+            shrunk = (await admin.create_partitions({name: 2}))[name]
+            assert shrunk is not None
+            assert shrunk.code is ErrorCode.INVALID_PARTITIONS
+            wanted = {(name, index) for index in range(5)} | {(other, index) for index in range(3)}
+
+            async def pages() -> list[tuple[str | None, list[int]]]:
+                return [
+                    (page.name, [one.partition_index for one in page.partitions])
+                    async for page in admin.describe_topic_partitions(
+                        [name, other], page_partitions=3
+                    )
+                ]
+
+            found = await settled(
+                pages, lambda found: {(t, index) for t, page in found for index in page} == wanted
+            )
+            assert max(len(page) for _, page in found) <= 3
+            assert await admin.delete_topics([other]) == {other: None}
+            assert await admin.delete_topics_by_id([described.id]) == {described.id: None}
+            await expect(admin.delete_topic("nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    run(work())
+
+
+def test_validation_alone_makes_nothing(any_broker: BrokerProcess) -> None:
+    name = new_topic_name()
+
+    async def work() -> None:
+        async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+            made = await admin.create_topics([NewTopic(name, 1, 1)], validate_only=True)
+            assert not isinstance(made[name], KafkaError)
+            assert name not in await admin.list_topics()
+
+    run(work())
+
+
+def test_settings_of_topics_and_brokers(any_broker: BrokerProcess) -> None:
+    topic = ConfigResource(ConfigType.TOPIC, create_topic(any_broker))
+    broker = ConfigResource(ConfigType.BROKER, "1")
+
+    async def shows(admin: Admin, name: str, value: str, *, is_default: bool) -> None:
+        async def ask() -> tuple[set[str], bool]:
+            answer = (await admin.describe_configs([topic], [name]))[topic]
+            assert not isinstance(answer, KafkaError)
+            return set(str(answer[name].value).split(",")), answer[name].is_default
+
+        await settled(ask, lambda found: found == (set(value.split(",")), is_default))
+
+    async def work() -> None:
+        async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+            await shows(admin, "retention.ms", "604800000", is_default=True)
+            change = ConfigChange("retention.ms", "5000")
+            assert await admin.incremental_alter_configs({topic: [change]}) == {topic: None}
+            await shows(admin, "retention.ms", "5000", is_default=False)
+            more = ConfigChange("cleanup.policy", "compact", ConfigOperation.APPEND)
+            assert await admin.incremental_alter_configs({topic: [more]}) == {topic: None}
+            await shows(admin, "cleanup.policy", "compact,delete", is_default=False)
+            undo = ConfigChange("retention.ms", operation=ConfigOperation.DELETE)
+            assert await admin.incremental_alter_configs({topic: [undo]}) == {topic: None}
+            await shows(admin, "retention.ms", "604800000", is_default=True)
+            assert await admin.alter_configs({topic: {"segment.bytes": "2000000"}}) == {topic: None}
+            await shows(admin, "segment.bytes", "2000000", is_default=False)
+            await shows(admin, "cleanup.policy", "delete", is_default=True)
+            wrong = ConfigChange("retention.ms", "soon")
+            refused = (await admin.incremental_alter_configs({topic: [wrong]}))[topic]
+            assert refused is not None
+            assert refused.code is ErrorCode.INVALID_CONFIG
+            answers = await admin.describe_configs(
+                [broker, topic], include_synonyms=True, include_documentation=True
+            )
+            described = answers[broker]
+            assert not isinstance(described, KafkaError)
+            assert described["log.dirs"].is_read_only
+            assert topic in await admin.list_config_resources([ConfigType.TOPIC])
+
+    run(work())
+
+
+def test_offsets_and_records_of_a_log(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker)
+    partition, missing = TopicPartition(topic, 0), TopicPartition(topic, 9)
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+            for number in range(20):
+                await producer.send(topic, b"v", timestamp_ms=1_000 + (number * 7) % 20)
+        async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+
+            async def listed(timestamp: int) -> ListedOffset:
+                answer = (await admin.list_offsets({partition: timestamp}))[partition]
+                assert not isinstance(answer, KafkaError)
+                return answer
+
+            assert (await listed(EARLIEST)).offset == 0
+            assert (await listed(LATEST)).offset == 20
+            assert await listed(MAX_TIMESTAMP) == (17, 1_019, 0)
+            assert (await listed(9_999)).offset == -1
+            assert await admin.delete_records({partition: 5}) == {partition: 5}
+            assert (await listed(EARLIEST)).offset == 5
+            answers = await admin.delete_records({partition: -1, missing: 0})
+            assert answers[partition] == 20
+            refused = answers[missing]
+            assert isinstance(refused, KafkaError)
+            assert refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers = await admin.delete_records({partition: 99})
+            refused = answers[partition]
+            assert isinstance(refused, KafkaError)
+            assert refused.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+    run(work())
+
+
+def test_brokers_and_their_directories(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker, partitions=2)
+
+    async def work() -> None:
+        async with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+            await producer.send_and_wait(topic, b"x" * 1_000, partition=1)
+        async with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+            cluster = await admin.describe_cluster()
+            assert [broker.id for broker in cluster.brokers] == [1]
+            host, port = any_broker.bootstrap.rsplit(":", 1)
+            assert (cluster.brokers[0].host, cluster.brokers[0].port) == (host, int(port))
+            assert cluster.cluster_id
+            directories = await admin.describe_log_dirs()
+            sizes = {
+                partition: replica.size_bytes
+                for directory in directories[cluster.brokers[0].id]
+                for partition, replica in directory.replicas.items()
+                if partition.topic == topic
+            }
+            assert sizes[TopicPartition(topic, 0)] == 0
+            assert sizes[TopicPartition(topic, 1)] > 1_000
+            versions = (await admin.api_versions())[cluster.brokers[0].id]
+            assert isinstance(versions, dict)
+            check_versions(versions)
+
+    def check_versions(versions: ApiVersions) -> None:
+        assert versions[3][1] >= 13
+        assert versions[18][1] >= 4
+
+    run(work())
+
+
+def test_a_lone_connection(any_broker: BrokerProcess) -> None:
+    host, port = any_broker.bootstrap.rsplit(":", 1)
+
+    async def work() -> None:
+        connection = await Connection.open(host, int(port))
+        requests = [
+            connection.request(MetadataRequest(topics=[]), MetadataResponse) for _ in range(200)
+        ]
+        responses = await asyncio.gather(*requests)
+        assert {response.brokers[0].port for response in responses} == {int(port)}
+        for version in range(14):
+            response = await connection.request(
+                MetadataRequest(topics=[]), MetadataResponse, max_version=version
+            )
+            assert response.brokers[0].port == int(port)
+        connection.close()
+        await connection.wait_closed()
+
+    run(work())
