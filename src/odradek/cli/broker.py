@@ -4,6 +4,7 @@ import argparse
 
 from odradek.cli.connection_options import read_properties
 from odradek.cli.failures import CommandFailed
+from odradek.cli.serving_options import add_serving_arguments
 
 _EXAMPLES = """\
 examples:
@@ -18,13 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", metavar="CONFIG", help="a properties file with Kafka's names of settings"
     )
-    parser.add_argument(
-        "--override",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a setting that wins over the file; may be repeated",
-    )
+    add_serving_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,4 +29,4 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"{arguments.config} is not a text file of settings") from None
     from odradek.cli.serving import serve, settings_from
 
-    return serve(settings_from(properties, arguments.override))
+    return serve(settings_from(properties, arguments.override), log_level=arguments.log_level)

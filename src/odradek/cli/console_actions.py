@@ -10,6 +10,7 @@ from odradek.cli.admin_session import open_admin_beside, require_producible
 from odradek.cli.failures import CommandFailed
 from odradek.cli.interruption import until_interrupted
 from odradek.cli.line_reader import LineReader
+from odradek.cli.producing import producer_settings
 from odradek.cli.reading import asked_partitions, start_reading
 from odradek.cli.record_formatter import PrintedRecord
 from odradek.cli.terminal import Progress, flush_out, input_is_terminal, input_lines, write_out
@@ -17,7 +18,7 @@ from odradek.client.accumulator import RecordMetadata
 from odradek.client.admin import Admin
 from odradek.client.consumer import Consumer
 from odradek.client.producer import Producer
-from odradek.client.settings import ConsumerSettings, ProducerSettings
+from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.world import SystemClock
 
@@ -43,7 +44,7 @@ class Deliveries:
 async def produce_lines(
     topic: str, reader: LineReader, properties: dict[str, str], *, sync: bool
 ) -> int:
-    settings = ProducerSettings.from_properties(properties)
+    settings = producer_settings(properties)
     async with open_admin_beside(properties) as admin:
         await require_producible(admin, topic)
     deliveries = Deliveries()

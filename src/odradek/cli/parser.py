@@ -79,7 +79,13 @@ class OlderSpelling(argparse.Action):
 
 
 def hint(text: str) -> None:
-    print(f"hint: {text}", file=sys.stderr)
+    """Says something once, however often it applies."""
+    if text not in _hinted:
+        _hinted.add(text)
+        print(f"hint: {text}", file=sys.stderr)
+
+
+_hinted: set[str] = set()
 
 
 def visible_flags(parser: argparse.ArgumentParser) -> list[str]:

@@ -8,6 +8,7 @@ from odradek.cli.admin_session import open_admin_beside, require_producible
 from odradek.cli.event_loop import fastest_loop
 from odradek.cli.failures import CommandFailed
 from odradek.cli.perf_report import print_consumer_header, report_consumption, report_production
+from odradek.cli.producing import producer_settings
 from odradek.cli.reading import asked_partitions, start_reading
 from odradek.cli.terminal import Progress, print_json
 from odradek.cli.throughput import (
@@ -22,7 +23,7 @@ from odradek.client.accumulator import RecordMetadata
 from odradek.client.consumer import Consumer
 from odradek.client.leaders import EARLIEST, LATEST
 from odradek.client.producer import Producer
-from odradek.client.settings import ConsumerSettings, ProducerSettings
+from odradek.client.settings import ConsumerSettings
 from odradek.world import Randomness, SystemClock
 
 _POLL_RECORDS = 10_000
@@ -40,7 +41,7 @@ def produce_load(
 async def _produce_load(
     arguments: argparse.Namespace, payloads: list[bytes], properties: dict[str, str]
 ) -> int:
-    settings = ProducerSettings.from_properties(properties)
+    settings = producer_settings(properties)
     async with open_admin_beside(properties) as admin:
         await require_producible(admin, arguments.topic)
     clock = SystemClock()
@@ -149,7 +150,7 @@ def measure_latency(arguments: argparse.Namespace, properties: dict[str, str]) -
 
 
 async def _measure_latency(arguments: argparse.Namespace, properties: dict[str, str]) -> int:
-    producer_settings = ProducerSettings.from_properties(
+    sender_settings = producer_settings(
         properties | {"acks": arguments.producer_acks, "linger.ms": "0"}
     )
     consumer_settings = ConsumerSettings.from_properties(properties)
@@ -159,7 +160,7 @@ async def _measure_latency(arguments: argparse.Namespace, properties: dict[str, 
             print(f'Topic "{topic}" does not exist. Will create it with 1 partition.')
             await admin.create_topic(topic, 1)
         partitions = await asked_partitions(admin, topic)
-    async with Producer(producer_settings) as producer, Consumer(consumer_settings) as consumer:
+    async with Producer(sender_settings) as producer, Consumer(consumer_settings) as consumer:
         start_reading(consumer, partitions, LATEST)
         for partition in partitions:
             await consumer.position(partition)

@@ -46,12 +46,18 @@ def _memory(in_memory: bool) -> dict[str, str]:
 
 
 def serve(
-    settings: BrokerSettings, *, in_memory: bool = False, until_input_closes: bool = False
+    settings: BrokerSettings,
+    *,
+    log_level: str,
+    in_memory: bool = False,
+    until_input_closes: bool = False,
 ) -> int:
     """Until the broker is told to stop. Returns the exit code."""
     from odradek.broker import Broker
+    from odradek.telemetry.logs import start_logging
     from odradek.world import MemoryDisk, World
 
+    start_logging(log_level)
     world = World(disk=MemoryDisk()) if in_memory else World()
     kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
     broker = Broker(settings, world)

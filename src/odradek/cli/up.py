@@ -4,6 +4,7 @@ import argparse
 
 from odradek.cli.failures import UsageError
 from odradek.cli.parser import positive_number, whole_number
+from odradek.cli.serving_options import add_serving_arguments
 
 DEFAULT_PORT = 9092
 
@@ -37,13 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where records and metadata are kept; created if missing (default: ./odradek-data)",
     )
     parser.add_argument("--memory", action="store_true", help="keep nothing on disk")
-    parser.add_argument(
-        "--override",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="any broker setting, by Kafka's name; may be repeated",
-    )
+    add_serving_arguments(parser)
     parser.add_argument(
         "--until-input-closes",
         action="store_true",
@@ -82,5 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         properties_for(arguments), arguments.override, in_memory=arguments.memory
     )
     return serve(
-        settings, in_memory=arguments.memory, until_input_closes=arguments.until_input_closes
+        settings,
+        log_level=arguments.log_level,
+        in_memory=arguments.memory,
+        until_input_closes=arguments.until_input_closes,
     )

@@ -6,6 +6,7 @@ from functools import partial
 
 from odradek.cli.admin_session import open_admin_beside, require_producible
 from odradek.cli.interruption import until_interrupted
+from odradek.cli.producing import producer_settings
 from odradek.cli.reading import asked_partitions, start_reading
 from odradek.cli.terminal import flush_out, print_json
 from odradek.cli.throughput import Throttle
@@ -14,7 +15,7 @@ from odradek.client.consumer import Consumer
 from odradek.client.fetched import ConsumerRecord
 from odradek.client.leaders import EARLIEST, LATEST
 from odradek.client.producer import Producer
-from odradek.client.settings import ConsumerSettings, ProducerSettings
+from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.world import SystemClock
 
@@ -95,7 +96,7 @@ class VerifiableProducer:
 
 
 async def produce(arguments: argparse.Namespace, properties: dict[str, str]) -> int:
-    settings = ProducerSettings.from_properties(properties)
+    settings = producer_settings(properties)
     async with open_admin_beside(properties) as admin:
         await require_producible(admin, arguments.topic)
     events = Events()

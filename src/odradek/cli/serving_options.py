@@ -1,0 +1,19 @@
+"""Flags that `up` and `broker` share; apart from `serving`, so that help needs no broker."""
+
+import argparse
+
+
+def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--override",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="any broker setting, by Kafka's name; may be repeated",
+    )
+    parser.add_argument(
+        "--log-level",
+        choices=("ERROR", "WARN", "INFO", "DEBUG"),
+        default="WARN",
+        help="what the broker says on stderr (default: WARN)",
+    )
