@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.config import TopicSettings
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import (
     LENGTH_OVERHEAD,
     BatchHeader,
@@ -30,6 +31,7 @@ from odradek.storage import cutting
 from odradek.storage.descriptors import Slice
 from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import (
+    AppendRejected,
     LogClosed,
     LogDirectoryFailed,
     OffsetOutOfRange,
@@ -42,7 +44,7 @@ from odradek.storage.producer_state import ProducerStates, RememberedBatch
 from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
 from odradek.storage.segment import Segment
 from odradek.storage.segments import Segments
-from odradek.storage.snapshots import apply_to_producers, write_snapshot
+from odradek.storage.snapshots import apply_to_producers, recall_batches, write_snapshot
 from odradek.storage.validation import AppendRules, check_from_leader
 from odradek.world import World
 
@@ -270,6 +272,17 @@ class Log:
     def _check_producer(self, header: BatchHeader) -> RememberedBatch | None:
         if not header.attributes & _TRANSACTIONAL:
             self.producers.check_transaction(header)
+        try:
+            return self.producers.check(header)
+        except AppendRejected as refusal:
+            if refusal.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                raise
+            try:
+                recalled = recall_batches(self.producers, header, self.row.all)
+            except OSError as error:
+                raise self.directory.fail(error) from error
+            if not recalled:
+                raise
         return self.producers.check(header)
 
     def _repeated(self, batch: RememberedBatch) -> AppendResult:

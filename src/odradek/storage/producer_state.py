@@ -64,12 +64,15 @@ class ProducerEntry:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "is_partial",
         "last_timestamp",
         "transaction_first_offset",
     )
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
+        # From a snapshot, which holds the last batch alone: the log knows the ones before.
+        self.is_partial = False
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.transaction_first_offset = NO_OFFSET
@@ -147,6 +150,7 @@ class ProducerStates:
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
+            entry.is_partial = False
         delta = header.last_offset_delta
         batches = entry.batches
         batches.append(
@@ -239,6 +243,7 @@ class ProducerStates:
             entry.last_timestamp = timestamp
             if offset >= 0:
                 entry.batches.append(RememberedBatch(sequence, offset, delta, timestamp))
+                entry.is_partial = True
             if first >= 0:
                 entry.transaction_first_offset = first
                 open_transactions.append((first, producer_id))

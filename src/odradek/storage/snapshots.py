@@ -9,9 +9,17 @@ from odradek.protocol.records import (
     decode_records,
 )
 from odradek.storage.names import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from odradek.storage.producer_state import CorruptSnapshot, ProducerStates
+from odradek.storage.producer_state import (
+    REMEMBERED_BATCHES,
+    CorruptSnapshot,
+    ProducerStates,
+    RememberedBatch,
+)
 from odradek.storage.segment import Segment
 from odradek.world.disk import Disk
+
+# How far back the log is searched for batches that a snapshot left out.
+_RECALLED_BYTES = 8 << 20
 
 
 def write_snapshot(disk: Disk, directory: str, producers: ProducerStates) -> None:
@@ -102,3 +110,46 @@ def apply_to_producers(producers: ProducerStates, header: BatchHeader, batch: Bu
             marker = decode_end_transaction_marker(record)
             producers.complete(header, marker, header.base_offset, record.timestamp_ms)
     producers.end_offset = header.next_offset
+
+
+def recall_batches(
+    producers: ProducerStates, header: BatchHeader, segments: Sequence[Segment]
+) -> bool:
+    """Finds the batches of a producer that its snapshot left out; True if there were any.
+
+    A snapshot, as Kafka writes it, holds a producer's last batch alone. A client that had
+    several under way when the broker stopped sends the older ones again: they must be known.
+    The log is searched once for a producer, and no further back than such a retry can lie.
+    """
+    entry = producers.entries.get(header.producer_id)
+    if entry is None or not entry.is_partial or entry.epoch != header.producer_epoch:
+        return False
+    entry.is_partial = False
+    first_known = entry.batches[0].first_offset
+    found: list[RememberedBatch] = []
+    for segment, position in _tail(segments, _RECALLED_BYTES):
+        for _, one in segment.headers(position):
+            if one.base_offset >= first_known:
+                break
+            same = (one.producer_id, one.producer_epoch) == (header.producer_id, entry.epoch)
+            if same and not one.is_control:
+                delta = one.last_offset_delta
+                found.append(
+                    RememberedBatch(one.last_sequence, one.last_offset, delta, one.max_timestamp)
+                )
+    room = REMEMBERED_BATCHES - len(entry.batches)
+    entry.batches[:0] = found[max(len(found) - room, 0) :]
+    return bool(found)
+
+
+def _tail(segments: Sequence[Segment], size_bytes: int) -> list[tuple[Segment, int]]:
+    """Segments that hold about the last `size_bytes`, in order, and where to start in each."""
+    tail: list[tuple[Segment, int]] = []
+    for segment in reversed(segments):
+        if size_bytes <= 0:
+            break
+        if segment.size:
+            start = max(segment.size - size_bytes, 0)
+            tail.append((segment, segment.index.batch_start_below(start) if start else 0))
+        size_bytes -= segment.size
+    return tail[::-1]
