@@ -88,9 +88,14 @@ class OtherGroups(Protocol):
     `GroupChanged` with the new one.
     """
 
-    commands: frozenset[type]
-    record_kinds: frozenset[int]
-    deadlines: str
+    @property
+    def commands(self) -> frozenset[type]: ...
+
+    @property
+    def record_kinds(self) -> frozenset[int]: ...
+
+    @property
+    def deadlines(self) -> str: ...
 
     def owns(self, group: Group) -> bool:
         """Whether a group is of this kind."""

@@ -42,6 +42,8 @@ START_MS = 1_700_000_000_000
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 GROUP = "g"
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
 
 
 def subscription(*topics: str) -> bytes:
@@ -214,7 +216,7 @@ class Coordinator:
         self,
         offset: int,
         *,
-        partition: TopicPartition = TopicPartition("t", 0),
+        partition: TopicPartition = T0,
         member_id: str = "",
         generation_id: int = -1,
         producer: ProducerIdentity | None = None,
