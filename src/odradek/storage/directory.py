@@ -90,16 +90,13 @@ class LogDirectory:
     def delete_later(self, due_s: float, delete: Callable[[], None]) -> None:
         heappush(self._deletions, (due_s, next(self._tickets), delete))
 
-    def run_deletions(self, now_s: float, most: int = 64) -> bool:
-        """Deletes what is due, a bounded number at a time; True if more is due."""
-        for _ in range(most):
-            if not self._deletions or self._deletions[0][0] > now_s or not self.is_online:
-                return False
-            delete = heappop(self._deletions)[2]
-            try:
-                delete()
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self.fail(error)
-        return True
+    def take_due_deletions(self, now_s: float, most: int = 64) -> list[Callable[[], None]]:
+        """The deletions whose time has come, a bounded number of them.
+
+        To be run off the loop: freeing a file of a gigabyte takes its time.
+        """
+        due: list[Callable[[], None]] = []
+        waiting = self._deletions
+        while waiting and waiting[0][0] <= now_s and len(due) < most and self.is_online:
+            due.append(heappop(waiting)[2])
+        return due

@@ -6,6 +6,7 @@ the event loop often, so that none of them is felt by a request.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.storage.errors import StorageError
@@ -87,10 +88,12 @@ class Housekeeping:
 
     async def delete_files(self) -> None:
         for directory in self._manager.directories:
-            more = True
-            while more:
-                more = directory.run_deletions(self._world.clock.monotonic_s(), _LOGS_A_TURN)
-                await asyncio.sleep(0)
+            now_s = self._world.clock.monotonic_s()
+            while due := directory.take_due_deletions(now_s):
+                try:
+                    await self._world.workers.run_blocking(partial(_run_all, due))
+                except OSError as error:
+                    directory.fail(error)
 
     async def _checkpoint(self) -> None:
         for directory in self._manager.directories:
@@ -124,6 +127,14 @@ class Housekeeping:
             if number % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
             log.producers.expire(now_ms, settings.producer_id_expiration_ms)
+
+
+def _run_all(deletions: list[Callable[[], None]]) -> None:
+    for delete in deletions:
+        try:
+            delete()
+        except FileNotFoundError:
+            continue
 
 
 async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

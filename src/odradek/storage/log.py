@@ -257,7 +257,7 @@ class Log:
             segment.note(size, last_offset, max_timestamp, rules.index_interval_bytes)
         except OSError as error:
             raise self.directory.fail(error) from error
-        if leader_epoch != self.leader_epochs.latest:
+        if leader_epoch > self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
             self.producers.update(header, base_offset, max_timestamp)

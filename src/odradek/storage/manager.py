@@ -113,20 +113,22 @@ class LogManager:
         """Takes the directories and loads every log in them."""
         settings_of = topic_settings or (lambda topic: self.settings.topic_defaults)
         epochs = []
-        for directory in self.directories:
-            try:
-                epochs.append(await self._load_directory(directory, settings_of))
-            except BlockingIOError:
-                self._release_locks()
-                raise StorageError(
-                    f"{directory.path} is in use by another process; "
-                    "stop it or choose another directory with log.dirs"
-                ) from None
-            except OSError as error:
-                directory.fail(error)
-        if not any(directory.is_online for directory in self.directories):
+        try:
+            for directory in self.directories:
+                try:
+                    epochs.append(await self._load_directory(directory, settings_of))
+                except BlockingIOError:
+                    raise StorageError(
+                        f"{directory.path} is in use by another process; "
+                        "stop it or choose another directory with log.dirs"
+                    ) from None
+                except OSError as error:
+                    directory.fail(error)
+            if not any(directory.is_online for directory in self.directories):
+                raise self.directories[0].failure or StorageError("no log directory is usable")
+        except BaseException:
             self._release_locks()
-            raise self.directories[0].failure or StorageError("no log directory is usable")
+            raise
         known = [epoch for epoch in epochs if epoch is not None]
         self.had_clean_shutdown = len(known) == len(self.directories)
         self.last_clean_broker_epoch = min(known) if self.had_clean_shutdown else -1
@@ -158,11 +160,14 @@ class LogManager:
             if topic_partition is None:
                 continue
             settings = settings_of(topic_partition.topic)
-            log = LogLoader(topic_partition, directory, settings, self._world).load(
-                recovery_point=recovery_points.get(topic_partition, 0),
-                log_start_offset=log_starts.get(topic_partition, 0),
-                is_clean=clean_epoch is not None,
-            )
+            try:
+                log = LogLoader(topic_partition, directory, settings, self._world).load(
+                    recovery_point=recovery_points.get(topic_partition, 0),
+                    log_start_offset=log_starts.get(topic_partition, 0),
+                    is_clean=clean_epoch is not None,
+                )
+            except NotADirectoryError:
+                continue  # A file that is named like a partition.
             log.high_watermark = min(
                 max(high_watermarks.get(topic_partition, 0), log.log_start_offset),
                 log.log_end_offset,
@@ -188,7 +193,7 @@ class LogManager:
             directory.directory_id = UUID(bytes=decode_uuid(found["directory.id"]))
         except (KeyError, MalformedCheckpoint):
             directory.directory_id = self._world.randomness.uuid()
-        if found.keys() < {"cluster.id", "node.id", "directory.id", "version"}:
+        if not found.keys() >= {"cluster.id", "node.id", "directory.id", "version"}:
             properties = DirectoryProperties(
                 self._cluster_id, self._node_id, directory.directory_id
             )

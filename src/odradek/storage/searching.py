@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from odradek.protocol.records import (
-    BatchHeader,
-    decode_records,
-    find_max_timestamp,
-    find_timestamp,
-)
+from odradek.protocol.records import BatchHeader, find_max_timestamp, find_timestamp
 from odradek.storage.segment import Segment
 
 
@@ -53,10 +48,5 @@ def _find_in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, log_start_offset: int
 ) -> TimestampOffset | None:
     batch = segment.read_batch(position, header)
-    if header.base_offset >= log_start_offset:
-        found = find_timestamp(batch, timestamp_ms)
-        return TimestampOffset(*found, header.leader_epoch) if found is not None else None
-    for record in decode_records(batch):
-        if record.timestamp_ms >= timestamp_ms and record.offset >= log_start_offset:
-            return TimestampOffset(record.timestamp_ms, record.offset, header.leader_epoch)
-    return None
+    found = find_timestamp(batch, timestamp_ms, least_offset=log_start_offset)
+    return None if found is None else TimestampOffset(*found, header.leader_epoch)

@@ -20,7 +20,7 @@ from odradek.protocol.records import (
     MalformedRecords,
     UnsupportedRecordFormat,
     crc_is_valid,
-    decode_records,
+    outline_records,
     read_header,
     recompress,
     set_log_append_time,
@@ -138,23 +138,23 @@ class AppendRules:
 
     def _check_records(self, records: Buffer, now_ms: int) -> None:
         try:
-            decoded = decode_records(records)
+            outlines = list(outline_records(records))
         except MalformedRecords as error:
             raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
         if self._is_compacted:
             faults = tuple(
                 (number, "a compacted topic needs a key in every record")
-                for number, record in enumerate(decoded)
-                if record.key is None
+                for number, (_, has_key) in enumerate(outlines)
+                if not has_key
             )
             if faults:
                 raise AppendRejected(ErrorCode.INVALID_RECORD, faults[0][1], faults)
         if not self.is_log_append_time:
             oldest_ms = now_ms - self._before_max_ms
             faults = tuple(
-                (number, f"timestamp {record.timestamp_ms} is older than the topic allows")
-                for number, record in enumerate(decoded)
-                if -1 < record.timestamp_ms < oldest_ms
+                (number, f"timestamp {timestamp_ms} is older than the topic allows")
+                for number, (timestamp_ms, _) in enumerate(outlines)
+                if -1 < timestamp_ms < oldest_ms
             )
             if faults:
                 raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, faults[0][1], faults)

@@ -102,6 +102,12 @@ def numbered(first: int, count: int = 1, padding: int = 0) -> list[bytes]:
     return [b"%d" % number + bytes(padding) for number in range(first, first + count)]
 
 
+def run_deletions(directory: LogDirectory, now_s: float) -> None:
+    while due := directory.take_due_deletions(now_s):
+        for delete in due:
+            delete()
+
+
 def read_slice(log: Log, offset: int, max_bytes: int = 1 << 20, **limits: int) -> bytes:
     found = log.read(offset, max_bytes, end_offset=limits.get("end_offset"))
     if found is None:

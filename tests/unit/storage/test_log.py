@@ -18,6 +18,7 @@ from tests.unit.storage.storage_world import (
     numbered,
     read_all,
     read_slice,
+    run_deletions,
     topic,
 )
 
@@ -99,7 +100,7 @@ def test_a_slice_stays_readable_when_its_segment_is_deleted() -> None:
     assert kept is not None
     expected = kept.read(0, len(kept))
     log.advance_log_start(8)
-    log.directory.run_deletions(1e12)
+    run_deletions(log.directory, 1e12)
     assert kept.read(0, len(kept)) == expected
     kept.release()
     with pytest.raises(ValueError, match="released"):
@@ -293,7 +294,7 @@ def test_retention_removes_old_segments_below_the_high_watermark() -> None:
     assert log.log_start_offset == 4
     names = world.disk.list_directory(log.path)
     assert len([name for name in names if name.endswith(".log.deleted")]) == 4
-    log.directory.run_deletions(world.clock.monotonic_s() + 61)
+    run_deletions(log.directory, world.clock.monotonic_s() + 61)
     assert not [name for name in world.disk.list_directory(log.path) if "deleted" in name]
     clock_of(world).advance(10_000)
     assert log.delete_old_segments() == 6

@@ -28,6 +28,7 @@ from tests.unit.storage.storage_world import (
     make_world,
     read_all,
     read_slice,
+    run_deletions,
 )
 
 T = TypeVar("T")
@@ -158,7 +159,7 @@ class LogMachine(RuleBasedStateMachine):
     def advance_start(self, data: st.DataObject) -> None:
         self.start = data.draw(st.integers(self.start, self.end))
         self.log.advance_log_start(self.start)
-        self.log.directory.run_deletions(self.world.clock.monotonic_s(), 1000)
+        run_deletions(self.log.directory, self.world.clock.monotonic_s())
 
     @rule()
     def restart(self) -> None:

@@ -19,6 +19,7 @@ from tests.unit.storage.storage_world import (
     make_manager,
     make_world,
     read_all,
+    run_deletions,
     topic,
 )
 
@@ -79,10 +80,10 @@ async def test_a_deleted_log_is_gone_and_its_files_follow() -> None:
     assert read_all(again) == []
     names = [name for name in world.disk.list_directory("/data") if name.endswith("-delete")]
     assert len(names) == 1
-    manager.directories[0].run_deletions(world.clock.monotonic_s())
+    run_deletions(manager.directories[0], world.clock.monotonic_s())
     assert world.disk.exists(f"/data/{names[0]}")
     clock_of(world).advance(1000)
-    manager.directories[0].run_deletions(world.clock.monotonic_s())
+    run_deletions(manager.directories[0], world.clock.monotonic_s())
     assert not world.disk.exists(f"/data/{names[0]}")
     assert len(reading.read(0, 1000)) == len(reading)
     reading.release()
