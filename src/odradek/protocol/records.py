@@ -261,27 +261,32 @@ def outline_records(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> Iterator
 
 
 def find_timestamp(
-    batch: Buffer, target_ms: int, *, max_bytes: int = OPENED_BYTES
+    batch: Buffer, target_ms: int, *, least_offset: int = 0, max_bytes: int = OPENED_BYTES
 ) -> tuple[int, int] | None:
-    """Timestamp and offset of the first record that is not older than `target_ms`.
+    """Timestamp and offset of the first record, from an offset on, not older than `target_ms`.
 
     A batch that is damaged inside, or too large to be searched while others wait, counts as
     one record: whoever reads from its first offset misses nothing.
     """
     header = read_header(batch)
-    if header.max_timestamp < target_ms or not header.record_count:
+    if header.max_timestamp < target_ms or header.last_offset < least_offset:
         return None
+    if not header.record_count:
+        return None
+    whole = header.max_timestamp, max(header.base_offset, least_offset)
     if header.is_log_append_time or header.record_count > OPENED_RECORDS:
-        return header.max_timestamp, header.base_offset
+        return whole
     try:
         data = _payload(batch, 0, header, max_bytes)
         _check_ranges(header)
         least_elapsed = target_ms - header.base_timestamp
         for elapsed, position in parse_times(data, header.record_count):
             if elapsed >= least_elapsed:
-                return _time_and_offset(header, data, elapsed, position)
+                found = _time_and_offset(header, data, elapsed, position)
+                if found[1] >= least_offset:
+                    return found
     except MalformedRecords:
-        return header.max_timestamp, header.base_offset
+        return whole
     return None
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import cramjam
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odradek.protocol.compression import (
@@ -33,6 +33,7 @@ def contents() -> st.SearchStrategy[bytes]:
     return st.one_of(st.binary(max_size=2000), repeated)
 
 
+@settings(deadline=None)
 @given(st.sampled_from(Codec), contents())
 def test_what_was_compressed_comes_back(codec: Codec, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), len(data)) == data
@@ -72,12 +73,14 @@ def test_data_that_grow_a_thousandfold_come_back(codec: Codec) -> None:
     assert decompress(codec, compress(codec, zeros), 32 * MEBIBYTE) == zeros
 
 
+@settings(deadline=None)
 @given(st.sampled_from(COMPRESSED), st.binary(max_size=300))
 def test_noise_is_malformed_or_data(codec: Codec, noise: bytes) -> None:
     with contextlib.suppress(MalformedCompression):
         assert len(decompress(codec, noise, MEBIBYTE)) <= MEBIBYTE
 
 
+@settings(deadline=None)
 @given(st.sampled_from(COMPRESSED), st.integers(0, 10_000), st.integers(1, 255))
 def test_damage_is_malformed_or_data(codec: Codec, where: int, difference: int) -> None:
     damaged = bytearray(compress(codec, TEXT[:5000]))

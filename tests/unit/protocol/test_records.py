@@ -48,6 +48,7 @@ def simple_batch(count: int = 3, codec: Codec = Codec.NONE, base_offset: int = 0
     )
 
 
+@settings(deadline=None)
 @given(st.lists(record_contents(), max_size=30), st.sampled_from(Codec), st.integers(0, 1 << 62))
 def test_records_come_back(contents: list[Content], codec: Codec, base_offset: int) -> None:
     batch = build(contents, codec, base_offset)
@@ -214,12 +215,21 @@ def test_recompression_keeps_the_records(before: Codec, after: Codec) -> None:
     )
 
 
-@given(st.lists(record_contents(), max_size=20), st.integers(-1, 1 << 60), st.sampled_from(Codec))
+@settings(deadline=None)
+@given(
+    st.lists(record_contents(), max_size=20),
+    st.integers(0, 6000) | st.integers(-1, 1 << 60),
+    st.sampled_from(Codec),
+    st.integers(0, 25),
+)
 def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
-    contents: list[Content], target_ms: int, codec: Codec
+    contents: list[Content], target_ms: int, codec: Codec, least_offset: int
 ) -> None:
     batch = build(contents, codec, 3)
     records = decode_records(batch)
+    later = [r for r in records if r.timestamp_ms >= target_ms and r.offset >= least_offset]
+    expected = (later[0].timestamp_ms, later[0].offset) if later else None
+    assert find_timestamp(batch, target_ms, least_offset=least_offset) == expected
     first = next(((r.timestamp_ms, r.offset) for r in records if r.timestamp_ms >= target_ms), None)
     assert find_timestamp(batch, target_ms) == first
     latest = max((r.timestamp_ms for r in records), default=None)
@@ -227,6 +237,7 @@ def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
     assert find_max_timestamp(batch) == found
 
 
+@settings(deadline=None)
 @given(st.lists(record_contents(), max_size=20), st.sampled_from(Codec))
 def test_an_outline_tells_times_and_keys(contents: list[Content], codec: Codec) -> None:
     batch = build(contents, codec, 3)
@@ -254,6 +265,8 @@ def test_a_batch_that_cannot_be_searched_counts_as_one_record() -> None:
     large = build([(None, bytes(100_000), [], 5), (None, b"", [], 9)], Codec.ZSTD, 40)
     assert find_timestamp(large, 9) == (9, 41)
     assert find_timestamp(large, 9, max_bytes=100_000) == (9, 40)
+    assert find_timestamp(large, 9, max_bytes=100_000, least_offset=41) == (9, 41)
+    assert find_timestamp(large, 9, max_bytes=100_000, least_offset=42) is None
     assert find_max_timestamp(large, max_bytes=100_000) == (9, 40)
     damaged = bytearray(simple_batch(3, base_offset=7))
     damaged[HEADER_SIZE] = 0xFF
@@ -406,7 +419,7 @@ def test_decompressed_records_have_a_limit() -> None:
         recompress(batch, Codec.NONE, max_bytes=100_000)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.data(), st.sampled_from(Codec))
 def test_mutated_batches_are_malformed_or_still_records(data: st.DataObject, codec: Codec) -> None:
     contents: list[Content] = [
@@ -429,6 +442,7 @@ def test_mutated_batches_are_malformed_or_still_records(data: st.DataObject, cod
         find_timestamp(mutated, 1002, max_bytes=100_000)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_noise_is_malformed(noise: bytes) -> None:
     for attempt in (noise, b"\x00" * 8 + b"\x00\x00\x00\x60" + b"\x00" * 4 + b"\x02" + noise):

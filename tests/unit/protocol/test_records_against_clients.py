@@ -64,7 +64,7 @@ def contents() -> st.SearchStrategy[list[Content]]:
 
 
 @pytest.mark.parametrize(("client", "codec"), PAIRS)
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(made=contents())
 def test_we_read_what_clients_write(client: str, codec: Codec, made: list[Content]) -> None:
     builder = require_codec(client, codec).DefaultRecordBatchBuilder(
@@ -91,7 +91,7 @@ def test_we_read_what_clients_write(client: str, codec: Codec, made: list[Conten
 
 
 @pytest.mark.parametrize(("client", "codec"), PAIRS)
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(made=contents())
 def test_clients_read_what_we_write(client: str, codec: Codec, made: list[Content]) -> None:
     ours = BatchBuilder(codec)
@@ -110,6 +110,7 @@ def test_clients_read_what_we_write(client: str, codec: Codec, made: list[Conten
     ]
 
 
+@settings(deadline=None)
 @given(made=contents())
 def test_uncompressed_batches_are_the_same_bytes(made: list[Content]) -> None:
     theirs = aiokafka_records.DefaultRecordBatchBuilder(
