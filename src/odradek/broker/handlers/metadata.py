@@ -24,6 +24,8 @@ from odradek.protocol.types import NO_TOPIC_ID
 from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_NULL_FOR_ALL: Final = 1
+# Versions 10 and 11 have the field, but nobody was to use it yet.
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 12
 
 
 async def handle(
@@ -36,6 +38,8 @@ async def handle(
     else:
         topics = [
             await _answer(services, topic, create=request.allow_auto_topic_creation)
+            if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS or _has_only_a_name(topic)
+            else MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
             for topic in asked
         ]
         image = services.images.image
@@ -50,6 +54,10 @@ async def handle(
         controller_id=image.controller_id,
         topics=topics,
     )
+
+
+def _has_only_a_name(asked: MetadataRequestTopic) -> bool:
+    return asked.name is not None and asked.topic_id == NO_TOPIC_ID
 
 
 async def _answer(
