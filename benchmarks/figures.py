@@ -35,6 +35,7 @@ KINDS = (
     Kind("one-record", "requests/s", Better.HIGHER),
     Kind("beside 200 slow connections: one-record", "requests/s", Better.HIGHER),
     Kind("beside 200 slow connections: p99", "ms", Better.LOWER),
+    Kind("beside 200 slow connections: longest", "ms", Better.LOWER),
     Kind("beside 200 slow connections: memory", "MB", Better.LOWER),
     Kind("end to end", "ms", Better.LOWER),
     Kind("cold start", "s", Better.LOWER),

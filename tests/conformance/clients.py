@@ -18,6 +18,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonTopicPartition
 
+from odradek.client import Consumer as OwnConsumer
+from odradek.client import Producer as OwnProducer
+from odradek.client import TopicPartition as OwnTopicPartition
 from tests.conformance.rows import Row
 
 PATIENCE_S = 10.0
@@ -250,6 +253,51 @@ class AiokafkaClient:
             return rows
         finally:
             await consumer.stop()
+
+
+@dataclass
+class OdradekClient:
+    """Our own client, which must get along with Apache Kafka too."""
+
+    name: str = "odradek.client"
+    promise: Callable[[Row], Row] = as_it_is
+
+    def produce(self, bootstrap: str, topic: str, codec: str, rows: Sequence[Row]) -> None:
+        asyncio.run(self._produce(bootstrap, topic, codec, rows))
+
+    def consume(self, bootstrap: str, topic: str, count: int) -> list[Row]:
+        return asyncio.run(self._consume(bootstrap, topic, count))
+
+    async def _produce(self, bootstrap: str, topic: str, codec: str, rows: Sequence[Row]) -> None:
+        async with OwnProducer(
+            bootstrap_servers=bootstrap, compression_type=codec, linger_ms=5
+        ) as producer:
+            sent = [
+                await producer.send(
+                    topic,
+                    row.value,
+                    row.key,
+                    partition=0,
+                    headers=list(row.headers),
+                    timestamp_ms=row.timestamp_ms,
+                )
+                for row in rows
+            ]
+            await asyncio.wait_for(asyncio.gather(*sent), PATIENCE_S)
+
+    async def _consume(self, bootstrap: str, topic: str, count: int) -> list[Row]:
+        rows: list[Row] = []
+        async with OwnConsumer(bootstrap_servers=bootstrap, auto_offset_reset="none") as consumer:
+            partition = OwnTopicPartition(topic, 0)
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            async with asyncio.timeout(PATIENCE_S):
+                while len(rows) < count:
+                    polled = await consumer.poll(timeout_ms=200, max_records=count - len(rows))
+                    for record in polled.get(partition, []):
+                        headers = tuple(record.headers)
+                        rows.append(Row(record.key, record.value, headers, record.timestamp_ms))
+        return rows
 
 
 def without_timestamp(row: Row) -> Row:

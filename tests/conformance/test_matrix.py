@@ -9,11 +9,12 @@ from tests.conformance.clients import (
     ConfluentClient,
     KafkaPythonClient,
     KcatClient,
+    OdradekClient,
 )
 from tests.conformance.rows import AWKWARD_ROWS, CODECS, Row
 from tests.conformance.topics import create_topic
 
-CLIENTS = ("confluent", "kafka-python", "aiokafka", "kcat", "java")
+CLIENTS = ("confluent", "kafka-python", "aiokafka", "kcat", "java", "odradek.client")
 
 
 class Market:
@@ -22,6 +23,7 @@ class Market:
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._request = request
         plain: list[Client] = [ConfluentClient(), KafkaPythonClient(), AiokafkaClient()]
+        plain.append(OdradekClient())
         self._clients = {client.name: client for client in plain}
         self._topics: dict[tuple[int, str, str], str] = {}
 
