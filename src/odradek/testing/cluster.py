@@ -50,7 +50,7 @@ class Cluster:
         if self._process is not None:
             raise ClusterFailed("this cluster is already running")
         # A file and not a pipe: nobody reads it while the broker runs, and a pipe would fill.
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed when it is dropped
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `stop` closes it
         self._process = process = subprocess.Popen(  # noqa: S603 - our own command
             self._command(),
             stdin=subprocess.PIPE,
@@ -60,14 +60,15 @@ class Cluster:
         )
         late = threading.Timer(_START_TIMEOUT_S, process.kill)
         late.start()
-        assert process.stdout is not None  # noqa: S101 - it is a pipe, as asked above
+        assert process.stdout is not None
         line = process.stdout.readline()
         late.cancel()
         if not line:
             process.communicate()
             self._process = None
-            self._said.seek(0)
-            said = self._said.read().strip()
+            with self._said as file:
+                file.seek(0)
+                said = file.read().strip()
             raise ClusterFailed(f"the broker did not start: {said or 'it said nothing'}")
         self._bootstrap = line.split(" at ", 1)[1].split(" ", 1)[0]
         return self
@@ -83,6 +84,8 @@ class Cluster:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+        finally:
+            self._said.close()
 
     def create_topic(
         self,

@@ -1,0 +1,306 @@
+"""The tools as a user types them: real processes against a real broker."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.testing import Cluster
+
+
+class Shell:
+    """Runs `odradek` as a process of its own, pointed at one broker."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._environment = {**os.environ, "ODRADEK_BOOTSTRAP": bootstrap}
+        self._environment.pop("ODRADEK_DEBUG", None)
+
+    def __call__(self, *words: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "odradek.cli", *words],
+            input=stdin,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def ok(self, *words: str, stdin: str = "") -> str:
+        """What it printed; it must have succeeded."""
+        done = self(*words, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def refused(self, *words: str, code: int = 1, stdin: str = "") -> str:
+        """The one line of its complaint; it must have failed, and printed nothing else."""
+        done = self(*words, stdin=stdin)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        assert done.stdout == ""
+        assert done.stderr.endswith("\n")
+        assert done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+
+@pytest.fixture(scope="module")
+def odradek(odradek_cluster: Cluster) -> Shell:
+    return Shell(odradek_cluster.bootstrap)
+
+
+def test_the_life_of_a_topic(odradek: Shell) -> None:
+    created = odradek.ok("topics", "--create", "--topic", "helloworld", "--partitions", "3")
+    assert created == "Created topic helloworld.\n"
+    assert "helloworld" in odradek.ok("topics", "--list").splitlines()
+    topic, *partitions = odradek.ok("topics", "--describe", "--topic", "helloworld").splitlines()
+    assert topic.startswith("Topic: helloworld\tTopicId: ")
+    assert "\tPartitionCount: 3\tReplicationFactor: 1\tConfigs: " in topic
+    assert partitions == [
+        f"\tTopic: helloworld\tPartition: {number}\tLeader: 1\tReplicas: 1\tIsr: 1"
+        "\tElr: \tLastKnownElr: "
+        for number in range(3)
+    ]
+    odradek.ok("topics", "--alter", "--topic", "helloworld", "--partitions", "5")
+    (described,) = json.loads(odradek.ok("topics", "--describe", "--topic", "hello.*", "--json"))
+    assert described["partitionCount"] == 5
+    assert odradek.ok("topics", "--delete", "--topic", "helloworld") == (
+        "Deleted topic helloworld.\n"
+    )
+    assert "helloworld" not in odradek.ok("topics", "--list").splitlines()
+
+
+def test_creating_a_topic_again(odradek: Shell, odradek_topic: str) -> None:
+    complaint = odradek.refused("topics", "--create", "--topic", odradek_topic)
+    assert "exists already" in complaint
+    assert odradek.ok("topics", "--create", "--topic", odradek_topic, "--if-not-exists") == ""
+
+
+def test_topics_with_settings_of_their_own(odradek: Shell) -> None:
+    odradek.ok("topics", "--create", "--topic", "kept", "--config", "retention.ms=1000",
+               "--config", "cleanup.policy=compact,delete")  # fmt: skip
+    shown = odradek.ok("topics", "--describe", "--topics-with-overrides", "--topic", "kept")
+    assert shown.count("\n") == 1
+    assert "retention.ms=1000" in shown
+    assert "cleanup.policy=compact,delete" in shown
+
+
+def test_nothing_is_wrong_with_the_replicas_of_a_lone_broker(
+    odradek: Shell, odradek_topic: str
+) -> None:
+    for flag in ("under-replicated", "unavailable", "under-min-isr"):
+        shown = odradek.ok("topics", "--describe", "--topic", odradek_topic, f"--{flag}-partitions")
+        assert shown == ""
+    at_min = odradek.ok("topics", "--describe", "--topic", odradek_topic, "--at-min-isr-partitions")
+    assert at_min.startswith(f"\tTopic: {odradek_topic}\tPartition: 0")
+
+
+def test_an_unknown_topic_is_one_clear_line(odradek: Shell, odradek_topic: str) -> None:
+    for words in (
+        ("topics", "--describe", "--topic", "no-such"),
+        ("topics", "--delete", "--topic", "no-such"),
+        ("console-consumer", "--topic", "no-such", "--from-beginning"),
+        ("configs", "--describe", "--topic", "no-such"),
+        ("configs", "--alter", "--topic", "no-such", "--add-config", "retention.ms=1"),
+        ("get-offsets", "--topic", "no-such"),
+        ("verifiable-consumer", "--topic", "no-such"),
+    ):
+        assert "topic 'no-such' does not exist" in odradek.refused(*words), words
+    nearly = odradek_topic[:-1] + "_"
+    assert f"did you mean {odradek_topic}?" in odradek.refused(
+        "console-consumer", "--topic", nearly
+    )
+
+
+def test_a_wrong_flag_is_one_clear_line(odradek: Shell) -> None:
+    complaint = odradek.refused("topics", "--create", "--topix", "x", code=2)
+    assert complaint == "odradek topics: unknown flag --topix; did you mean --topic?\n"
+
+
+def test_no_broker_is_one_clear_line(odradek: Shell) -> None:
+    complaint = odradek.refused("topics", "--list", "--bootstrap-server", "127.0.0.1:1")
+    assert "127.0.0.1:1" in complaint
+    assert "odradek up" in complaint
+
+
+def test_kafkas_spelling_of_command_and_flags(odradek: Shell, odradek_topic: str) -> None:
+    done = odradek("kafka-topics.sh", "--list", "--zookeeper", "localhost:2181")
+    assert odradek_topic in done.stdout.splitlines()
+    assert done.stderr.startswith("hint: --zookeeper is an older spelling")
+
+
+class TestConsole:
+    def test_lines_go_in_and_come_out(self, odradek: Shell, odradek_topic: str) -> None:
+        odradek.ok("console-producer", "--topic", odradek_topic, stdin="one\ntwo\n\nfour")
+        done = odradek(
+            "console-consumer", "--topic", odradek_topic, "--from-beginning", "--max-messages", "4"
+        )
+        assert done.stdout == "one\ntwo\n\nfour\n"
+        assert done.stderr == "Processed a total of 4 messages\n"
+
+    def test_keys_headers_and_nulls(self, odradek: Shell, odradek_topic: str) -> None:
+        odradek.ok(
+            "console-producer", "--topic", odradek_topic, "--sync", "--compression-codec", "zstd",
+            "--reader-property", "parse.key=true", "--reader-property", "key.separator=|",
+            "--reader-property", "parse.headers=true", "--reader-property", "null.marker=NULL",
+            stdin="a:1,b:NULL\tkey|value\nNULL\tNULL|NULL\n",
+        )  # fmt: skip
+        shown = odradek.ok(
+            "console-consumer", "--topic", odradek_topic, "--from-beginning", "--timeout-ms", "500",
+            "--formatter-property", "print.key=true", "--formatter-property", "print.headers=true",
+            "--formatter-property", "print.offset=true",
+            "--formatter-property", "print.partition=true",
+        )  # fmt: skip
+        assert shown == (
+            "Partition:0\tOffset:0\ta:1,b:null\tkey\tvalue\n"
+            "Partition:0\tOffset:1\tNO_HEADERS\tnull\tnull\n"
+        )
+
+    def test_from_an_offset(self, odradek: Shell, odradek_topic: str) -> None:
+        odradek.ok("console-producer", "--topic", odradek_topic, stdin="0\n1\n2\n3\n")
+        shown = odradek.ok(
+            "console-consumer", "--topic", odradek_topic, "--partition", "0", "--offset", "2",
+            "--max-messages", "1",
+        )  # fmt: skip
+        assert shown == "2\n"
+
+    def test_json(self, odradek: Shell, odradek_topic: str) -> None:
+        odradek.ok("console-producer", "--topic", odradek_topic, stdin="ä\n")
+        line = odradek.ok(
+            "console-consumer", "--topic", odradek_topic, "--from-beginning",
+            "--max-messages", "1", "--json",
+        )  # fmt: skip
+        record = json.loads(line)
+        assert (record["topic"], record["offset"], record["value"]) == (odradek_topic, 0, "ä")
+
+    def test_many_lines(self, odradek: Shell, odradek_topic: str) -> None:
+        lines = "".join(f"{number}\n" for number in range(20_000))
+        odradek.ok("console-producer", "--topic", odradek_topic, stdin=lines)
+        shown = odradek.ok(
+            "console-consumer", "--topic", odradek_topic, "--from-beginning",
+            "--max-messages", "20000",
+        )  # fmt: skip
+        assert shown == lines
+
+    def test_a_partition_that_is_not_there(self, odradek: Shell, odradek_topic: str) -> None:
+        complaint = odradek.refused(
+            "console-consumer", "--topic", odradek_topic, "--partition", "9"
+        )
+        assert "has no partition 9; it has 0 to 0" in complaint
+
+    def test_a_group_is_for_later(self, odradek: Shell, odradek_topic: str) -> None:
+        complaint = odradek.refused(
+            "console-consumer", "--topic", odradek_topic, "--group", "g", code=2
+        )
+        assert "not part of this version yet" in complaint
+
+    def test_a_record_that_is_too_large(self, odradek: Shell, odradek_topic: str) -> None:
+        done = odradek("console-producer", "--topic", odradek_topic, stdin="x" * 2_000_000)
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1
+
+
+class TestSettings:
+    def test_set_show_and_delete(self, odradek: Shell, odradek_topic: str) -> None:
+        whose = ("--topic", odradek_topic)
+        odradek.ok("configs", "--alter", *whose, "--add-config",
+                   "retention.ms=1000,cleanup.policy=[compact,delete]")  # fmt: skip
+        shown = odradek.ok("configs", "--describe", *whose).splitlines()
+        assert shown[0] == f"Dynamic configs for topic {odradek_topic} are:"
+        assert shown[1].startswith("  cleanup.policy=compact,delete sensitive=false synonyms={DYN")
+        assert shown[2].startswith("  retention.ms=1000 sensitive=false synonyms={DYNAMIC_TOPIC_C")
+        odradek.ok("configs", "--alter", *whose, "--delete-config", "retention.ms,cleanup.policy")
+        assert odradek.ok("configs", "--describe", *whose).count("\n") == 1
+        everything = odradek.ok("configs", "--describe", *whose, "--all")
+        assert "\n  retention.ms=604800000 " in everything
+
+    def test_a_value_that_cannot_be(self, odradek: Shell, odradek_topic: str) -> None:
+        complaint = odradek.refused(
+            "configs", "--alter", "--topic", odradek_topic, "--add-config", "retention.ms=soon"
+        )
+        assert "retention.ms" in complaint
+
+    def test_brokers(self, odradek: Shell) -> None:
+        shown = odradek.ok("configs", "--describe", "--broker", "1", "--all")
+        assert shown.startswith("All configs for broker 1 are:\n")
+        assert "node.id=1" in shown
+
+
+def test_offsets_and_deleted_records(odradek: Shell, odradek_topic: str, tmp_path: Path) -> None:
+    odradek.ok("console-producer", "--topic", odradek_topic, stdin="a\nb\nc\n")
+    offsets = ("get-offsets", "--topic", odradek_topic)
+    assert odradek.ok(*offsets) == f"{odradek_topic}:0:3\n"
+    assert odradek.ok(*offsets, "--time", "-2") == f"{odradek_topic}:0:0\n"
+    file = tmp_path / "offsets.json"
+    wanted = {"topic": odradek_topic, "partition": 0, "offset": 2}
+    file.write_text(json.dumps({"partitions": [wanted], "version": 1}))
+    deleted = odradek.ok("delete-records", "--offset-json-file", str(file))
+    assert f"partition: {odradek_topic}-0\tlow_watermark: 2\n" in deleted
+    assert odradek.ok(*offsets, "--time", "earliest") == f"{odradek_topic}:0:2\n"
+    missing = {"topic": "no-such", "partition": 0, "offset": 2}
+    file.write_text(json.dumps({"partitions": [missing]}))
+    assert odradek("delete-records", "--offset-json-file", str(file)).returncode == 1
+
+
+def test_what_brokers_say_of_themselves(odradek: Shell, odradek_topic: str) -> None:
+    (broker,) = json.loads(odradek.ok("broker-api-versions", "--json"))
+    assert {"Produce", "Fetch", "ApiVersions"} <= {api["name"] for api in broker["apis"]}
+    assert "Produce(0): " in odradek.ok("broker-api-versions")
+    assert odradek.ok("cluster", "cluster-id").startswith("Cluster ID: ")
+    assert "127.0.0.1" in odradek.ok("cluster", "list-endpoints")
+    directories = odradek.ok("log-dirs", "--describe", "--topic-list", odradek_topic)
+    (replica,) = json.loads(directories.splitlines()[-1])["brokers"][0]["logDirs"][0]["partitions"]
+    assert replica["partition"] == f"{odradek_topic}-0"
+    assert "no broker 7" in odradek("log-dirs", "--describe", "--broker-list", "7").stderr
+
+
+class TestMeasuring:
+    @pytest.mark.parametrize("engine", ["odradek", "librdkafka"])
+    def test_load_in_both_directions(self, odradek: Shell, odradek_topic: str, engine: str) -> None:
+        sent = odradek(
+            "producer-perf-test", "--topic", odradek_topic, "--num-records", "5000",
+            "--record-size", "100", "--throughput", "-1", "--engine", engine, "--json",
+            "--command-property", "acks=1", "linger.ms=1",
+        )  # fmt: skip
+        assert sent.stderr == f"client: {engine}\n"
+        report = json.loads(sent.stdout)
+        assert (report["records"], report["failed"]) == (5000, 0)
+        read = odradek(
+            "consumer-perf-test", "--topic", odradek_topic, "--messages", "5000",
+            "--engine", engine, "--hide-header",
+        )  # fmt: skip
+        assert read.stdout.split(", ")[4] == "5000"
+
+    @pytest.mark.parametrize("engine", ["odradek", "librdkafka"])
+    def test_no_topic_to_read(self, odradek: Shell, engine: str) -> None:
+        done = odradek("consumer-perf-test", "--topic", "no-such", "--num-records", "1",
+                       "--engine", engine)  # fmt: skip
+        assert done.returncode == 1
+        assert "topic 'no-such' does not exist" in done.stderr
+
+    def test_latency(self, odradek: Shell) -> None:
+        shown = odradek.ok(
+            "e2e-latency", "--topic", "latency", "--num-records", "20", "--producer-acks", "1",
+            "--record-size", "10", "--num-headers", "1", "--record-header-key-size", "2",
+        )  # fmt: skip
+        assert "Avg latency: " in shown
+        assert "Percentiles: 50th = " in shown
+
+    def test_verifiable(self, odradek: Shell, odradek_topic: str) -> None:
+        sent = odradek.ok(
+            "verifiable-producer", "--topic", odradek_topic, "--max-messages", "3",
+            "--repeating-keys", "2", "--value-prefix", "7", "--acks", "1",
+        )  # fmt: skip
+        events = [json.loads(line) for line in sent.splitlines()]
+        names = [event["name"] for event in events]
+        assert names == [
+            "startup_complete", *["producer_send_success"] * 3, "shutdown_complete", "tool_data",
+        ]  # fmt: skip
+        assert [event["value"] for event in events[1:4]] == ["7.0", "7.1", "7.2"]
+        assert (events[-1]["sent"], events[-1]["acked"]) == (3, 3)
+        read = odradek.ok("verifiable-consumer", "--topic", odradek_topic, "--max-messages", "3")
+        consumed = [json.loads(line) for line in read.splitlines()]
+        summed = [e["count"] for e in consumed if e["name"] == "records_consumed"]
+        assert sum(summed) == 3
+        assert consumed[-1]["name"] == "shutdown_complete"

@@ -1,0 +1,170 @@
+"""Starting and stopping a broker by hand, and everything that can keep it from starting."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "odradek.cli"]
+
+
+@contextmanager
+def running(*words: str, cwd: Path | None = None) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def first_line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def address(line: str) -> str:
+    return line.split(" at ")[1].split(" ", maxsplit=1)[0]
+
+
+def refused(*words: str) -> str:
+    """The one line that says why it did not start."""
+    done = subprocess.run(
+        [*COMMAND, *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def ask(bootstrap: str, *words: str, stdin: str = "") -> str:
+    return subprocess.run(
+        [*COMMAND, *words, "--bootstrap-server", bootstrap],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_is_and_stops_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    with running("up", "--port", "0", cwd=tmp_path) as broker:
+        line = first_line(broker)
+        host, port = address(line).split(":")
+        assert host == "127.0.0.1"
+        socket.create_connection((host, int(port)), timeout=10).close()
+        broker.send_signal(number)
+        rest, complaints = broker.communicate(timeout=30)
+    assert (rest, complaints) == ("odradek has stopped\n", "")
+    assert broker.returncode == 0
+    assert (tmp_path / "odradek-data").is_dir()
+
+
+def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with running("up", "--port", "0", "--data", data) as broker:
+        bootstrap = address(first_line(broker))
+        ask(bootstrap, "console-producer", "--topic", "kept", stdin="a\nb\n")
+        broker.send_signal(signal.SIGTERM)
+        assert broker.wait(timeout=30) == 0
+    with running("up", "--port", "0", "--data", data) as broker:
+        bootstrap = address(first_line(broker))
+        shown = ask(bootstrap, "console-consumer", "--topic", "kept", "--from-beginning",
+                    "--max-messages", "2")  # fmt: skip
+    assert shown == "a\nb\n"
+
+
+def test_in_memory_nothing_is_written(tmp_path: Path) -> None:
+    with running("up", "--memory", "--port", "0", cwd=tmp_path) as broker:
+        ask(address(first_line(broker)), "console-producer", "--topic", "t", stdin="x\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_ends_with_the_program_that_started_it(tmp_path: Path) -> None:
+    with running("up", "--memory", "--port", "0", "--until-input-closes") as broker:
+        first_line(broker)
+        rest, complaints = broker.communicate(timeout=30)  # closes its standard input
+    assert (rest, complaints, broker.returncode) == ("odradek has stopped\n", "", 0)
+
+
+def test_a_file_of_settings(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"node.id=7\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={tmp_path}/data\n"
+        "num.partitions=2\n"
+    )
+    with running("broker", str(file), "--override", "num.partitions=3") as broker:
+        bootstrap = address(first_line(broker))
+        ask(bootstrap, "topics", "--create", "--topic", "t")
+        shown = ask(bootstrap, "topics", "--describe", "--topic", "t")
+    assert "PartitionCount: 3" in shown
+    assert "Leader: 7" in shown
+
+
+def test_a_busy_port() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        complaint = refused("up", "--memory", "--port", str(port))
+    assert f"port {port} is in use" in complaint
+
+
+@pytest.mark.parametrize("place", ["file", "/proc/odradek", "/dev/null/odradek"])
+def test_a_directory_that_cannot_be_written(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    path = os.path.join(tmp_path, place)
+    complaint = refused("up", "--port", "0", "--data", path)
+    assert path in complaint
+
+
+def test_a_directory_that_another_broker_holds(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with running("up", "--port", "0", "--data", data) as broker:
+        first_line(broker)
+        complaint = refused("up", "--port", "0", "--data", data)
+        assert data in complaint
+
+
+@pytest.mark.parametrize(
+    ("override", "complaint"),
+    [
+        ("num.partitions=many", "num.partitions"),
+        ("num.partitons=3", "did you mean num.partitions?"),
+        ("num.partitions", "name=value"),
+    ],
+)
+def test_a_bad_setting(override: str, complaint: str) -> None:
+    assert complaint in refused("up", "--memory", "--port", "0", "--override", override)
+
+
+def test_a_file_of_settings_that_is_not_there() -> None:
+    assert "/no/such/file: No such file or directory" in refused("broker", "/no/such/file")
+
+
+def test_a_host_that_is_not_ours() -> None:
+    assert "192.0.2.1" in refused("up", "--memory", "--port", "0", "--host", "192.0.2.1")
+
+
+def test_several_brokers_are_for_later() -> None:
+    done = subprocess.run(
+        [*COMMAND, "up", "--brokers", "3"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert "not part of this version yet" in done.stderr
