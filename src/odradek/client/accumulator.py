@@ -52,7 +52,7 @@ class ProducerBatch:
         "producer_id",
         "queue",
         "retry_at_s",
-        "sequence_was_reset",
+        "sent_epoch",
     )
 
     def __init__(
@@ -70,7 +70,7 @@ class ProducerBatch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.base_sequence = -1
-        self.sequence_was_reset = False
+        self.sent_epoch = -1
         self.done = False
         self.done_waiter: asyncio.Future[None] | None = None
 
@@ -81,6 +81,11 @@ class ProducerBatch:
     @property
     def has_sequence(self) -> bool:
         return self.base_sequence >= 0
+
+    @property
+    def was_renumbered(self) -> bool:
+        """The epoch ended after this was sent: an answer to that says nothing of the new one."""
+        return self.sent_epoch != self.producer_epoch
 
     @property
     def last_sequence(self) -> int:

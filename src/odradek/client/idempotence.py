@@ -48,18 +48,23 @@ class Idempotence:
             return not state.in_flight or state.in_flight[0] is batch
         if state.unresolved_sequence is not None:
             return False
-        return not (state.in_flight and self._is_stale(queue))
+        if not state.in_flight:
+            return True
+        # A broker that has never heard of a producer takes whichever of its batches comes first
+        # (KIP-360): the second must not overtake the first when that one has to be sent again.
+        is_introduced = state.last_acknowledged_sequence >= 0
+        return is_introduced and not self._is_stale(queue)
 
     def assign(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Gives a batch that is about to be sent for the first time its numbers."""
-        if batch.has_sequence:
-            return
-        state = queue.sequences
-        if self._is_stale(queue):
-            self._start_at_beginning(queue)
-        batch.set_producer(state.producer_id, state.producer_epoch, state.next_sequence)
-        state.next_sequence = (state.next_sequence + batch.record_count) & _SEQUENCE_MASK
-        state.in_flight.append(batch)
+        """Gives a batch that is about to be sent its numbers, unless it has them already."""
+        if not batch.has_sequence:
+            state = queue.sequences
+            if self._is_stale(queue):
+                self._start_at_beginning(queue)
+            batch.set_producer(state.producer_id, state.producer_epoch, state.next_sequence)
+            state.next_sequence = (state.next_sequence + batch.record_count) & _SEQUENCE_MASK
+            state.in_flight.append(batch)
+        batch.sent_epoch = batch.producer_epoch
 
     def completed(self, batch: ProducerBatch, base_offset: int) -> None:
         state = batch.queue.sequences
@@ -102,7 +107,7 @@ class Idempotence:
     def may_retry(self, batch: ProducerBatch, code: int, log_start_offset: int) -> bool:
         """Whether a batch that the broker refused is to be sent again."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
-            if log_start_offset != -1 and not batch.sequence_was_reset:
+            if log_start_offset != -1 and not batch.was_renumbered:
                 self._request_bump(batch.queue)
             return True
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -115,8 +120,7 @@ class Idempotence:
         state = batch.queue.sequences
         unresolved = state.unresolved_sequence
         if unresolved is None:
-            follows = (state.last_acknowledged_sequence + 1) & _SEQUENCE_MASK
-            if not batch.sequence_was_reset and batch.base_sequence == follows:
+            if not batch.was_renumbered and state.in_flight[:1] == [batch]:
                 self._request_bump(batch.queue)
         elif batch.base_sequence == unresolved:
             self._request_bump(batch.queue)
@@ -163,7 +167,6 @@ class Idempotence:
         sequence = 0
         for batch in state.in_flight:
             batch.set_producer(self.producer_id, self.producer_epoch, sequence)
-            batch.sequence_was_reset = True
             sequence += batch.record_count
         state.next_sequence = sequence
         state.last_acknowledged_sequence = -1

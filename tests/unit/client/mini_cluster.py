@@ -63,8 +63,10 @@ class PartitionLog:
         """Error code and base offset, as a broker decides them."""
         header = read_header(batch)
         if header.producer_id >= 0:
+            # A producer that the broker has never heard of may begin anywhere (KIP-360).
             epoch, expected, recent = self.producers.get(
-                header.producer_id, (header.producer_epoch, 0, deque(maxlen=5))
+                header.producer_id,
+                (header.producer_epoch, header.base_sequence, deque(maxlen=5)),
             )
             if header.producer_epoch < epoch:
                 return ErrorCode.INVALID_PRODUCER_EPOCH, -1

@@ -24,6 +24,14 @@ def started() -> Idempotence:
     return state
 
 
+def introduced(state: Idempotence, name: str = "t") -> PartitionQueue:
+    """A partition whose broker has acknowledged sequence 0."""
+    partition = queue(name)
+    (first,) = sent(state, partition, 1)
+    state.completed(first, 0)
+    return partition
+
+
 def sent(state: Idempotence, partition: PartitionQueue, *sizes: int) -> list[ProducerBatch]:
     batches = [batch(partition, size) for size in sizes]
     for one in batches:
@@ -34,30 +42,40 @@ def sent(state: Idempotence, partition: PartitionQueue, *sizes: int) -> list[Pro
 
 
 def test_sequences_count_records() -> None:
-    state, partition = started(), queue()
+    state = started()
+    partition = introduced(state)
     batches = sent(state, partition, 3, 5, 1)
-    assert [one.base_sequence for one in batches] == [0, 3, 8]
+    assert [one.base_sequence for one in batches] == [1, 4, 9]
     assert [(one.producer_id, one.producer_epoch) for one in batches] == [(7, 0)] * 3
-    assert batches[1].last_sequence == 7
+    assert batches[1].last_sequence == 8
 
 
 def test_sequences_go_round_after_the_largest() -> None:
-    state, partition = started(), queue()
-    sent(state, partition, 1)
+    state = started()
+    partition = introduced(state)
     partition.sequences.next_sequence = 0x7FFFFFFE
     batches = sent(state, partition, 3, 1)
     assert batches[0].last_sequence == 0
     assert batches[1].base_sequence == 1
 
 
-def test_a_retry_keeps_its_numbers_and_goes_out_alone_and_in_order() -> None:
+def test_the_first_batch_must_be_acknowledged_before_others_follow() -> None:
     state, partition = started(), queue()
+    (first,) = sent(state, partition, 1)
+    assert not state.may_send(partition, batch(partition, 1))
+    state.completed(first, 0)
+    assert state.may_send(partition, batch(partition, 1))
+
+
+def test_a_retry_keeps_its_numbers_and_goes_out_alone_and_in_order() -> None:
+    state = started()
+    partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
     assert state.may_retry(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
     assert not state.may_send(partition, second), "the older one goes first"
     assert state.may_send(partition, first)
     state.assign(partition, first)
-    assert first.base_sequence == 0
+    assert first.base_sequence == 1
     state.completed(first, 10)
     assert state.may_send(partition, second)
 
@@ -70,7 +88,8 @@ def test_errors_that_retries_do_not_cure_are_final() -> None:
 
 
 def test_a_gap_that_an_older_batch_will_fill_is_only_retried() -> None:
-    state, partition = started(), queue()
+    state = started()
+    partition = introduced(state)
     _, second = sent(state, partition, 1, 1)
     assert state.may_retry(second, GAP, 0)
     state.settle()
@@ -78,9 +97,9 @@ def test_a_gap_that_an_older_batch_will_fill_is_only_retried() -> None:
 
 
 def test_a_gap_that_nothing_can_fill_ends_the_epoch() -> None:
-    state, partition = started(), queue()
-    first, second, third = sent(state, partition, 2, 2, 2)
-    state.completed(first, 0)
+    state = started()
+    partition = introduced(state)
+    second, third = sent(state, partition, 2, 2)
     assert state.may_retry(second, GAP, 0), "the broker lost what it had acknowledged"
     state.settle()
     assert state.producer_epoch == 1
@@ -88,11 +107,26 @@ def test_a_gap_that_nothing_can_fill_ends_the_epoch() -> None:
     assert state.may_retry(third, GAP, 0), "it was sent under the old epoch"
     state.settle()
     assert state.producer_epoch == 1
+    for one in (second, third):
+        assert state.may_send(partition, one)
+        state.assign(partition, one)
+        state.completed(one, 5)
     assert [one.base_sequence for one in sent(state, partition, 1)] == [4]
 
 
+def test_a_gap_before_the_oldest_batch_ends_the_epoch_even_if_younger_ones_were_taken() -> None:
+    state = started()
+    partition = introduced(state)
+    first, second = sent(state, partition, 1, 1)
+    state.completed(second, 7)
+    assert state.may_retry(first, GAP, 0)
+    state.settle()
+    assert (first.producer_epoch, first.base_sequence) == (1, 0)
+
+
 def test_other_partitions_finish_under_the_old_epoch_first() -> None:
-    state, broken, other = started(), queue("broken"), queue("other")
+    state = started()
+    broken, other = introduced(state, "broken"), introduced(state, "other")
     (lost,) = sent(state, broken, 1)
     (busy,) = sent(state, other, 1)
     state.may_retry(lost, ErrorCode.UNKNOWN_PRODUCER_ID, 5)
@@ -107,7 +141,8 @@ def test_other_partitions_finish_under_the_old_epoch_first() -> None:
 
 
 def test_what_follows_a_batch_of_unknown_fate_waits_until_it_is_known() -> None:
-    state, partition = started(), queue()
+    state = started()
+    partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
     state.expired(first)
     state.settle()
@@ -115,11 +150,12 @@ def test_what_follows_a_batch_of_unknown_fate_waits_until_it_is_known() -> None:
     state.completed(second, 1)
     state.settle()
     assert state.producer_epoch == 0, "the second was taken, so the first is in the log"
-    assert sent(state, partition, 1)[0].base_sequence == 2
+    assert sent(state, partition, 1)[0].base_sequence == 3
 
 
 def test_a_batch_of_unknown_fate_with_nothing_behind_it_ends_the_epoch() -> None:
-    state, partition = started(), queue()
+    state = started()
+    partition = introduced(state)
     (only,) = sent(state, partition, 1)
     state.expired(only)
     state.settle()
@@ -129,7 +165,8 @@ def test_a_batch_of_unknown_fate_with_nothing_behind_it_ends_the_epoch() -> None
 
 
 def test_the_batch_behind_one_that_expired_may_find_a_real_gap() -> None:
-    state, partition = started(), queue()
+    state = started()
+    partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
     state.expired(first)
     assert state.may_retry(second, GAP, 0)
@@ -138,7 +175,8 @@ def test_the_batch_behind_one_that_expired_may_find_a_real_gap() -> None:
 
 
 def test_a_refused_batch_leaves_its_numbers_unused() -> None:
-    state, partition = started(), queue()
+    state = started()
+    partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
     state.failed(first, sequence_unused=True)
     state.settle()
@@ -146,11 +184,12 @@ def test_a_refused_batch_leaves_its_numbers_unused() -> None:
 
 
 def test_pieces_of_a_split_batch_share_its_numbers() -> None:
-    state, partition = started(), queue()
+    state = started()
+    partition = introduced(state)
     first, second = sent(state, partition, 4, 1)
     pieces = [batch(partition, 1), batch(partition, 3)]
     state.split(first, pieces)
-    assert [one.base_sequence for one in pieces] == [0, 1]
+    assert [one.base_sequence for one in pieces] == [1, 2]
     assert partition.sequences.in_flight == [*pieces, second]
 
 

@@ -223,6 +223,18 @@ def test_an_answer_that_was_lost_does_not_write_twice() -> None:
     simulate(test)
 
 
+def test_the_first_batch_is_not_overtaken_when_it_has_to_be_sent_again() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation, batch_size=0, linger_ms=0) as one:
+            cluster.fail_next(ProduceRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            for value in numbered(20):
+                await one.send("t", value)
+        assert values(cluster) == numbered(20)
+
+    simulate(test)
+
+
 def test_a_moved_leader_is_followed_by_its_hint_without_asking_for_metadata() -> None:
     async def test(cluster: MiniCluster, simulation: Simulation) -> None:
         (log,) = cluster.create("t")
@@ -334,10 +346,9 @@ def test_a_broker_that_forgot_the_producer_gets_a_new_epoch() -> None:
         (log,) = cluster.create("t")
         async with producer(cluster, simulation) as one:
             await one.send_and_wait("t", b"first")
-            log.producers.clear()
-            log.truncate(0)
+            cluster.fail_next(ProduceRequest, ErrorCode.UNKNOWN_PRODUCER_ID)
             await one.send_and_wait("t", b"second")
-        assert values(cluster) == [b"second"]
+        assert values(cluster) == [b"first", b"second"]
         assert read_header(log.batches[-1]).producer_epoch == 1
 
     simulate(test)
