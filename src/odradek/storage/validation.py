@@ -94,10 +94,7 @@ class AppendRules:
         if size != len(records):
             raise _wrong_length(size, len(records))
         if size > self._max_message_bytes:
-            raise AppendRejected(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"the batch has {size} bytes, max.message.bytes allows {self._max_message_bytes}",
-            )
+            raise self._too_large(size)
         if not crc_is_valid(records, 0, header):
             raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
         attributes = header.attributes
@@ -120,12 +117,20 @@ class AppendRules:
         if codec is not None and attributes & _CODEC_MASK != codec:
             records, header = self._recompress(records, codec)
             size = len(records)
+            if size > self._max_message_bytes:
+                raise self._too_large(size)
         if size > self.segment_bytes:
             raise AppendRejected(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"the batch has {size} bytes, more than a segment ({self.segment_bytes})",
             )
         return records, header
+
+    def _too_large(self, size: int) -> AppendRejected:
+        return AppendRejected(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {size} bytes, max.message.bytes allows {self._max_message_bytes}",
+        )
 
     def _check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
         """The header names the first record's timestamp and the highest."""

@@ -167,6 +167,13 @@ def test_a_topic_with_its_own_codec_stores_in_that_codec(codec: Codec) -> None:
     assert decode_records(data)[0].value == b"a" * 100
 
 
+def test_a_batch_that_grows_too_large_when_stored_is_refused() -> None:
+    log = make_log(settings=topic(compression_type="uncompressed", max_message_bytes=500))
+    batch = make_batch([bytes(5000)], codec=Codec.ZSTD)
+    assert len(batch) < 500
+    assert refused(log, batch) == ErrorCode.MESSAGE_TOO_LARGE
+
+
 def test_segments_roll_by_size_time_and_index() -> None:
     by_size = make_log(settings=topic(segment_bytes=500))
     by_index = make_log(settings=topic(segment_index_bytes=40, index_interval_bytes=0))
