@@ -75,8 +75,14 @@ class Report:
             "crowd": f"{self.crowd_closed} of {self.crowd_size} connections were closed",
             "topics by chance": str(self.topics_made_by_chance),
             "memory": f"{before:.1f} MiB before, {peak:.1f} at most, {after:.1f} after",
-            "canary": "{round_trips} round trips; ms: p50 {p50_ms}, p99 {p99_ms}, max {max_ms}",
-            "longest stall": "{longest_stall_ms} ms, {stalls} over 100 ms in {probes} probes",
+            "canary": (
+                "{round_trips} round trips; ms: p50 {p50_ms}, p99 {p99_ms}, max {max_ms}"
+                " (p99 by the clock {clock_p99_ms})"
+            ),
+            "longest stall": (
+                "{longest_stall_ms} ms, {stalls} over 100 ms in {probes} probes"
+                " (by the clock {clock_longest_stall_ms})"
+            ),
         }
         for name in ("canary", "longest stall"):
             rows[name] = rows[name].format_map(canary) if canary else "nothing measured"

@@ -71,7 +71,7 @@ async def fuzz(
     source = InputSource(seed, await look_around(setup, TOPICS))
     crowd = Crowd(host, port, silent, slow)
     made_by_chance = 0
-    async with singing(host, port) as song:
+    async with singing(host, port, pid) as song:
         # The canary has sung: what the broker loads at its first requests is loaded.
         watch = MemoryWatch(pid)
         driver = Driver(host, port, source)
@@ -121,7 +121,7 @@ async def _clean(host: str, port: int) -> int:
 
 
 @contextlib.asynccontextmanager
-async def singing(host: str, port: int) -> AsyncIterator[dict]:  # type: ignore[type-arg]
+async def singing(host: str, port: int, pid: int | None) -> AsyncIterator[dict]:  # type: ignore[type-arg]
     """The canary in its own process; what it gives is filled in when it has ended."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -129,6 +129,7 @@ async def singing(host: str, port: int) -> AsyncIterator[dict]:  # type: ignore[
         "tests.fuzz.canary",
         host,
         str(port),
+        *([] if pid is None else [str(pid)]),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
