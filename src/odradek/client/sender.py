@@ -17,6 +17,7 @@ import logging
 from collections import deque
 
 from odradek.client.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from odradek.client.batch_timers import BatchTimers
 from odradek.client.cluster import Broker, Cluster
 from odradek.client.connection import Connection
 from odradek.client.errors import (
@@ -27,45 +28,33 @@ from odradek.client.errors import (
     is_retriable,
 )
 from odradek.client.idempotence import Idempotence
+from odradek.client.produce_request import Key, produce_request
+from odradek.client.producer_id import ask_for_producer_id
 from odradek.client.settings import ProducerSettings
 from odradek.protocol.errors import (
     ErrorCode,
     KafkaError,
     StaleMetadataError,
     error_for,
-    raise_for,
-)
-from odradek.protocol.messages.init_producer_id import (
-    InitProducerIdRequest,
-    InitProducerIdResponse,
 )
 from odradek.protocol.messages.produce import (
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
 )
-from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId
+from odradek.protocol.types import BrokerId
 
 _log = logging.getLogger("odradek.client")
-
-# From this version on topics go by id.
-_FIRST_VERSION_WITH_TOPIC_IDS = 13
-_LONGEST_TRANSACTION_MS = 2_147_483_647
-
-Key = tuple[str | TopicId, int]
 
 
 class _Node:
     """What is under way with one leader."""
 
-    __slots__ = ("connecting", "in_flight", "not_before_s")
+    __slots__ = ("connecting", "in_flight")
 
     def __init__(self) -> None:
         self.in_flight = 0
         self.connecting = False
-        self.not_before_s = 0.0
 
 
 class Sender:
@@ -83,16 +72,12 @@ class Sender:
         self._answers: deque[
             tuple[_Node, dict[Key, ProducerBatch], asyncio.Future[ProduceResponse]]
         ] = deque()
-        # Both in the order of creation, which is the order of their deadlines.
-        self._lingering: deque[ProducerBatch] = deque()
-        self._expiring: deque[ProducerBatch] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at_s = 0.0
         self._flushing = 0
         self._closing = False
         self._view_version = -1
-        self._linger_s = settings.linger_ms / 1000
-        self._delivery_s = settings.delivery_timeout_ms / 1000
+        self._timers = BatchTimers(
+            settings.linger_ms / 1000, settings.delivery_timeout_ms / 1000, self._wake.set
+        )
         self._max_in_flight = settings.max_in_flight_requests_per_connection
         self._acks = settings.required_acks
         self._background: set[asyncio.Task[None]] = set()
@@ -112,14 +97,12 @@ class Sender:
         self._wake.set()
 
     def _opened(self, batch: ProducerBatch) -> None:
-        self._expiring.append(batch)
         if self.idempotence is not None and not self.idempotence.has_producer_id:
             self._wake.set()
-        if self._linger_s <= 0 or self._flushing or self._closing or self.accumulator.has_waiters:
+        lingers = not self._is_due(batch, batch.created_s)
+        if not lingers:
             self.mark_ready(batch.queue)
-        else:
-            self._lingering.append(batch)
-        self._set_timer()
+        self._timers.opened(batch, lingers=lingers)
 
     async def flush(self) -> None:
         self._flushing += 1
@@ -155,20 +138,22 @@ class Sender:
         while self._answers:
             node, batches, future = self._answers.popleft()
             self._take_answer(node, batches, future)
-        self._expire()
-        self._end_linger()
+        for batch in self._timers.expired():
+            self._expire(batch)
+        for batch in self._timers.lingered():
+            self.mark_ready(batch.queue)
         if self._view_version != self._cluster.view.version:
             self._view_version = self._cluster.view.version
             self._rebucket()
         if self.idempotence is not None:
             self.idempotence.settle()
             if not self.idempotence.has_producer_id:
-                self._ask_for_id()
-                self._set_timer()
+                self._ask_for_id(self.idempotence)
+                self._timers.set()
                 return
         for leader in list(self._ready):
             self._send_to(leader)
-        self._set_timer()
+        self._timers.set()
 
     def _put(self, queue: PartitionQueue) -> None:
         leader = self._cluster.view.leader(queue.topic_partition)
@@ -181,59 +166,18 @@ class Sender:
             for queue in queues:
                 self._put(queue)
 
-    # Timers: one for the next moment at which anything can be due
-
-    def _set_timer(self) -> None:
-        moments = []
-        if self._lingering:
-            moments.append(self._lingering[0].created_s + self._linger_s)
-        if self._expiring:
-            moments.append(self._expiring[0].created_s + self._delivery_s)
-        if not moments:
-            return
-        at_s = min(moments)
-        if self._timer is not None:
-            if self._timer_at_s <= at_s:
-                return
-            self._timer.cancel()
-        self._timer_at_s = at_s
-        self._timer = self._loop.call_at(at_s, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
-        self._wake.set()
-
-    def _end_linger(self) -> None:
-        now_s = self._loop.time()
-        lingering = self._lingering
-        while lingering:
-            batch = lingering[0]
-            if batch.created_s + self._linger_s > now_s and batch.queue.open_batch is batch:
-                break
-            lingering.popleft()
-            if batch.queue.open_batch is batch:
-                self.mark_ready(batch.queue)
-
-    def _expire(self) -> None:
-        now_s = self._loop.time()
-        while self._expiring:
-            batch = self._expiring[0]
-            if not batch.done and batch.created_s + self._delivery_s > now_s:
-                break
-            self._expiring.popleft()
-            if batch.done:
-                continue
-            if batch in batch.queue.batches:
-                self._remove_from_queue(batch)
-            if batch.attempts and self.idempotence is not None:
-                self.idempotence.expired(batch)
-            self._fail(
-                batch,
-                DeliveryTimedOut(
-                    f"{batch.record_count} records for {batch.queue.topic_partition} were not"
-                    f" acknowledged within delivery.timeout.ms={self._settings.delivery_timeout_ms}"
-                ),
-            )
+    def _expire(self, batch: ProducerBatch) -> None:
+        if batch in batch.queue.batches:
+            self._remove_from_queue(batch)
+        if batch.attempts and self.idempotence is not None:
+            self.idempotence.expired(batch)
+        self._fail(
+            batch,
+            DeliveryTimedOut(
+                f"{batch.record_count} records for {batch.queue.topic_partition} were not"
+                f" acknowledged within delivery.timeout.ms={self._settings.delivery_timeout_ms}"
+            ),
+        )
 
     def _remove_from_queue(self, batch: ProducerBatch) -> None:
         queue = batch.queue
@@ -318,31 +262,16 @@ class Sender:
             or self._flushing > 0
             or self._closing
             or self.accumulator.has_waiters
-            or batch.created_s + self._linger_s <= now_s
+            or batch.created_s + self._timers.linger_s <= now_s
         )
 
     def _send(self, node: _Node, connection: Connection, batches: list[ProducerBatch]) -> None:
-        version = connection.version_for(ProduceRequest)
-        topics: dict[str, TopicProduceData] = {}
-        for batch in batches:
-            name = batch.queue.topic_partition.topic
-            if name not in topics:
-                known = self._cluster.view.topics.get(name)
-                topic_id = NO_TOPIC_ID if known is None else known.id
-                topics[name] = TopicProduceData(name=name, topic_id=topic_id)
-                if topic_id == NO_TOPIC_ID:
-                    version = min(version, _FIRST_VERSION_WITH_TOPIC_IDS - 1)
-        by_key: dict[Key, ProducerBatch] = {}
-        by_id = version >= _FIRST_VERSION_WITH_TOPIC_IDS
-        for batch in batches:
-            name, index = batch.queue.topic_partition
-            topic = topics[name]
-            topic.partition_data.append(PartitionProduceData(index=index, records=batch.build()))
-            by_key[topic.topic_id if by_id else name, index] = batch
-        request = ProduceRequest(
+        request, version, by_key = produce_request(
+            batches,
+            self._cluster.view,
+            connection.version_for(ProduceRequest),
             acks=self._acks,
             timeout_ms=self._settings.request_timeout_ms,
-            topic_data=list(topics.values()),
         )
         try:
             if self._acks == 0:
@@ -394,33 +323,16 @@ class Sender:
 
     # The producer id
 
-    def _ask_for_id(self) -> None:
-        if self.idempotence is not None and not self._asking_for_id and self.accumulator.incomplete:
+    def _ask_for_id(self, idempotence: Idempotence) -> None:
+        if not self._asking_for_id and self.accumulator.incomplete:
             self._asking_for_id = True
-            self._start(self._get_producer_id(self.idempotence))
+            self._start(self._get_producer_id(idempotence))
 
     async def _get_producer_id(self, idempotence: Idempotence) -> None:
-        failures = 0
         try:
-            while True:
-                try:
-                    connection = await self._cluster.any_connection()
-                    response = await connection.request(
-                        InitProducerIdRequest(
-                            transactional_id=None, transaction_timeout_ms=_LONGEST_TRANSACTION_MS
-                        ),
-                        InitProducerIdResponse,
-                    )
-                    raise_for(response.error_code)
-                except (ClientError, KafkaError) as error:
-                    if not is_retriable(error):
-                        self._abandon(error)
-                        return
-                    failures += 1
-                    await asyncio.sleep(self._cluster.retry_backoff.delay_s(failures))
-                else:
-                    idempotence.new_producer_id(response.producer_id, response.producer_epoch)
-                    return
+            idempotence.new_producer_id(*await ask_for_producer_id(self._cluster))
+        except (ClientError, KafkaError) as error:
+            self._abandon(error)
         finally:
             self._asking_for_id = False
             self._wake.set()
@@ -497,7 +409,7 @@ class Sender:
             pieces = self.accumulator.split(batch)
             if self.idempotence is not None:
                 self.idempotence.split(batch, pieces)
-            self._expiring.extendleft(pieces)
+            self._timers.was_split(pieces)
         elif self._may_retry(batch, error, answer.log_start_offset):
             self._put_back(batch, error)
         else:
@@ -583,8 +495,7 @@ class Sender:
             self._fail(batch, error)
 
     async def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timers.close()
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

@@ -1,0 +1,125 @@
+"""How admin requests travel: to any broker, to one of choice, or to the controller.
+
+Every group of admin calls builds on this; `admin` puts the groups together.
+"""
+
+import asyncio
+from typing import Self, TypeVar
+
+from odradek.client.cluster import NO_BROKER, Cluster
+from odradek.client.connection import Connection
+from odradek.client.errors import ClientClosed, ClientError, RequestTimedOut, is_retriable
+from odradek.client.settings import AdminSettings
+from odradek.protocol.errors import KafkaError, error_for
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from odradek.protocol.schema import Request, Response
+from odradek.protocol.types import BrokerId
+from odradek.world import World
+
+R = TypeVar("R", bound=Response)
+
+
+class AdminChannel:
+    """Use it with `async with`, or `close` it yourself."""
+
+    def __init__(
+        self,
+        settings: AdminSettings | None = None,
+        /,
+        *,
+        world: World | None = None,
+        **options: object,
+    ) -> None:
+        """`options` are the settings by name (see `AdminSettings`), if none were given."""
+        if settings is None:
+            settings = AdminSettings.from_options(options)
+        elif options:
+            raise TypeError("give either settings or options, not both")
+        self.settings = settings
+        self._world = world or World()
+        self._known: Cluster | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._known is not None:
+            await self._known.close()
+
+    @property
+    def cluster(self) -> Cluster:
+        if self._closed:
+            raise ClientClosed("the admin client is closed")
+        if self._known is None:
+            self._known = Cluster(self.settings, self._world.randomness)
+        return self._known
+
+    async def request(
+        self,
+        message: Request,
+        response_class: type[R],
+        *,
+        broker_id: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> R:
+        """Any request, to a broker of choice or to whichever answers; connections are retried."""
+        timeout_ms = timeout_ms or self.settings.default_api_timeout_ms
+        failures = 0
+        reason: BaseException | None = None
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while True:
+                    try:
+                        connection = await self.connection(broker_id)
+                        return await connection.request(message, response_class)
+                    except (ClientError, KafkaError) as error:
+                        if not is_retriable(error) or failures >= self.settings.retries:
+                            raise
+                        reason = error
+                    failures += 1
+                    await asyncio.sleep(self.cluster.retry_backoff.delay_s(failures))
+        except TimeoutError as error:
+            if isinstance(error, ClientError):
+                raise
+            name = type(message).__name__.removesuffix("Request")
+            raise RequestTimedOut(
+                f"{name} got no answer within {timeout_ms} ms: {reason or 'the broker is silent'}"
+            ) from reason
+
+    async def connection(self, broker_id: int | None) -> Connection:
+        cluster = self.cluster
+        if broker_id is None:
+            return await cluster.any_connection()
+        if BrokerId(broker_id) not in cluster.view.brokers:
+            await cluster.refresh()
+        return await cluster.connection(broker_id)
+
+    async def controller_request(self, message: Request, response_class: type[R]) -> R:
+        """To the controller, if one is known; brokers that are not it pass such requests on."""
+        cluster = self.cluster
+        if not cluster.view.brokers:
+            await self.describe_metadata([])
+        controller = cluster.view.controller
+        broker_id = None if controller == NO_BROKER else controller
+        return await self.request(message, response_class, broker_id=broker_id)
+
+    async def describe_metadata(self, names: list[str] | None) -> MetadataResponse:
+        topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        response = await self.request(
+            MetadataRequest(topics=topics, allow_auto_topic_creation=False), MetadataResponse
+        )
+        self.cluster.view.update(response, names)
+        return response
+
+
+def error_or_none(code: int, message: str | None) -> KafkaError | None:
+    return error_for(code, message) if code else None
