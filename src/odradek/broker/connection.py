@@ -1,7 +1,7 @@
 """One client's connection: frames come in, replies go out, in the order of the requests.
 
 A request is served when every earlier one of its connection has been answered, as in Kafka;
-only produce requests follow each other without waiting, so that their appends keep the order
+only produce requests follow each other once they have appended, so that appends keep their order
 while replication is awaited concurrently. When the client does not read, nothing more is
 served and nothing more is read: a slow reader costs one chunk of memory, whatever it asked for.
 """
@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import MalformedMessage
@@ -38,7 +38,21 @@ class Slice(Protocol):
 Parts = list[bytes | Slice]
 """An encoded reply, size prefix included: bytes, and slices between them."""
 
-Serve = Callable[["Connection", Buffer], Parts | Awaitable[Parts | None] | None]
+
+Encode = Callable[[object], Parts | None]
+
+
+class Pending(NamedTuple):
+    """A reply that is awaited, and how it is encoded when it comes."""
+
+    reply: Awaitable[object]
+    encode: Encode
+    # Whether what must keep the order of requests is done, so that the next one of its kind
+    # may be served while this one waits.
+    is_pipelined: bool
+
+
+Serve = Callable[["Connection", Buffer], Parts | Pending | None]
 """Answers a frame at once or later; None is a request that wants no reply (acks=0)."""
 
 
@@ -108,7 +122,6 @@ class Connection(asyncio.Protocol):
         "_finishing",
         "_frames",
         "_loop",
-        "_only_produce_waits",
         "_outgoing",
         "_paused",
         "_position",
@@ -117,6 +130,7 @@ class Connection(asyncio.Protocol):
         "_transport",
         "_turn_scheduled",
         "_waiting",
+        "_waits_pipelined",
         "active_s",
         "address",
         "listener",
@@ -137,8 +151,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._splitter = FrameSplitter(connections.frame_bytes)
         self._frames: deque[Buffer] = deque()
-        self._waiting: deque[asyncio.Future[Parts | None]] = deque()
-        self._only_produce_waits = True
+        self._waiting: deque[tuple[asyncio.Future[object], Encode]] = deque()
+        self._waits_pipelined = True
         self._outgoing: deque[bytes | Slice] = deque()
         self._position = 0
         self._paused = False
@@ -186,7 +200,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._frames.clear()
-        for waiting in self._waiting:
+        for waiting, _ in self._waiting:
             waiting.cancel()
         self._waiting.clear()
         for part in self._outgoing:
@@ -241,9 +255,7 @@ class Connection(asyncio.Protocol):
         if not self._waiting:
             return True
         return (
-            self._only_produce_waits
-            and len(self._waiting) < _MOST_WAITING
-            and frame[:2] == _PRODUCE
+            self._waits_pipelined and len(self._waiting) < _MOST_WAITING and frame[:2] == _PRODUCE
         )
 
     def _serve_frame(self, frame: Buffer) -> None:
@@ -256,25 +268,28 @@ class Connection(asyncio.Protocol):
         except Exception:  # noqa: BLE001 - a fault in one request must not disturb other clients
             self._fail()
             return
-        if reply is None or isinstance(reply, list):
-            if reply and not self._waiting:
+        if isinstance(reply, Pending):
+            self._wait_for(reply)
+        elif not self._waiting:
+            if reply:
                 self._send(reply)
-            elif self._waiting:
-                done: asyncio.Future[Parts | None] = self._loop.create_future()
-                done.set_result(reply)
-                self._waiting.append(done)
-            return
-        if not self._waiting:
-            self._only_produce_waits = True
-        self._only_produce_waits &= frame[:2] == _PRODUCE
-        task = asyncio.ensure_future(reply)
-        self._waiting.append(task)
+        else:
+            done: asyncio.Future[object] = self._loop.create_future()
+            done.set_result(reply)
+            self._waiting.append((done, _encoded_already))
+
+    def _wait_for(self, pending: Pending) -> None:
+        self._waits_pipelined = pending.is_pipelined and (
+            self._waits_pipelined or not self._waiting
+        )
+        task = asyncio.ensure_future(pending.reply)
+        self._waiting.append((task, pending.encode))
         task.add_done_callback(self._answer_waiting)
 
     def _answer_waiting(self, _: object) -> None:
         waiting = self._waiting
-        while waiting and waiting[0].done():
-            task = waiting.popleft()
+        while waiting and waiting[0][0].done():
+            task, encode = waiting.popleft()
             if task.cancelled():
                 continue
             error = task.exception()
@@ -284,7 +299,7 @@ class Connection(asyncio.Protocol):
             if error is not None:
                 self._fail(error)
                 return
-            reply = task.result()
+            reply = encode(task.result())
             if reply:
                 self._send(reply)
         self.active_s = self._loop.time()
@@ -346,3 +361,7 @@ class Connection(asyncio.Protocol):
         except OSError as error:
             logger.error("cannot read a log for %s:%s: %s", self.address, self.port, error)
             return b""
+
+
+def _encoded_already(reply: object) -> Parts | None:
+    return cast("Parts | None", reply)

@@ -6,12 +6,13 @@ finds out what to speak.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple, cast
 
-from odradek.broker.connection import Connection, Parts
+from odradek.broker.connection import Connection, Parts, Pending
 from odradek.broker.handlers import TABLE
-from odradek.broker.services import RequestContext, Services
+from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.headers import decode_request_header, encode_response
@@ -19,7 +20,7 @@ from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import Buffer
 
 Reply = Response | None
-Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply]]
+Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] | Pipelined]
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
@@ -38,9 +39,7 @@ class Dispatcher:
         self._services = services
         self._handlers: dict[int, _Handler] = {}
 
-    def serve(
-        self, connection: Connection, frame: Buffer
-    ) -> Parts | Awaitable[Parts | None] | None:
+    def serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
         (key, version, correlation_id, client_id), position = decode_request_header(frame)
         handler = self._handlers.get(key) or self._load(key)
         if not handler.lowest <= version <= handler.highest:
@@ -53,7 +52,10 @@ class Dispatcher:
             return None
         if isinstance(reply, Response):
             return cast("Parts", encode_response(reply, version, correlation_id))
-        return _encode_later(reply, version, correlation_id)
+        encode = partial(_encode, version, correlation_id)
+        if isinstance(reply, Pipelined):
+            return Pending(reply.response, encode, is_pipelined=True)
+        return Pending(reply, encode, is_pipelined=False)
 
     def _load(self, key: int) -> _Handler:
         served = TABLE.get(key)
@@ -73,8 +75,8 @@ class Dispatcher:
         return cast("Parts", encode_response(response, 0, correlation_id))
 
 
-async def _encode_later(reply: Awaitable[Reply], version: int, correlation_id: int) -> Parts | None:
-    response = await reply
+def _encode(version: int, correlation_id: int, response: object) -> Parts | None:
     if response is None:
         return None
+    assert isinstance(response, Response)
     return cast("Parts", encode_response(response, version, correlation_id))

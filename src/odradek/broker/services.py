@@ -1,14 +1,18 @@
 """What handlers work with: the broker's parts, and who asks."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from odradek.broker.connection import Connection
+from odradek.broker.coordinators import GroupCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.cluster.configs import Configs
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
 from odradek.metadata import ImageKeeper
+from odradek.protocol.schema import Response
 from odradek.protocol.types import BrokerId
 from odradek.replication.replicas import Replicas
 from odradek.storage.manager import LogManager
@@ -26,6 +30,7 @@ class Services:
     topics: Topics
     configs: Configs
     replicas: Replicas
+    groups: GroupCoordinators
     logs: LogManager
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
@@ -40,3 +45,10 @@ class RequestContext:
         self.connection = connection
         self.version = version
         self.client_id = client_id
+
+
+class Pipelined(NamedTuple):
+    """A response still to come, of a request whose order no longer matters: its appends are
+    done, and the next produce request of the connection may append too."""
+
+    response: Awaitable[Response | None]

@@ -79,6 +79,12 @@ class StatePartitions(Generic[Command, Event]):
     def tell(self, key: str, command: Command) -> None:
         self._runner(partition_of(key, self._image, self.topic)).tell(command)
 
+    def tell_all(self, command: Command) -> None:
+        """A command for every machine that is loaded here."""
+        for loaded in list(self._loaded.values()):
+            if loaded.runner.is_loaded:
+                loaded.runner.tell(command)
+
     def note(self, partition: int, marker: Marker) -> None:
         """Passes on the end of a transaction that was written to the machine's own log."""
         loaded = self._loaded.get(partition)

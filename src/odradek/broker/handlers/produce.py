@@ -7,11 +7,10 @@ checked here: transactions come with their coordinator.
 """
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Final
 
 from odradek.broker.endpoints import reachable
-from odradek.broker.services import RequestContext, Services
+from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
     LeaderIdAndEpoch,
@@ -31,7 +30,7 @@ _FIRST_VERSION_WITH_LEADERS: Final = 10
 
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | Pipelined | None:
     acks = request.acks
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
     waiting: list[tuple[PartitionProduceResponse, Appended]] = []
@@ -63,7 +62,7 @@ def handle(
         )
     response = ProduceResponse(responses=topics)
     if waiting and acks:
-        return _when_acknowledged(services, context, request, response, waiting)
+        return Pipelined(_when_acknowledged(services, context, request, response, waiting))
     return _finish(services, context, request, response)
 
 
