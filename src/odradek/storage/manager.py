@@ -265,6 +265,8 @@ class LogManager:
         target = f"{directory.path}/{name}"
         try:
             disk.rename(log.path, target)
+        except FileNotFoundError:
+            return  # Somebody removed it by hand, as was to be.
         except OSError as error:
             raise directory.fail(error) from error
         delay_s = log.settings.file_delete_delay_ms / 1000

@@ -89,6 +89,15 @@ async def test_a_deleted_log_is_gone_and_its_files_follow() -> None:
     reading.release()
 
 
+async def test_deleting_what_was_removed_by_hand_is_no_disk_error() -> None:
+    world = make_world()
+    manager = await started(world)
+    log = manager.create(PARTITION, TOPIC_ID, topic())
+    world.disk.remove_tree(log.path)
+    manager.delete(PARTITION)
+    assert manager.offline_directories == []
+
+
 async def test_an_interrupted_deletion_is_finished_after_a_restart() -> None:
     world = make_world()
     manager = await started(world)
