@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odradek.storage.aborted import rewrite
 from odradek.storage.directory import LogDirectory
 from odradek.storage.segment import Segment
 from odradek.storage.segments import mark_deleted
@@ -31,6 +32,9 @@ def truncate(log: "Log", offset: int) -> None:
         log.leader_epochs.truncate_from_end(log.log_end_offset)
         drop_snapshots(disk, log.path, above=log.log_end_offset)
         log.producers = rebuild_producers(disk, log.path, log.segments, log.log_end_offset)
+        if log.aborted.drop_from(log.log_end_offset):
+            kept = log.aborted.encode(active.base_offset, log.log_end_offset)
+            rewrite(disk, log.path, active.base_offset, kept)
     except OSError as error:
         raise log.directory.fail(error) from error
     _was_truncated(log)
@@ -49,6 +53,7 @@ def start_over(log: "Log", offset: int) -> None:
         raise log.directory.fail(error) from error
     log.leader_epochs.clear()
     log.producers.clear(offset)
+    log.aborted.clear()
     _was_truncated(log)
     # There is nothing that could be lost.
     log.flushed.advance(offset)
@@ -99,6 +104,7 @@ def _remove_first(log: "Log", count: int) -> None:
             log.remove(removed)
         except OSError as error:
             raise log.directory.fail(error) from error
+        log.aborted.drop_below(log.segments[0].base_offset)
 
 
 def delete_files(directory: LogDirectory, segments: Sequence[Segment], due_s: float) -> None:

@@ -100,12 +100,12 @@ class Slice:
     Call `release` when the bytes have been sent or will not be.
     """
 
-    __slots__ = ("_file", "_handle", "_length", "_position")
+    __slots__ = ("_handle", "_length", "file", "position")
 
     def __init__(self, file: SegmentFile, position: int, length: int) -> None:
         self._handle: File | None = file.pin()
-        self._file = file
-        self._position = position
+        self.file = file
+        self.position = position
         self._length = length
 
     def __len__(self) -> int:
@@ -115,12 +115,12 @@ class Slice:
         """Up to `length` bytes from `start`, counted from the beginning of the slice."""
         if self._handle is None:
             raise ValueError("the slice was released")
-        return self._handle.read_at(self._position + start, min(length, self._length - start))
+        return self._handle.read_at(self.position + start, min(length, self._length - start))
 
     def release(self) -> None:
         if self._handle is not None:
             self._handle = None
-            self._file.unpin()
+            self.file.unpin()
 
     def __del__(self) -> None:
         # A reply that is dropped with its connection must not keep a deleted file open.

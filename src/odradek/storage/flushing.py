@@ -20,6 +20,7 @@ from odradek.storage.names import (
     LEADER_EPOCH_CHECKPOINT,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
 from odradek.storage.segment import Segment
@@ -188,6 +189,7 @@ def _files_beside(segment: Segment, directory: str) -> list[str]:
     return [
         offset_file(directory, segment.base_offset, INDEX_SUFFIX),
         offset_file(directory, segment.base_offset, TIME_INDEX_SUFFIX),
+        offset_file(directory, segment.base_offset, TRANSACTION_INDEX_SUFFIX),
         offset_file(directory, segment.next_offset, SNAPSHOT_SUFFIX),
     ]
 

@@ -18,20 +18,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from odradek.config import TopicSettings
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import (
     LENGTH_OVERHEAD,
     BatchHeader,
     Buffer,
     offset_prefix,
+    read_header,
 )
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import cutting
+from odradek.storage.aborted import AbortedTransaction, AbortedTransactions
 from odradek.storage.descriptors import Slice
 from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import (
-    AppendRejected,
     LogClosed,
     LogDirectoryFailed,
     OffsetOutOfRange,
@@ -40,11 +40,12 @@ from odradek.storage.errors import (
 from odradek.storage.flushing import Flusher
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.names import partition_directory
-from odradek.storage.producer_state import ProducerStates, RememberedBatch
+from odradek.storage.producer_state import Membership, ProducerStates, RememberedBatch
+from odradek.storage.producing import check_producer, note_producer
 from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
 from odradek.storage.segment import Segment
 from odradek.storage.segments import Segments
-from odradek.storage.snapshots import apply_to_producers, recall_batches, write_snapshot
+from odradek.storage.snapshots import write_snapshot
 from odradek.storage.validation import AppendRules, check_from_leader
 from odradek.world import World
 
@@ -72,6 +73,7 @@ class Log:
         "_unflushed_records",
         "_unusable",
         "_world",
+        "aborted",
         "active_segment",
         "directory",
         "high_watermark",
@@ -99,6 +101,7 @@ class Log:
         recovery_point: int = 0,
         leader_epochs: LeaderEpochs | None = None,
         producers: ProducerStates | None = None,
+        aborted: AbortedTransactions | None = None,
     ) -> None:
         """Takes over segments that are valid, in order, at least one. `recovery` makes logs."""
         self.topic_partition = topic_partition
@@ -110,6 +113,7 @@ class Log:
         self.high_watermark = log_start_offset
         self.leader_epochs = leader_epochs or LeaderEpochs()
         self.producers = producers or ProducerStates(log_start_offset)
+        self.aborted = aborted or AbortedTransactions()
         self.unflushed_since_s = 0.0
         self._world = world
         self._clock = world.clock
@@ -226,21 +230,34 @@ class Log:
     # Appending
 
     def append(
-        self, records: Buffer, *, leader_epoch: int, as_follower: bool = False
+        self,
+        records: Buffer,
+        *,
+        leader_epoch: int,
+        as_follower: bool = False,
+        by_coordinator: bool = False,
+        membership: Membership | None = None,
     ) -> AppendResult:
-        """Writes one batch of a producer, or what a leader sent, at the end of the log."""
+        """Writes one batch of a producer, or what a leader sent, at the end of the log.
+
+        A transactional batch needs a `membership`. One that this broker made itself
+        (`by_coordinator`: offsets in a transaction, markers) is taken as it is.
+        """
         if self._unusable is not None:
             raise self._unusable
         if as_follower:
             return self._append_as_follower(records)
         now_ms = self._clock.now_ms()
         rules = self._rules
-        records, header = rules.admit(records, now_ms)
         base_offset = self.log_end_offset
-        if header.producer_id >= 0:
-            duplicate = self._check_producer(header)
-            if duplicate is not None:
-                return self._repeated(duplicate)
+        if by_coordinator:
+            header = read_header(records)
+        else:
+            records, header = rules.admit(records, now_ms)
+            if header.producer_id >= 0 or header.attributes & _TRANSACTIONAL:
+                duplicate = check_producer(self, header, membership)
+                if duplicate is not None:
+                    return self._repeated(duplicate)
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         size = header.batch_length + LENGTH_OVERHEAD
@@ -260,7 +277,7 @@ class Log:
         if leader_epoch > self.leader_epochs.latest:
             self.leader_epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
-            self.producers.update(header, base_offset, max_timestamp)
+            note_producer(self, header, records, base_offset)
         self._moved_end(last_offset + 1, header.record_count)
         return AppendResult(
             base_offset,
@@ -268,22 +285,6 @@ class Log:
             now_ms if rules.is_log_append_time else _NO_TIMESTAMP,
             self.log_start_offset,
         )
-
-    def _check_producer(self, header: BatchHeader) -> RememberedBatch | None:
-        if not header.attributes & _TRANSACTIONAL:
-            self.producers.check_transaction(header)
-        try:
-            return self.producers.check(header)
-        except AppendRejected as refusal:
-            if refusal.code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                raise
-            try:
-                recalled = recall_batches(self.producers, header, self.row.all)
-            except OSError as error:
-                raise self.directory.fail(error) from error
-            if not recalled:
-                raise
-        return self.producers.check(header)
 
     def _repeated(self, batch: RememberedBatch) -> AppendResult:
         append_time_ms = batch.timestamp if self._rules.is_log_append_time else _NO_TIMESTAMP
@@ -329,9 +330,9 @@ class Log:
         for position, header in batches:
             if header.leader_epoch > self.leader_epochs.latest:
                 self.leader_epochs.assign(header.leader_epoch, header.base_offset)
-            apply_to_producers(
-                self.producers, header, view[position : position + header.size_bytes]
-            )
+            if header.producer_id >= 0:
+                batch = view[position : position + header.size_bytes]
+                note_producer(self, header, batch, header.base_offset)
         self._moved_end(last.next_offset, sum(header.record_count for _, header in batches))
         return AppendResult(
             first.base_offset, last.last_offset, _NO_TIMESTAMP, self.log_start_offset
@@ -342,6 +343,8 @@ class Log:
         if not headers:
             return
         segment, interval = self.active_segment, self._rules.index_interval_bytes
+        if not segment.size:
+            self._flusher.has_new_names = True
         segment.write((run,))
         for header in headers:
             segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
@@ -431,6 +434,15 @@ class Log:
             return self.row.read(offset, max_bytes, end_offset, min_one)
         except OSError as error:
             raise self.directory.fail(error) from error
+
+    def aborted_in(
+        self, found: Slice, offset: int, end_offset: int
+    ) -> Sequence[AbortedTransaction]:
+        """The aborted transactions that a reader of `found`, from `offset` on, has to skip."""
+        if not self.aborted:
+            return ()
+        end = self.row.end_of(found)
+        return self.aborted.overlapping(offset, end_offset if end is None else end)
 
     # Searching
 

@@ -9,8 +9,10 @@ deleted by retention.
 recovery call `update` alone: the leader decided for them. The whole is written to a
 `.snapshot` named after the offset it reflects.
 
-Transactions: `update` tracks which producers have one open and where it began, so
-`first_undecided_offset` bounds what read-committed consumers may see.
+Transactions: `update` tracks which producers have one open and where it began, `complete`
+that it ended, so `last_stable_offset` bounds what read-committed consumers may see. A leader
+lets a transaction begin in its log only once the coordinator has it (`check_membership`):
+else a late batch would open one that nobody ever ends.
 """
 
 import struct
@@ -19,11 +21,14 @@ from typing import NamedTuple
 from odradek.protocol.checksum import crc32c
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import BatchHeader, ControlType, EndTransactionMarker
+from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.errors import AppendRejected, StorageError
 
 REMEMBERED_BATCHES = 5
 MOST_SEQUENCE = (1 << 31) - 1
 NO_OFFSET = -1
+# Producers that the coordinator is asked for; beyond, the oldest is forgotten.
+_MOST_ATTEMPTS = 1000
 
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = struct.Struct(">hIi")
@@ -57,6 +62,24 @@ class CompletedTransaction(NamedTuple):
     is_aborted: bool
 
 
+class Membership(NamedTuple):
+    """What is known of the transaction that a batch claims to be part of.
+
+    `verified_after` is the offset of the producer's last marker at the time the coordinator
+    was asked, None if it was not asked. A marker that came after makes the answer worthless.
+    """
+
+    verified_after: int | None
+
+
+CLAIMED = Membership(None)
+"""The request names a transactional id; the coordinator was not asked."""
+
+
+class TransactionNotOpen(AppendRejected):
+    """The log has no open transaction of the producer: ask the coordinator, then come again."""
+
+
 class ProducerEntry:
     """One producer. Invariant: `batches` are of `epoch`, in order, five at most."""
 
@@ -65,6 +88,7 @@ class ProducerEntry:
         "coordinator_epoch",
         "epoch",
         "is_partial",
+        "last_marker_offset",
         "last_timestamp",
         "transaction_first_offset",
     )
@@ -76,6 +100,7 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.transaction_first_offset = NO_OFFSET
+        self.last_marker_offset = NO_OFFSET
         self.batches: list[RememberedBatch] = []
 
     @property
@@ -86,12 +111,23 @@ class ProducerEntry:
 class ProducerStates:
     """All producers of one log. `end_offset` is the offset up to which it is complete."""
 
-    __slots__ = ("end_offset", "entries", "ongoing", "snapshot_offset")
+    __slots__ = (
+        "_attempts",
+        "_unreplicated",
+        "end_offset",
+        "entries",
+        "ongoing",
+        "snapshot_offset",
+    )
 
     def __init__(self, end_offset: int = 0) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         # Producer id to first offset of its open transaction; offsets rise in dict order.
         self.ongoing: dict[int, int] = {}
+        # First and last offset of transactions whose marker others may not have yet.
+        self._unreplicated: list[tuple[int, int]] = []
+        # Producer id to epoch and lowest sequence of batches that wait for the coordinator.
+        self._attempts: dict[int, tuple[int, int]] = {}
         self.end_offset = end_offset
         self.snapshot_offset = end_offset
 
@@ -142,6 +178,77 @@ class ProducerStates:
                 "and sent records outside of it",
             )
 
+    def check_membership(self, header: BatchHeader, membership: Membership) -> None:
+        """A transactional batch must go on with an open transaction, or begin one that the
+        coordinator has; and with its first batch, not with one that overtook it."""
+        entry = self.entries.get(header.producer_id)
+        if (
+            entry is not None
+            and entry.transaction_first_offset != NO_OFFSET
+            and entry.epoch == header.producer_epoch
+        ):
+            return
+        identity = f"producer {header.producer_id} with epoch {header.producer_epoch}"
+        if membership.verified_after is None:
+            raise TransactionNotOpen(
+                ErrorCode.INVALID_TXN_STATE, f"{identity} has no open transaction here"
+            )
+        if membership.verified_after != self.last_marker_offset(header.producer_id):
+            raise AppendRejected(
+                ErrorCode.INVALID_TXN_STATE, f"the transaction of {identity} has ended meanwhile"
+            )
+        epoch, lowest = self._attempts.get(header.producer_id, (NO_OFFSET, 0))
+        is_first = entry is None or entry.epoch != header.producer_epoch or not entry.batches
+        if is_first and epoch == header.producer_epoch and header.base_sequence > lowest:
+            raise AppendRejected(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"{identity} sent sequence {header.base_sequence}, but {lowest} is still missing",
+            )
+
+    def note_attempt(self, header: BatchHeader) -> None:
+        """A batch waits for the coordinator: none behind it may be the first."""
+        epoch, lowest = self._attempts.pop(header.producer_id, (NO_OFFSET, 0))
+        if epoch != header.producer_epoch or header.base_sequence < lowest:
+            lowest = header.base_sequence
+        self._attempts[header.producer_id] = header.producer_epoch, lowest
+        if len(self._attempts) > _MOST_ATTEMPTS:
+            del self._attempts[next(iter(self._attempts))]
+
+    def last_marker_offset(self, producer_id: int) -> int:
+        entry = self.entries.get(producer_id)
+        return NO_OFFSET if entry is None else entry.last_marker_offset
+
+    def check_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        *,
+        is_bumped: bool,
+    ) -> bool:
+        """Whether a marker has something to end. Raises if it is of an old epoch or coordinator.
+
+        With `is_bumped` the marker's epoch is one above that of the records it ends: then one
+        that equals ours was written already, and with records of its epoch it came too late.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return True
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise AppendRejected(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch} is older than {entry.coordinator_epoch}",
+            )
+        is_open = entry.transaction_first_offset != NO_OFFSET
+        repeats = is_bumped and producer_epoch == entry.epoch
+        if producer_epoch < entry.epoch or (repeats and is_open):
+            raise AppendRejected(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker for producer {producer_id} has epoch {producer_epoch}, "
+                f"but epoch {entry.epoch} was seen already",
+            )
+        return not (repeats and entry.last_marker_offset != NO_OFFSET)
+
     def update(self, header: BatchHeader, base_offset: int, max_timestamp: int) -> None:
         """Takes account of a data batch of a producer, appended at `base_offset`."""
         entry = self.entries.get(header.producer_id)
@@ -151,17 +258,19 @@ class ProducerStates:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
             entry.is_partial = False
-        delta = header.last_offset_delta
-        batches = entry.batches
-        batches.append(
-            RememberedBatch(header.last_sequence, base_offset + delta, delta, max_timestamp)
-        )
-        if len(batches) > REMEMBERED_BATCHES:
-            del batches[0]
+        if header.base_sequence >= 0:  # Coordinators write without.
+            delta = header.last_offset_delta
+            batches = entry.batches
+            batches.append(
+                RememberedBatch(header.last_sequence, base_offset + delta, delta, max_timestamp)
+            )
+            if len(batches) > REMEMBERED_BATCHES:
+                del batches[0]
         entry.last_timestamp = max_timestamp
         if header.is_transactional and entry.transaction_first_offset == NO_OFFSET:
             entry.transaction_first_offset = base_offset
             self.ongoing[header.producer_id] = base_offset
+            self._attempts.pop(header.producer_id, None)
 
     def complete(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int, timestamp: int
@@ -175,11 +284,13 @@ class ProducerStates:
             entry.batches.clear()
         first_offset = entry.transaction_first_offset
         entry.transaction_first_offset = NO_OFFSET
+        entry.last_marker_offset = offset
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
         self.ongoing.pop(header.producer_id, None)
         if first_offset == NO_OFFSET:
             return None
+        self._unreplicated.append((first_offset, offset))
         aborted = marker.control_type is ControlType.ABORT
         return CompletedTransaction(header.producer_id, first_offset, offset, aborted)
 
@@ -187,6 +298,25 @@ class ProducerStates:
     def first_undecided_offset(self) -> int | None:
         """Where the oldest open transaction began."""
         return next(iter(self.ongoing.values()), None)
+
+    def as_aborted(self, ended: CompletedTransaction) -> AbortedTransaction:
+        """What the index says of a transaction that was just aborted."""
+        undecided = self.first_undecided_offset
+        stable = ended.last_offset + 1 if undecided is None else undecided
+        return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
+
+    @property
+    def has_undecided(self) -> bool:
+        """Whether the last stable offset may lag behind the high watermark."""
+        return bool(self.ongoing or self._unreplicated)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it every transaction is decided, and the decision survives this replica."""
+        if self._unreplicated:
+            self._unreplicated = [one for one in self._unreplicated if one[1] >= high_watermark]
+        undecided = [first for first, _ in self._unreplicated]
+        undecided += list(self.ongoing.values())[:1]
+        return min(high_watermark, *undecided) if undecided else high_watermark
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets producers that have been silent for long and have nothing open."""
@@ -202,6 +332,8 @@ class ProducerStates:
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
         self.ongoing.clear()
+        self._unreplicated.clear()
+        self._attempts.clear()
         self.end_offset = self.snapshot_offset = end_offset
 
     # Snapshots

@@ -21,6 +21,7 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.storage.aborted import AbortedTransactions, CorruptTransactionIndex, rewrite
 from odradek.storage.checkpoints import (
     MalformedCheckpoint,
     decode_partition_metadata,
@@ -40,6 +41,7 @@ from odradek.storage.names import (
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_file,
     parse_offset_file,
     partition_directory,
@@ -90,6 +92,7 @@ class LogLoader:
     """Loads one log. Short-lived: `load` once."""
 
     __slots__ = (
+        "_aborted",
         "_directory",
         "_disk",
         "_epochs",
@@ -116,6 +119,7 @@ class LogLoader:
         self._path = f"{directory.path}/{partition_directory(topic_partition)}"
         self._names: set[str] = set()
         self._epochs = LeaderEpochs()
+        self._aborted = AbortedTransactions()
         # Closed segments that were read through and may not be durable.
         self._recovered: list[Segment] = []
 
@@ -135,6 +139,7 @@ class LogLoader:
             # The start was durable before the end was: what is left lies below both.
             self._remove_segments(segments)
             segments, producers = [], ProducerStates(log_start_offset)
+            self._aborted.clear()
         if not segments:
             self._epochs.clear()
             segments = [self._empty_segment(log_start_offset)]
@@ -157,6 +162,7 @@ class LogLoader:
             recovery_point=recovery_point if self._recovered else log_end_offset,
             leader_epochs=self._epochs,
             producers=producers,
+            aborted=self._aborted,
         )
         log.flusher.adopt([segment for segment in self._recovered if not segment.is_active])
         log.flusher.has_new_names = bool(self._recovered)
@@ -214,6 +220,9 @@ class LogLoader:
                 return self._recover(segments, snapshots, segment.base_offset)
         if not segments:
             return ProducerStates()
+        damaged = self._read_aborted(segments)
+        if damaged is not None:
+            return self._recover(segments, snapshots, segments[damaged].base_offset)
         active = segments[-1]
         try:
             active.load_tail(active.find_next_offset())
@@ -227,6 +236,19 @@ class LogLoader:
     ) -> ProducerStates:
         return rebuild_producers(self._disk, self._path, segments, end_offset, offsets=snapshots)
 
+    def _read_aborted(self, segments: Sequence[Segment]) -> int | None:
+        """Reads the transaction indexes; the number of the first segment with a damaged one."""
+        self._aborted.clear()
+        for number, segment in enumerate(segments):
+            if f"{segment.base_offset:020d}{TRANSACTION_INDEX_SUFFIX}" in self._names:
+                path = offset_file(self._path, segment.base_offset, TRANSACTION_INDEX_SUFFIX)
+                try:
+                    self._aborted.load(self._disk.read(path))
+                except CorruptTransactionIndex:
+                    self._aborted.drop_from(segment.base_offset)
+                    return number
+        return None
+
     # After a crash
 
     def _recover(
@@ -237,6 +259,9 @@ class LogLoader:
             return ProducerStates()
         bases = [segment.base_offset for segment in segments]
         first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
+        damaged = self._read_aborted(segments[:first])
+        if damaged is not None:
+            first = damaged
         producers = self._producers(segments[:first], snapshots, bases[first])
         for number in range(first, len(segments)):
             segment = segments[number]
@@ -244,7 +269,11 @@ class LogLoader:
                 self._remove_segments(segments[number:])
                 del segments[number:]
                 break
-            is_whole = recover_segment(segment, self._epochs, producers, self._settings)
+            is_whole = recover_segment(
+                segment, self._epochs, producers, self._aborted, self._settings
+            )
+            found = self._aborted.encode(segment.base_offset, segment.next_offset)
+            rewrite(self._disk, self._path, segment.base_offset, found)
             self._recovered.append(segment)
             if not is_whole or self._lacks_records(segments, number, recovery_point):
                 segment.write_indexes()
@@ -336,7 +365,11 @@ class LogLoader:
 
 
 def recover_segment(
-    segment: Segment, epochs: LeaderEpochs, producers: ProducerStates, settings: TopicSettings
+    segment: Segment,
+    epochs: LeaderEpochs,
+    producers: ProducerStates,
+    aborted: AbortedTransactions,
+    settings: TopicSettings,
 ) -> bool:
     """Keeps the valid batches from the start on and rebuilds everything that follows from them.
 
@@ -353,7 +386,9 @@ def recover_segment(
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
             if header.next_offset > producers.end_offset:
-                apply_to_producers(producers, header, batch)
+                ended = apply_to_producers(producers, header, batch)
+                if ended is not None and ended.is_aborted:
+                    aborted.add(producers.as_aborted(ended))
         if segment.size < size:
             handle.truncate(segment.size)
             return False

@@ -367,18 +367,30 @@ class Segment:
             return position + header.size_bytes
         return start
 
+    def offset_at(self, position: int) -> int | None:
+        """The base offset of the batch that starts here; None at the segment's end."""
+        if position >= self.size:
+            return None
+        if self.is_active and position >= (positions := self.tail_positions)[0]:
+            return self.tail_offsets[bisect_right(positions, position) - 1]
+        handle = self.file.pin()
+        try:
+            return int.from_bytes(handle.read_at(position, 8), "big")
+        finally:
+            self.file.unpin()
+
     def remember(self, position: int) -> None:
         """A slice ended here, so the next fetch will likely start here."""
-        if position >= self.size or (self.is_active and position >= self.tail_positions[0]):
+        if self.is_active and position >= self.tail_positions[0]:
+            return
+        base_offset = self.offset_at(position)
+        if base_offset is None:
             return
         resume = self._resume
         if resume is None:
             resume = self._resume = {}
         elif len(resume) >= _MOST_RESUME_POINTS:
             del resume[next(iter(resume))]
-        handle = self.file.pin()
-        base_offset = int.from_bytes(handle.read_at(position, 8), "big")
-        self.file.unpin()
         resume[base_offset] = position
 
     def _search(self, position: int, offset: int) -> int:

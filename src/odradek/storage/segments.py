@@ -79,6 +79,18 @@ class Segments:
                 return found
             # A gap at the segment's end, as compaction leaves them: go on in the next one.
 
+    def end_of(self, found: Slice) -> int | None:
+        """The offset of the first batch behind a slice; None if the slice reaches the end."""
+        for number in range(len(self._all) - 1, -1, -1):
+            segment = self._all[number]
+            if segment.file is found.file:
+                return segment.offset_at(found.position + len(found))
+        return None
+
+    def base_of(self, offset: int) -> int:
+        """The base offset of the segment that an offset falls into."""
+        return self._bases[max(bisect_right(self._bases, offset) - 1, 0)]
+
     # Cutting
 
     def truncate_to(self, offset: int) -> list[Segment]:

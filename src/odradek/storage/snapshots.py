@@ -11,6 +11,7 @@ from odradek.protocol.records import (
 from odradek.storage.names import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
 from odradek.storage.producer_state import (
     REMEMBERED_BATCHES,
+    CompletedTransaction,
     CorruptSnapshot,
     ProducerStates,
     RememberedBatch,
@@ -100,16 +101,29 @@ def rebuild_producers(
     return producers
 
 
-def apply_to_producers(producers: ProducerStates, header: BatchHeader, batch: Buffer) -> None:
-    """Producer state after a batch that is in the log."""
+def apply_to_producers(
+    producers: ProducerStates, header: BatchHeader, batch: Buffer
+) -> CompletedTransaction | None:
+    """Producer state after a batch that is in the log; the transaction that it ended."""
+    ended = None
     if header.producer_id >= 0:
-        if not header.is_control:
+        if header.is_control:
+            ended = end_in_producers(producers, header, batch, header.base_offset)
+        else:
             producers.update(header, header.base_offset, header.max_timestamp)
-        elif header.record_count:
-            record = decode_records(batch)[0]
-            marker = decode_end_transaction_marker(record)
-            producers.complete(header, marker, header.base_offset, record.timestamp_ms)
     producers.end_offset = header.next_offset
+    return ended
+
+
+def end_in_producers(
+    producers: ProducerStates, header: BatchHeader, batch: Buffer, offset: int
+) -> CompletedTransaction | None:
+    """Producer state after a marker that stands at `offset`."""
+    if not header.record_count:
+        return None  # Compaction took the record and left the batch.
+    record = decode_records(batch)[0]
+    marker = decode_end_transaction_marker(record)
+    return producers.complete(header, marker, offset, record.timestamp_ms)
 
 
 def recall_batches(

@@ -15,6 +15,7 @@ from odradek.storage.log import Log
 from odradek.storage.producer_state import (
     MOST_SEQUENCE,
     CorruptSnapshot,
+    Membership,
     ProducerEntry,
     ProducerStates,
     RememberedBatch,
@@ -98,7 +99,8 @@ def test_followers_learn_what_the_leader_decided() -> None:
 def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:
     log = make_log()
     send(log, 0)
-    log.append(make_batch(producer=(8, 0, 0), is_transactional=True), leader_epoch=0)
+    batch = make_batch(producer=(8, 0, 0), is_transactional=True)
+    log.append(batch, leader_epoch=0, membership=Membership(-1))
     log.producers.expire(NOW_MS + 999, 1000)
     assert set(log.producers.entries) == {7, 8}
     log.producers.expire(NOW_MS + 1000, 1000)
@@ -110,7 +112,7 @@ def test_transactions_are_tracked_from_first_record_to_marker() -> None:
     log = make_log()
     for producer_id in (1, 2):
         batch = make_batch(producer=(producer_id, 0, 0), is_transactional=True)
-        log.append(batch, leader_epoch=0)
+        log.append(batch, leader_epoch=0, membership=Membership(-1))
     assert log.producers.first_undecided_offset == 0
     with pytest.raises(AppendRejected) as caught:
         log.append(make_batch(producer=(1, 0, 1)), leader_epoch=0)

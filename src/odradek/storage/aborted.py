@@ -1,0 +1,145 @@
+"""The aborted transactions of a log, and the `.txnindex` files that remember them.
+
+There is one entry for each abort marker, in the file of the segment that holds the marker, in
+Kafka's layout. A consumer that reads committed records alone is told which entries overlap
+what it reads, and skips the records of those producers.
+
+An entry says how far the log was decided right after its marker. Whatever was aborted later
+began there or behind: so a search up to an offset ends at the first entry that was decided
+that far.
+
+Invariant: entries are in the order of their markers.
+"""
+
+import struct
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from odradek.storage.errors import StorageError
+from odradek.storage.names import TRANSACTION_INDEX_SUFFIX, offset_file
+from odradek.world.disk import Disk
+
+_VERSION = 0
+_ENTRY = struct.Struct(">hqqqq")
+
+
+class CorruptTransactionIndex(StorageError):
+    """A transaction index is cut short or in a version that is not known."""
+
+
+class AbortedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    # That of the abort marker.
+    last_offset: int
+    last_stable_offset: int
+
+
+class AbortedTransactions:
+    """All of one log. Empty, as it nearly always is, it is one small object."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self) -> None:
+        # One array for each field: a log may have aborted a million.
+        self._columns: tuple[array[int], array[int], array[int], array[int]] | None = None
+
+    def __len__(self) -> int:
+        return 0 if self._columns is None else len(self._columns[0])
+
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        if self._columns is not None:
+            yield from map(AbortedTransaction, *self._columns)
+
+    def add(self, entry: AbortedTransaction) -> None:
+        if self._columns is None:
+            self._columns = (array("q"), array("q"), array("q"), array("q"))
+        for column, value in zip(self._columns, entry, strict=True):
+            column.append(value)
+
+    def clear(self) -> None:
+        self._columns = None
+
+    def _position(self, offset: int) -> int:
+        """How many have their marker below `offset`."""
+        return 0 if self._columns is None else bisect_left(self._columns[2], offset)
+
+    def overlapping(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those with records or a marker from `offset` on, up to `end_offset`."""
+        found: list[AbortedTransaction] = []
+        if self._columns is None:
+            return found
+        for position in range(self._position(offset), len(self)):
+            entry = AbortedTransaction(*(column[position] for column in self._columns))
+            if entry.first_offset < end_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= end_offset:
+                break
+        return found
+
+    def drop_below(self, offset: int) -> None:
+        """Forgets those that ended below `offset`: their segments are gone."""
+        count = self._position(offset)
+        if count and self._columns is not None:
+            for column in self._columns:
+                del column[:count]
+
+    def drop_from(self, offset: int) -> bool:
+        """Forgets those whose marker was cut off; True if there were any."""
+        position = self._position(offset)
+        if self._columns is None or position == len(self):
+            return False
+        for column in self._columns:
+            del column[position:]
+        return True
+
+    # Files
+
+    def encode(self, base_offset: int, end_offset: int) -> bytes:
+        """The index of the segment that holds these offsets."""
+        if self._columns is None:
+            return b""
+        first, last = self._position(base_offset), self._position(end_offset)
+        rows = zip(*(column[first:last] for column in self._columns), strict=True)
+        return b"".join(_ENTRY.pack(_VERSION, *row) for row in rows)
+
+    def load(self, content: bytes) -> None:
+        """Adds what the index of the next segment says."""
+        if len(content) % _ENTRY.size:
+            raise CorruptTransactionIndex("the transaction index is cut short")
+        after = -1 if self._columns is None else self._columns[2][-1]
+        for version, *fields in _ENTRY.iter_unpack(content):
+            entry = AbortedTransaction(*fields)
+            if version != _VERSION or not after < entry.last_offset >= entry.first_offset:
+                raise CorruptTransactionIndex(f"the transaction index has a wrong entry: {entry}")
+            after = entry.last_offset
+            self.add(entry)
+
+
+def append_entry(disk: Disk, directory: str, base_offset: int, entry: AbortedTransaction) -> bool:
+    """Writes an entry behind the others of its segment; True if it is the first."""
+    file = disk.open(offset_file(directory, base_offset, TRANSACTION_INDEX_SUFFIX), create=True)
+    try:
+        size = file.size()
+        file.write_at(size, [_ENTRY.pack(_VERSION, *entry)])
+        return not size
+    finally:
+        file.close()
+
+
+def rewrite(disk: Disk, directory: str, base_offset: int, content: bytes) -> None:
+    """Makes the index of a segment say this and no more. Without entries there is no file."""
+    path = offset_file(directory, base_offset, TRANSACTION_INDEX_SUFFIX)
+    if not content:
+        if disk.exists(path):
+            disk.remove(path)
+        return
+    file = disk.open(path, create=True)
+    try:
+        if file.read_at(0, len(content) + 1) != content:
+            file.truncate(0)
+            file.write_at(0, [content])
+    finally:
+        file.close()
