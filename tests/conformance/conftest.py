@@ -78,5 +78,5 @@ def any_broker(request: pytest.FixtureRequest) -> BrokerProcess:
 @pytest.fixture(scope="session")
 def java_client(kafka_home: ApacheKafka) -> Iterator[Peer]:
     """The newest Java client, in one JVM for all tests."""
-    with java_peer(kafka_home.libraries, "java") as peer:
+    with need(lambda: java_peer(kafka_home.libraries, "java")) as peer:
         yield peer

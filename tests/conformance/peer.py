@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from benchmarks.apache_kafka import SHORT_TOOL_JVM_FLAGS, java_program
+from benchmarks.apache_kafka import SHORT_TOOL_JVM_FLAGS, java_program, javac_program
 from tests.conformance.rows import Row
 
 JAVA_SOURCE = Path(__file__).resolve().parent.parent / "java" / "ClientPeer.java"
@@ -119,5 +119,6 @@ class Peer:
 
 def java_peer(libraries: Path, name: str) -> Peer:
     """A Java client with the kafka-clients of that directory; the launcher compiles the source."""
+    javac_program()  # a runtime alone has no compiler to launch a source with
     flags = [*SHORT_TOOL_JVM_FLAGS, "-cp", f"{libraries}/*"]
     return Peer(name, [java_program(), *flags, str(JAVA_SOURCE)])

@@ -27,7 +27,8 @@ def java_peers(java: str) -> Iterator[PeerByVersion]:
             if version not in peers:
                 clients = Artifact("org.apache.kafka", "kafka-clients", version)
                 libraries = need(lambda: install_jars(f"kafka-clients-{version}", [clients]))
-                peers[version] = running.enter_context(java_peer(libraries, f"java {version}"))
+                peer = need(lambda: java_peer(libraries, f"java {version}"))
+                peers[version] = running.enter_context(peer)
             return peers[version]
 
         yield find
