@@ -70,23 +70,23 @@ rootLogger.appenderRef.stderr.ref = stderr
 """
 
 
-def require_program(program: str, debian_package: str) -> str:
+def require_program(program: str, debian_package: str, brew_package: str) -> str:
     """The path of an outside program, or ToolMissing with the way to install it."""
     found = shutil.which(program)
     if found is None:
         raise ToolMissing(
-            f"{program} is not installed: apt-get install {debian_package}"
-            f" (or: brew install {debian_package.split(maxsplit=1)[0]})"
+            f"{program} is not installed: apt-get install {debian_package},"
+            f" or brew install {brew_package}"
         )
     return found
 
 
 def java_program() -> str:
-    return require_program("java", "default-jdk-headless")
+    return require_program("java", "default-jdk-headless", "openjdk")
 
 
 def javac_program() -> str:
-    return require_program("javac", "default-jdk-headless")
+    return require_program("javac", "default-jdk-headless", "openjdk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ def install_jars(directory_name: str, artifacts: Sequence[Artifact]) -> Path:
         stamp = directory / "complete"
         if stamp.exists() and stamp.read_text() == pom:
             return libraries
-        maven = require_program("mvn", "maven")
+        maven = require_program("mvn", "maven", "maven")
         java_program()
         (directory / "pom.xml").write_text(pom)
         shutil.rmtree(libraries, ignore_errors=True)

@@ -42,7 +42,7 @@ def java() -> str:
 
 @pytest.fixture(scope="session")
 def kcat() -> str:
-    return need(lambda: require_program("kcat", "kcat"))
+    return need(lambda: require_program("kcat", "kcat", "kcat"))
 
 
 @pytest.fixture(scope="session")
