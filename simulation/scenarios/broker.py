@@ -32,6 +32,8 @@ class BadDay:
     def __init__(self, simulation: Simulation) -> None:
         random = self._random = simulation.random("day")
         self._simulation = simulation
+        # How long a sync takes at most: slow ones leave much that a power cut can take.
+        simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
         self._history = History()
         self._survives_power_cuts = random.random() < 0.5
         self._idempotent = random.random() < 0.7
@@ -55,7 +57,12 @@ class BadDay:
             )
             for number in range(1, random.randint(2, 3))
         ]
+        self._running: dict[str, asyncio.Task[None]] = {}
         self.faults = 0
+
+    def _start(self, client: ProducingClient | ConsumingClient) -> None:
+        host = self._simulation.host(client.name)
+        self._running[client.name] = host.start(client.run, client.name)
 
     def _producer_options(self) -> Options:
         random = self._random
@@ -85,9 +92,8 @@ class BadDay:
         simulation, broker = self._simulation, self._broker
         broker.start()
         await self._operator(self._create_topic)
-        producing = [simulation.host(one.name).start(one.run, one.name) for one in self._producers]
-        for one in self._consumers:
-            simulation.host(one.name).start(one.run, one.name)
+        for client in self._clients():
+            self._start(client)
         day_s = self._random.uniform(2, 30)
         while simulation.loop.time() < day_s:
             await asyncio.sleep(self._random.uniform(0, 2))
@@ -95,7 +101,7 @@ class BadDay:
             broker.require_alive()
         await self._evening()
         async with asyncio.timeout(_PATIENCE_S):
-            await asyncio.gather(*producing)
+            await asyncio.gather(*(self._running[one.name] for one in self._producers))
         await self._operator(self._read_everything)
         await self._consumers_catch_up()
         broker.require_alive()
@@ -144,7 +150,7 @@ class BadDay:
         self.faults += 1
         network = self._simulation.network
         client = self._random.choice(self._client_names())
-        match self._random.randrange(9):
+        match self._random.randrange(10):
             case 0 | 1:
                 self._cut(client)
             case 2 | 3:
@@ -157,20 +163,35 @@ class BadDay:
             case 6:
                 network.refuse(self._broker.name)
                 self._simulation.loop.call_later(1.0, network.admit, self._broker.name)
+            case 7:
+                self._client_dies()
             case _:
                 await self._broker_suffers()
 
+    def _clients(self) -> list[ProducingClient | ConsumingClient]:
+        return [*self._producers, *self._consumers]
+
     def _client_names(self) -> list[str]:
-        return [one.name for one in self._producers] + [one.name for one in self._consumers]
+        return [one.name for one in self._clients()]
 
     def _cut(self, client: str) -> None:
         source, target = self._random.sample((self._broker.name, client), 2)
         both_ways = self._random.random() < 0.5
         self._simulation.network.cut(source, target, both_ways=both_ways)
 
+    def _client_dies(self) -> None:
+        """And another one like it is started."""
+        client = self._random.choice(self._clients())
+        if not self._running[client.name].done():
+            self._simulation.host(client.name).kill()
+            self._start(client)
+
     async def _broker_suffers(self) -> None:
         broker = self._broker
-        match self._random.randrange(5):
+        if self._survives_power_cuts and self._random.random() < 0.5:
+            await self._power_cut()
+            return
+        match self._random.randrange(4):
             case 0:
                 broker.host.stop()
                 await asyncio.sleep(self._random.uniform(0, 8))
@@ -181,12 +202,8 @@ class BadDay:
                 await broker.stop()
             case 3:
                 broker.host.clock.step(self._random.randint(-100_000, 100_000))
-            case 4:
-                await self._power_cut()
 
     async def _power_cut(self) -> None:
-        if not self._survives_power_cuts:
-            return
         if self._random.random() < 0.5:
             self._broker.power_off()
         else:
