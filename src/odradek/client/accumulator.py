@@ -4,7 +4,7 @@ Purpose: `append` puts a record into the open batch of its partition and returns
 its delivery; the sender takes batches out. Place: between the producer, which calls `append`
 a hundred thousand times a second, and the sender, which works a batch at a time.
 Invariant: a batch is in its partition's queue, or in flight, or done, and is done exactly once;
-`used_bytes` is the sum of what all batches that are not done hold.
+`free_bytes` is `buffer.memory` less what all batches that are not done hold.
 """
 
 import asyncio
@@ -202,7 +202,9 @@ class Accumulator:
         on_opened: Callable[[ProducerBatch], None],
     ) -> None:
         self.incomplete: dict[ProducerBatch, None] = {}
-        self.used_bytes = 0
+        self.free_bytes = settings.buffer_memory
+        # Those who wait for room: bytes needed and whom to wake, first come first.
+        self.waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.opened_since_pause = 0
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._batch_bytes = max(settings.batch_size, 1)
@@ -212,14 +214,8 @@ class Accumulator:
         self._on_ready = on_ready
         self._on_opened = on_opened
         self._loop = asyncio.get_running_loop()
-        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._opened = 0
         self._closed = False
-
-    @property
-    def has_waiters(self) -> bool:
-        """Somebody waits for room: send what there is, full or not."""
-        return bool(self._waiters)
 
     def queues(self) -> list[PartitionQueue]:
         return list(self._queues.values())
@@ -240,13 +236,13 @@ class Accumulator:
         return True
 
     def has_room(self, size_bytes: int) -> bool:
-        return self.used_bytes + size_bytes <= self._buffer_bytes and not self._waiters
+        return size_bytes <= self.free_bytes and not self.waiters
 
     async def room(self, size_bytes: int, deadline_s: float) -> None:
         """Returns when there is room; whoever asked first gets it first."""
         while not self.has_room(size_bytes):
             waiter: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append((size_bytes, waiter))
+            self.waiters.append((size_bytes, waiter))
             for queue in self._queues.values():
                 if queue.batches:
                     self._on_ready(queue)
@@ -259,10 +255,10 @@ class Accumulator:
                     " the brokers take records more slowly than they are sent"
                 ) from None
             finally:
-                self._waiters = deque(entry for entry in self._waiters if entry[1] is not waiter)
+                self.waiters = deque(entry for entry in self.waiters if entry[1] is not waiter)
             if self._closed:
                 raise ClientClosed("the producer was closed while send() waited for room")
-            if self.used_bytes + size_bytes <= self._buffer_bytes:
+            if size_bytes <= self.free_bytes:
                 return
 
     def append(  # noqa: PLR0917 - called for every record, and keywords cost time
@@ -284,7 +280,7 @@ class Accumulator:
         future: asyncio.Future[RecordMetadata] = self._loop.create_future()
         batch.deliveries.append((future, timestamp_ms, on_delivery))
         batch.held_bytes += size_bytes
-        self.used_bytes += size_bytes
+        self.free_bytes -= size_bytes
         if builder.size_bytes >= self._batch_bytes:
             queue.open_batch = None
             self._on_ready(queue)
@@ -325,7 +321,7 @@ class Accumulator:
             piece.deliveries = owed
             piece.held_bytes = piece.builder.size_bytes - HEADER_SIZE
             piece.attempts = batch.attempts
-            self.used_bytes += piece.held_bytes
+            self.free_bytes -= piece.held_bytes
             self.incomplete[piece] = None
             pieces.append(piece)
         # The oldest records go out first, before everything that was never sent.
@@ -339,11 +335,11 @@ class Accumulator:
         """The batch is done, well or not: its memory is free again."""
         batch.done = True
         del self.incomplete[batch]
-        self.used_bytes -= batch.held_bytes
+        self.free_bytes += batch.held_bytes
         if batch.done_waiter is not None and not batch.done_waiter.done():
             batch.done_waiter.set_result(None)
-        free = self._buffer_bytes - self.used_bytes
-        for size_bytes, waiter in self._waiters:
+        free = self.free_bytes
+        for size_bytes, waiter in self.waiters:
             if size_bytes > free:
                 break
             free -= size_bytes
@@ -360,6 +356,6 @@ class Accumulator:
 
     def close(self) -> None:
         self._closed = True
-        for _, waiter in self._waiters:
+        for _, waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)

@@ -31,6 +31,8 @@ from odradek.world import World
 
 # The length of a header's name and of its value, at their largest.
 _HEADER_OVERHEAD = 10
+# A record alone in its batch.
+_EMPTY_RECORD_BYTES = RECORD_OVERHEAD + HEADER_SIZE
 _BATCHES_BETWEEN_PAUSES = 4
 
 
@@ -164,14 +166,18 @@ class Producer:
             key = self._key_serializer(key)
         if self._value_serializer is not None and value is not None:
             value = self._value_serializer(value)
-        size_bytes = _size_of(key, value, headers)
+        if value.__class__ is bytes and key is None and not headers:
+            size_bytes = _EMPTY_RECORD_BYTES + len(value)
+        else:
+            size_bytes = _size_of(key, value, headers)
         sender, target = self._sender, self._targets.get(topic)
         if (
             sender is None
             or target is None
             or self._closed
             or size_bytes > self._most_bytes
-            or not sender.accumulator.has_room(size_bytes)
+            or size_bytes > sender.accumulator.free_bytes
+            or sender.accumulator.waiters
             or (partition is not None and partition not in target.queues)
         ):
             sender, target = await self._ready(topic, partition, size_bytes)
@@ -314,7 +320,7 @@ class Producer:
 
 def _size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """The most bytes a record takes; refuses what is not bytes."""
-    size = RECORD_OVERHEAD + HEADER_SIZE
+    size = _EMPTY_RECORD_BYTES
     if value is not None:
         if type(value) is not bytes:
             raise TypeError(f"a value must be bytes, not {_kind(value)}: set value_serializer")

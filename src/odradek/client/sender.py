@@ -261,7 +261,7 @@ class Sender:
             batch.queue.open_batch is not batch
             or self._flushing > 0
             or self._closing
-            or self.accumulator.has_waiters
+            or bool(self.accumulator.waiters)
             or batch.created_s + self._timers.linger_s <= now_s
         )
 
