@@ -12,13 +12,29 @@ log: the log's end, or what is flushed where `flush.messages=1` asks for it.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import (
+    ControlType,
+    EndTransactionMarker,
+    encode_end_transaction_marker,
+)
 from odradek.protocol.types import LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.replication.refusal import Refused
+from odradek.statemachine.machine import ProducerIdentity
 from odradek.statemachine.watermark import Watermark
-from odradek.storage import Log, OffsetOutOfRange, Slice, StorageError, TimestampOffset
+from odradek.storage import (
+    AppendResult,
+    Log,
+    OffsetOutOfRange,
+    Slice,
+    StorageError,
+    TimestampOffset,
+)
+from odradek.storage.aborted import AbortedTransaction
+from odradek.storage.producer_state import Membership, TransactionNotOpen
 from odradek.world.disk import Buffer
 
 _ACKS_ALL: Final = -1
@@ -45,6 +61,18 @@ class Appended(NamedTuple):
             raise Refused(error.code, str(error)) from error
 
 
+class TransactionMarker(NamedTuple):
+    """The end of a producer's transaction, as the coordinator decided it.
+
+    `is_bumped` says that the epoch is one above that of the records it ends (KIP-890).
+    """
+
+    producer: ProducerIdentity
+    committed: bool
+    coordinator_epoch: int
+    is_bumped: bool
+
+
 class EndOfEpoch(NamedTuple):
     leader_epoch: int
     offset: int
@@ -55,6 +83,7 @@ class Partition:
 
     __slots__ = (
         "_flush_follower",
+        "_last_stable",
         "high_watermark",
         "in_sync_replicas",
         "is_leader",
@@ -74,6 +103,8 @@ class Partition:
         self.replicas = 0
         self.in_sync_replicas = 0
         self.high_watermark = Watermark(log.log_start_offset)
+        # Made with the first transaction: until then it is the high watermark.
+        self._last_stable: Watermark | None = None
         self._flush_follower: asyncio.Task[None] | None = None
 
     # Leadership
@@ -87,12 +118,15 @@ class Partition:
         self.is_leader = True
         self.leader_epoch = leader_epoch
         self.log.leader_epochs.assign(leader_epoch, self.log.log_end_offset)
+        self._watch_transactions()
         self._raise_high_watermark(self.log.log_end_offset)
 
     def resign(self, reason: Refused) -> None:
         """Serves nobody any more; everyone who waits is told so at once."""
         self.is_leader = False
         self.high_watermark.fail(reason)
+        if self._last_stable is not None:
+            self._last_stable.fail(reason)
         if self._flush_follower is not None:
             self._flush_follower.cancel()
 
@@ -118,22 +152,55 @@ class Partition:
                 f"min.insync.replicas asks for {wanted}.",
             )
 
-    def append(self, records: Buffer, acks: int) -> Appended:
-        """Writes a batch. `acks` decides which watermark acknowledges it."""
+    def append(self, records: Buffer, acks: int, membership: Membership | None = None) -> Appended:
+        """Writes a batch. `acks` decides which watermark acknowledges it.
+
+        Raises `TransactionNotOpen` if the coordinator must be asked first.
+        """
         if acks == _ACKS_ALL:
             self._check_in_sync()
-        return self._append(records)
+        try:
+            result = self.log.append(records, leader_epoch=self.leader_epoch, membership=membership)
+        except TransactionNotOpen:
+            raise
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+        return self._appended(result)
 
     def append_as_coordinator(self, records: Buffer) -> Appended:
         """Writes a batch that this broker made itself."""
-        return self._append(records)
-
-    def _append(self, records: Buffer) -> Appended:
-        log = self.log
         try:
-            result = log.append(records, leader_epoch=self.leader_epoch)
+            result = self.log.append(records, leader_epoch=self.leader_epoch, by_coordinator=True)
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
+        return self._appended(result)
+
+    def append_marker(self, marker: TransactionMarker, now_ms: int) -> Appended | None:
+        """Ends a producer's transaction here; None if that was done already."""
+        producer_id, producer_epoch = marker.producer
+        try:
+            if not self.log.producers.check_marker(
+                producer_id,
+                producer_epoch,
+                marker.coordinator_epoch,
+                is_bumped=marker.is_bumped,
+            ):
+                return None
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+        kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
+        batch = encode_end_transaction_marker(
+            EndTransactionMarker(kind, marker.coordinator_epoch),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timestamp_ms=now_ms,
+        )
+        return self.append_as_coordinator(batch)
+
+    def _appended(self, result: AppendResult) -> Appended:
+        log = self.log
+        if self._last_stable is None:
+            self._watch_transactions()
         if log.flushes_before_acknowledging:
             self._follow_flush()
         else:
@@ -149,6 +216,18 @@ class Partition:
     def _raise_high_watermark(self, offset: int) -> None:
         self.high_watermark.advance(offset)
         self.log.high_watermark = self.high_watermark.value
+        if self._last_stable is not None:
+            self._last_stable.advance(self._decided_offset())
+
+    def _watch_transactions(self) -> None:
+        """From the first transaction on, the last stable offset goes its own way."""
+        if self._last_stable is None and self.log.producers.has_undecided:
+            self._last_stable = Watermark(self._decided_offset())
+
+    def _decided_offset(self) -> int:
+        """Never below the log's start: what DeleteRecords took need not be decided."""
+        stable = self.log.producers.last_stable_offset(self.high_watermark.value)
+        return max(stable, self.log.log_start_offset)
 
     def _follow_flush(self) -> None:
         if self._flush_follower is None or self._flush_follower.done():
@@ -178,6 +257,8 @@ class Partition:
             self.log.advance_log_start(offset)
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
+        if self._last_stable is not None:
+            self._last_stable.advance(self._decided_offset())
         return self.log.log_start_offset
 
     # Reading
@@ -185,7 +266,11 @@ class Partition:
     @property
     def last_stable(self) -> Watermark:
         """Without transactions everything committed is decided."""
-        return self.high_watermark
+        return self._last_stable or self.high_watermark
+
+    def aborted_in(self, found: Slice, offset: int) -> Sequence[AbortedTransaction]:
+        """The aborted transactions in what was read from `offset` on for committed records."""
+        return self.log.aborted_in(found, offset, self.last_stable.value)
 
     def readable(self, committed_only: bool) -> Watermark:
         """How far a consumer may read, by its isolation level."""
