@@ -150,6 +150,20 @@ def test_files_of_apache_kafka_are_dumped_alike(
     assert compare(kafka_home, kafka_files, flags) > len(kafka_files)
 
 
+def test_kafka_reads_every_codec_of_ours(kafka_home: ApacheKafka, tmp_path: Path) -> None:
+    """Batches of many blocks, for codecs that have blocks, and at more than one level."""
+    log = tmp_path / "00000000000000000000.log"
+    batches, offset = [], 0
+    for codec, level in [*((codec, None) for codec in Codec), (Codec.LZ4, 12), (Codec.ZSTD, 9)]:
+        builder = BatchBuilder(codec, level)
+        for number in range(3000):
+            builder.append(None, b"%d: some text that repeats; " % number * 5, (), number)
+        batches.append(builder.build(offset))
+        offset += 3000
+    log.write_bytes(b"".join(batches))
+    assert compare(kafka_home, [log], ("--print-data-log",)) > offset
+
+
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
 def test_unusual_files_are_dumped_alike(
     kafka_home: ApacheKafka, made_files: list[Path], flags: tuple[str, ...]
