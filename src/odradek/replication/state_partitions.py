@@ -85,6 +85,12 @@ class StatePartitions(Generic[Command, Event]):
             if loaded.runner.is_loaded:
                 loaded.runner.tell(command)
 
+    def leader_epoch(self, key: str) -> LeaderEpoch:
+        """The epoch in which this broker keeps the state of a key."""
+        partition = partition_of(key, self._image, self.topic)
+        self._runner(partition)
+        return self._loaded[partition].leader_epoch
+
     def note(self, partition: int, marker: Marker) -> None:
         """Passes on the end of a transaction that was written to the machine's own log."""
         loaded = self._loaded.get(partition)

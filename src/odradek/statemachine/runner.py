@@ -76,6 +76,7 @@ class Runner(Generic[Command, Event]):
         self._applied = 0
         self._ended: Exception | None = None
         self._loaded = False
+        self._noted: list[Marker] = []
         self._callers: dict[_Waiting, None] = {}
         self._uncommitted: deque[tuple[int, Sequence[Reply]]] = deque()
         self._replying: asyncio.Task[None] | None = None
@@ -98,6 +99,9 @@ class Runner(Generic[Command, Event]):
                     self._applied = entry.offset + 1
         await self._log.committed(self._applied)
         self._loaded = True
+        for marker in self._noted:
+            self._machine.apply(marker)
+        self._noted.clear()
         self._carry_out(self._machine.loaded(self._now()))
 
     async def ask(self, command: Command) -> object:
@@ -118,8 +122,10 @@ class Runner(Generic[Command, Event]):
 
     def note(self, entry: Marker) -> None:
         """Something that others wrote to this log: the end of a transaction."""
-        if self.is_loaded:
+        if self._loaded:
             self._machine.apply(entry)
+        else:
+            self._noted.append(entry)  # It stands behind what is being replayed.
 
     def end(self, reason: Exception) -> None:
         """Throws the state away and tells everyone who waits."""
