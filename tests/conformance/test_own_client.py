@@ -44,7 +44,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def read(
-    broker: BrokerProcess, topic: str, count: int, partitions: int = 1, **options: object
+    broker: BrokerProcess, topic: str, count: int, partitions: int = 1, **options: Any
 ) -> list[ConsumerRecord]:
     options = {"auto_offset_reset": "earliest", **options}
     found: list[ConsumerRecord] = []
@@ -62,7 +62,7 @@ def test_what_is_produced_is_consumed(any_broker: BrokerProcess, codec: str) -> 
     headers: list[tuple[str, bytes | None]] = [("trace", b"\x00\xff"), ("trace", None), ("é", b"")]
 
     async def work() -> None:
-        options = {"compression_type": codec, "linger_ms": 20}
+        options: dict[str, Any] = {"compression_type": codec, "linger_ms": 20}
         async with Producer(bootstrap_servers=any_broker.bootstrap, **options) as producer:
             deliveries = [
                 await producer.send(
@@ -106,7 +106,7 @@ def test_acks(any_broker: BrokerProcess, acks: str) -> None:
     topic = create_topic(any_broker)
 
     async def work() -> None:
-        options = {"acks": acks, "enable_idempotence": False}
+        options: dict[str, Any] = {"acks": acks, "enable_idempotence": False}
         async with Producer(bootstrap_servers=any_broker.bootstrap, **options) as producer:
             placed = await producer.send_and_wait(topic, b"v")
             assert placed.offset == (-1 if acks == "0" else 0)
@@ -173,7 +173,7 @@ def test_others_read_what_we_wrote(any_broker: BrokerProcess) -> None:
         {"bootstrap.servers": any_broker.bootstrap, "group.id": "none", "enable.auto.commit": False}
     )
     consumer.assign([ConfluentPartition(topic, 0, 0)])
-    messages = []
+    messages: list[Any] = []
     while len(messages) < 500:
         messages += consumer.consume(500, timeout=20)
     consumer.close()
@@ -242,7 +242,7 @@ def test_records_arrive_while_a_consumer_waits(any_broker: BrokerProcess) -> Non
     topic = create_topic(any_broker, partitions=3)
 
     async def work() -> None:
-        options = {"auto_offset_reset": "earliest"}
+        options: dict[str, Any] = {"auto_offset_reset": "earliest"}
         async with (
             Consumer(bootstrap_servers=any_broker.bootstrap, **options) as consumer,
             Producer(bootstrap_servers=any_broker.bootstrap, linger_ms=0) as producer,

@@ -1,0 +1,77 @@
+"""The client for programs without asyncio: the same behaviour, waited for."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from benchmarks.broker_process import BrokerProcess
+from odradek.client import KafkaError, NewTopic, TopicPartition
+from odradek.client.errors import ClientClosed, SettingsError
+from odradek.client.sync import Admin, Consumer, Producer
+from tests.conformance.topics import create_topic, new_topic_name
+
+
+def test_produce_and_consume(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker)
+    called: list[object] = []
+    with Producer(bootstrap_servers=any_broker.bootstrap) as producer:
+        deliveries = [producer.send(topic, b"%d" % number) for number in range(100)]
+        assert [delivery.result(20).offset for delivery in deliveries] == list(range(100))
+        producer.send(topic, b"last", on_delivery=lambda *outcome: called.append(outcome))
+        producer.flush()
+        assert len(called) == 1
+        assert producer.partitions_for(topic) == [0]
+    with Consumer(bootstrap_servers=any_broker.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        found = []
+        for record in consumer:
+            found.append(record.value)
+            if record.value == b"last":
+                break
+        assert found == [b"%d" % number for number in range(100)] + [b"last"]
+        consumer.seek(TopicPartition(topic, 0), 98)
+        (records,) = consumer.poll(timeout_ms=20_000).values()
+        assert [record.offset for record in records] == [98, 99, 100]
+
+
+def test_many_threads_share_a_producer(any_broker: BrokerProcess) -> None:
+    topic = create_topic(any_broker)
+    with (
+        Producer(bootstrap_servers=any_broker.bootstrap) as producer,
+        ThreadPoolExecutor(8) as threads,
+    ):
+
+        def send(number: int) -> int:
+            return producer.send(topic, b"%d" % number).result(20).offset
+
+        assert sorted(threads.map(send, range(200))) == list(range(200))
+
+
+def test_administer(any_broker: BrokerProcess) -> None:
+    name = new_topic_name()
+    with Admin(bootstrap_servers=any_broker.bootstrap) as admin:
+        assert not isinstance(admin.create_topics([NewTopic(name, 2, 1)])[name], KafkaError)
+        with pytest.raises(KafkaError, match="TOPIC_ALREADY_EXISTS"):
+            admin.create_topic(name)
+        (page,) = admin.describe_topic_partitions([name])
+        assert len(page.partitions) == 2
+        admin.delete_topic(name)
+
+
+def test_the_thread_ends_with_the_client(any_broker: BrokerProcess) -> None:
+    before = threading.active_count()
+    producer = Producer(bootstrap_servers=any_broker.bootstrap)
+    assert threading.active_count() == before + 1
+    producer.close()
+    producer.close()
+    assert threading.active_count() == before
+    with pytest.raises(ClientClosed):
+        producer.send("topic", b"")
+
+
+def test_wrong_settings_leave_no_thread() -> None:
+    before = threading.active_count()
+    with pytest.raises(SettingsError, match="unknown setting colour"):
+        Producer(colour="blue")
+    assert threading.active_count() == before
