@@ -457,6 +457,9 @@ class SimulatedDisk:
     def total_bytes(self, path: str) -> int:
         return self.capacity_bytes
 
+    def most_open_files(self) -> int:
+        return 1 << 16
+
     def snapshot(self) -> dict[str, bytes]:
         """Every file and its contents, for tests."""
         return {

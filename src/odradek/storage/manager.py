@@ -75,7 +75,7 @@ class LogManager:
         *,
         cluster_id: str,
         node_id: int,
-        most_open_files: int = 4096,
+        most_open_files: int | None = None,
     ) -> None:
         self.settings = settings
         self.logs: dict[TopicPartition, Log] = {}
@@ -93,6 +93,8 @@ class LogManager:
         self._locks: dict[LogDirectory, DirectoryLock] = {}
         self._checkpointing: set[LogDirectory] = set()
         self._recheckpoint: set[LogDirectory] = set()
+        # Half of what is allowed: the other half is for connections.
+        most_open_files = most_open_files or world.disk.most_open_files() // 2
         descriptors = Descriptors(world.disk, most_open_files)
         indexes = LoadedIndexes()
         self.directories = [

@@ -10,6 +10,8 @@ import os
 from collections.abc import Sequence
 from typing import Protocol
 
+from odradek.world.limits import raise_descriptor_limit
+
 Buffer = bytes | bytearray | memoryview
 
 # Linux takes at most this many buffers in one writev.
@@ -80,6 +82,10 @@ class Disk(Protocol):
     def free_bytes(self, path: str) -> int: ...
 
     def total_bytes(self, path: str) -> int: ...
+
+    def most_open_files(self) -> int:
+        """How many files may be open at once."""
+        ...
 
 
 class OsFile:
@@ -211,3 +217,7 @@ class OsDisk:
     def total_bytes(self, path: str) -> int:
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize
+
+    def most_open_files(self) -> int:
+        """As many as this process is allowed to have, after asking for all of them."""
+        return raise_descriptor_limit()

@@ -57,11 +57,14 @@ class MemoryLock:
 
 
 class MemoryDisk:
+    """Invariant: every path in `files` and in `_below` stands in its parent's names."""
+
     def __init__(self, capacity_bytes: int = 1 << 40) -> None:
         self.files: dict[str, bytearray] = {}
-        self.directories: set[str] = {"/"}
         self.locks: set[str] = set()
         self._capacity_bytes = capacity_bytes
+        # The names in each directory. A dict keeps their order where a set would not.
+        self._below: dict[str, dict[str, None]] = {"/": {}}
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> MemoryFile:
         path = posixpath.normpath(path)
@@ -69,75 +72,65 @@ class MemoryDisk:
         if contents is None:
             if not create or not writable:
                 raise _missing(path)
-            self._require_directory(posixpath.dirname(path))
-            contents = self.files[path] = bytearray()
+            contents = self._put(path, bytearray())
         return MemoryFile(path, contents)
 
     def exists(self, path: str) -> bool:
         path = posixpath.normpath(path)
-        return path in self.files or path in self.directories
+        return path in self.files or path in self._below
 
     def size(self, path: str) -> int:
         return len(self._contents(path))
 
     def list_directory(self, path: str) -> list[str]:
-        path = posixpath.normpath(path)
-        self._require_directory(path)
-        prefix = _prefix(path)
-        names = {
-            name[len(prefix) :].split("/", 1)[0]
-            for kind in (self.files, self.directories)
-            for name in kind
-            if name.startswith(prefix) and name != path
-        }
-        return sorted(names)
+        return sorted(self._names(posixpath.normpath(path)))
 
     def make_directories(self, path: str) -> None:
         path = posixpath.normpath(path)
-        while path not in self.directories:
-            if path in self.files:
-                raise FileExistsError(errno.EEXIST, "a file has this name", path)
-            self.directories.add(path)
-            path = posixpath.dirname(path) or "/"
+        if path in self._below:
+            return
+        if path in self.files:
+            raise FileExistsError(errno.EEXIST, "a file has this name", path)
+        parent, name = posixpath.split(path)
+        self.make_directories(parent or "/")
+        self._below[path] = {}
+        self._below[parent or "/"][name] = None
 
     def rename(self, source: str, target: str) -> None:
         source, target = posixpath.normpath(source), posixpath.normpath(target)
         if source in self.files:
-            self.files[target] = self.files.pop(source)
+            contents = self.files[source]
+            self._forget(source)
+            self._put(target, contents)
             return
-        self._require_directory(source)
-        old, new = _prefix(source), _prefix(target)
-        for name in [name for name in self.files if name.startswith(old)]:
-            self.files[new + name[len(old) :]] = self.files.pop(name)
-        for name in [name for name in self.directories if name.startswith(old)]:
-            self.directories.remove(name)
-            self.directories.add(new + name[len(old) :])
-        self.directories.remove(source)
-        self.directories.add(target)
+        names = self._names(source)
+        self.make_directories(target)
+        for name in list(names):
+            self.rename(posixpath.join(source, name), posixpath.join(target, name))
+        self._forget(source)
 
     def remove(self, path: str) -> None:
         self._contents(path)
-        del self.files[posixpath.normpath(path)]
+        self._forget(posixpath.normpath(path))
 
     def remove_tree(self, path: str) -> None:
         path = posixpath.normpath(path)
-        self._require_directory(path)
-        prefix = _prefix(path)
-        for name in [name for name in self.files if name.startswith(prefix)]:
-            del self.files[name]
-        self.directories -= {name for name in self.directories if name.startswith(prefix)}
-        self.directories.discard(path)
+        for name in list(self._names(path)):
+            below = posixpath.join(path, name)
+            if below in self._below:
+                self.remove_tree(below)
+            else:
+                self._forget(below)
+        self._forget(path)
 
     def sync_directory(self, path: str) -> None:
-        self._require_directory(path)
+        self._names(posixpath.normpath(path))
 
     def read(self, path: str) -> bytes:
         return bytes(self._contents(path))
 
     def replace(self, path: str, content: bytes) -> None:
-        path = posixpath.normpath(path)
-        self._require_directory(posixpath.dirname(path))
-        self.files[path] = bytearray(content)
+        self._put(posixpath.normpath(path), bytearray(content))
 
     def lock(self, path: str) -> MemoryLock:
         if path in self.locks:
@@ -146,12 +139,15 @@ class MemoryDisk:
         return MemoryLock(self, path)
 
     def free_bytes(self, path: str) -> int:
-        self._require_directory(path)
+        self.sync_directory(path)
         return self._capacity_bytes - sum(map(len, self.files.values()))
 
     def total_bytes(self, path: str) -> int:
-        self._require_directory(path)
+        self.sync_directory(path)
         return self._capacity_bytes
+
+    def most_open_files(self) -> int:
+        return 1 << 20
 
     def _contents(self, path: str) -> bytearray:
         path = posixpath.normpath(path)
@@ -160,13 +156,23 @@ class MemoryDisk:
         except KeyError:
             raise _missing(path) from None
 
-    def _require_directory(self, path: str) -> None:
-        if posixpath.normpath(path) not in self.directories:
-            raise _missing(path)
+    def _names(self, directory: str) -> dict[str, None]:
+        try:
+            return self._below[directory]
+        except KeyError:
+            raise _missing(directory) from None
 
+    def _put(self, path: str, contents: bytearray) -> bytearray:
+        parent, name = posixpath.split(path)
+        self._names(parent)[name] = None
+        self.files[path] = contents
+        return contents
 
-def _prefix(directory: str) -> str:
-    return directory if directory.endswith("/") else directory + "/"
+    def _forget(self, path: str) -> None:
+        parent, name = posixpath.split(path)
+        del self._below[parent][name]
+        self.files.pop(path, None)
+        self._below.pop(path, None)
 
 
 def _missing(path: str) -> FileNotFoundError:
