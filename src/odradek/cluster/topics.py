@@ -40,6 +40,8 @@ _LONGEST_NAME: Final = 249
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _FROM_SETTINGS: Final = -1
 _MOST_PARTITIONS: Final = 100_000
+# As in Kafka 4: a slip of one digit must not keep the broker busy for minutes.
+_MOST_NEW_PARTITIONS: Final = 10_000
 
 
 class NewTopic(NamedTuple):
@@ -176,6 +178,7 @@ class Topics:
             raise Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor is at least 1."
             )
+        _check_new_partitions(partitions)
         return self._placed(image, partitions, factor, first_partition=0)
 
     def _added_replicas(
@@ -197,6 +200,7 @@ class Topics:
                 ErrorCode.INVALID_PARTITIONS, f"A topic has at most {_MOST_PARTITIONS} partitions."
             )
         if assignment is None:
+            _check_new_partitions(partitions - now)
             factor = len(topic.partitions[0].replicas)
             return self._placed(image, partitions - now, factor, first_partition=now)
         if len(assignment) != partitions - now:
@@ -234,6 +238,14 @@ def check_name(name: str) -> None:
     else:
         return
     raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name '{name}' is invalid: {reason}.")
+
+
+def _check_new_partitions(count: int) -> None:
+    if count > _MOST_NEW_PARTITIONS:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"At most {_MOST_NEW_PARTITIONS} partitions can be made at a time, not {count}.",
+        )
 
 
 def _check_is_new(image: ClusterImage, name: str) -> None:
