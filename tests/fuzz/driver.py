@@ -9,7 +9,7 @@ whole and for a fetch that waits, silence.
 import asyncio
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import perf_counter
 
 from odradek.protocol.apis import APIS, ApiKey
@@ -33,10 +33,8 @@ _PATIENCE_S = 20.0
 
 
 class Driver:
-    def __init__(self, host: str, port: int, source: InputSource) -> None:
+    def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
-        self._source = source
-        self.numbers: Iterator[int] = iter(())
         self.outcomes: Counter[str] = Counter()
         self.by_kind: Counter[str] = Counter()
         self.violations: list[str] = []
@@ -44,17 +42,18 @@ class Driver:
         self.sent_bytes = 0
         self.slowest: list[tuple[float, str]] = []
 
-    async def run(self, connections: int) -> None:
+    async def run(self, source: InputSource, numbers: Iterable[int], connections: int) -> None:
+        shared = iter(numbers)
         async with asyncio.TaskGroup() as tasks:
             for _ in range(connections):
-                tasks.create_task(self._work())
+                tasks.create_task(self._work(source, shared))
 
-    async def _work(self) -> None:
+    async def _work(self, source: InputSource, numbers: Iterator[int]) -> None:
         wire: Wire | None = None
-        for number in self.numbers:
+        for number in numbers:
             if wire is None:
                 wire = await Wire.open(*self._address)
-            entry = self._source.input(number)
+            entry = source.input(number)
             self.by_kind[entry.kind] += 1
             self.sent_bytes += len(entry.data)
             begun = perf_counter()

@@ -23,7 +23,7 @@ TOPICS = {
     "fuzz-2": {"compression.type": "lz4"},
     "fuzz-3": {"message.timestamp.type": "LogAppendTime"},
 }
-_LUMP = 20_000
+_LUMP = 10_000
 _BETWEEN_LOOKS_S = 0.1
 
 
@@ -67,30 +67,27 @@ async def fuzz(
     slow: int = 50,
     shows_progress: bool = False,
 ) -> Report:
-    setup = await Wire.open(host, port)
-    source = InputSource(seed, await look_around(setup, TOPICS))
     crowd = Crowd(host, port, silent, slow)
     made_by_chance = 0
     async with singing(host, port, pid) as song:
         # The canary has sung: what the broker loads at its first requests is loaded.
         watch = MemoryWatch(pid)
-        driver = Driver(host, port, source)
+        driver = Driver(host, port)
         background = [asyncio.create_task(crowd.run()), asyncio.create_task(watch.run())]
         begun = perf_counter()
         for start in range(0, inputs, _LUMP):
             lump = min(_LUMP, inputs - start)
-            driver.numbers = iter(range(first + start, first + start + lump))
-            await driver.run(connections)
+            removed, source = await _tidy(host, port, seed)
+            made_by_chance += removed
+            await driver.run(source, range(first + start, first + start + lump), connections)
             if not watch.is_alive:
                 break
-            made_by_chance += await _clean(host, port)
             if shows_progress:
                 print(f"{start + lump} inputs", dict(driver.outcomes), file=sys.stderr, flush=True)
         elapsed_s = perf_counter() - begun
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
-    setup.close()
     return Report(
         inputs=sum(driver.outcomes.values()),
         elapsed_s=elapsed_s,
@@ -112,10 +109,12 @@ async def fuzz(
     )
 
 
-async def _clean(host: str, port: int) -> int:
+async def _tidy(host: str, port: int, seed: int) -> tuple[int, InputSource]:
+    """Puts the topics back as they should be, for the inputs to come."""
     wire = await Wire.open(host, port)
     try:
-        return await remove_others(wire, {*TOPICS, canary.TOPIC})
+        removed = await remove_others(wire, {*TOPICS, canary.TOPIC})
+        return removed, InputSource(seed, await look_around(wire, TOPICS))
     finally:
         wire.close()
 

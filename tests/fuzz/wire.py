@@ -13,12 +13,17 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from odradek.protocol.schema import Request, Response
 from tests.fuzz.requests import Surroundings
 
 # More than any answer to a fuzzer should be.
 MOST_RESPONSE_BYTES = 64 << 20
+PARTITIONS = 3
 
 
 class MalformedAnswer(Exception):
@@ -71,7 +76,7 @@ async def look_around(wire: Wire, topics: Mapping[str, Mapping[str, str]]) -> Su
     wanted = [
         CreatableTopic(
             name=name,
-            num_partitions=3,
+            num_partitions=PARTITIONS,
             replication_factor=1,
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
@@ -96,19 +101,23 @@ async def look_around(wire: Wire, topics: Mapping[str, Mapping[str, str]]) -> Su
 
 
 async def topic_ids(wire: Wire) -> dict[str, bytes]:
+    return {topic.name or "": bytes(topic.topic_id) for topic in await _topics(wire)}
+
+
+async def _topics(wire: Wire) -> list[MetadataResponseTopic]:
     answer = await wire.call(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
     assert isinstance(answer, MetadataResponse)
-    return {
-        topic.name: bytes(topic.topic_id)
-        for topic in answer.topics
-        if topic.name and not topic.is_internal and topic.partitions
-    }
+    return [topic for topic in answer.topics if not topic.is_internal and topic.partitions]
 
 
 async def remove_others(wire: Wire, keep: set[str]) -> int:
-    """Deletes the topics that inputs made by chance; how many there were."""
-    others = [name for name in await topic_ids(wire) if name not in keep]
+    """Deletes the topics that inputs made or let grow by chance; how many there were."""
+    others = [
+        topic.name
+        for topic in await _topics(wire)
+        if topic.name not in keep or len(topic.partitions) > PARTITIONS
+    ]
     if others:
         states = [DeleteTopicState(name=name) for name in others]
-        await wire.call(DeleteTopicsRequest(topics=states, timeout_ms=5000), 6)
+        await wire.call(DeleteTopicsRequest(topics=states, timeout_ms=30_000), 6)
     return len(others)
