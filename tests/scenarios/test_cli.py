@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,23 @@ class Shell:
             check=False,
             timeout=60,
         )
+
+    @contextmanager
+    def started(self, *words: str) -> "Iterator[subprocess.Popen[str]]":
+        """A tool that goes on until it is told to stop."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "odradek.cli", *words],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
 
     def ok(self, *words: str, stdin: str = "") -> str:
         """What it printed; it must have succeeded."""
@@ -304,3 +324,49 @@ class TestMeasuring:
         summed = [e["count"] for e in consumed if e["name"] == "records_consumed"]
         assert sum(summed) == 3
         assert consumed[-1]["name"] == "shutdown_complete"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_consumer_that_is_interrupted_says_what_it_did(
+    odradek: Shell, odradek_topic: str, number: signal.Signals
+) -> None:
+    odradek.ok("console-producer", "--topic", odradek_topic, stdin="one\n")
+    with odradek.started("console-consumer", "--topic", odradek_topic, "--from-beginning") as tool:
+        assert tool.stdout is not None
+        assert tool.stdout.readline() == "one\n"
+        tool.send_signal(number)
+        rest, said = tool.communicate(timeout=30)
+    assert (rest, said) == ("", "Processed a total of 1 messages\n")
+    assert tool.returncode == 128 + number
+
+
+def test_a_verifiable_producer_that_is_stopped_counts_everything(
+    odradek: Shell, odradek_topic: str
+) -> None:
+    with odradek.started(
+        "verifiable-producer", "--topic", odradek_topic, "--throughput", "200"
+    ) as tool:
+        assert tool.stdout is not None
+        first = [json.loads(tool.stdout.readline()) for _ in range(2)]
+        tool.send_signal(signal.SIGTERM)
+        rest, complaints = tool.communicate(timeout=30)
+    assert complaints == ""
+    events = first + [json.loads(line) for line in rest.splitlines()]
+    acknowledged = sum(event["name"] == "producer_send_success" for event in events)
+    assert events[-1]["acked"] == acknowledged
+    shown = odradek.ok("get-offsets", "--topic", odradek_topic)
+    assert shown == f"{odradek_topic}:0:{acknowledged}\n"
+
+
+def test_an_interrupted_producer_leaves_quietly(odradek: Shell, odradek_topic: str) -> None:
+    with odradek.started("console-producer", "--topic", odradek_topic) as tool:
+        assert tool.stdin is not None
+        tool.stdin.write("sent\n")
+        tool.stdin.flush()
+        read = odradek.ok("console-consumer", "--topic", odradek_topic, "--from-beginning",
+                          "--max-messages", "1")  # fmt: skip
+        assert read == "sent\n"
+        tool.send_signal(signal.SIGINT)
+        _, complaints = tool.communicate(timeout=30)
+    assert complaints == ""
+    assert tool.returncode == 130

@@ -1,6 +1,7 @@
 """An admin client for one command: connects by the shared flags, gives up soon, speaks plainly."""
 
 import argparse
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 # A person waits: a broker that is not there is said after two looks, not after a minute.
 _RETRIES = "1"
+_LOOKS = 5
+_LOOK_AGAIN_S = 0.2
 
 
 @asynccontextmanager
@@ -68,13 +71,16 @@ async def topics_named(admin: Admin, names: Iterable[str]) -> dict[str, Topic]:
 
 async def require_producible(admin: Admin, name: str) -> None:
     """Lets a broker that creates topics by itself do so; else a missing topic is said at once."""
-    response = await admin.request(
-        MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True),
-        MetadataResponse,
+    asked = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True
     )
-    code = response.topics[0].error_code
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        # Kafka answers so while it creates the topic; it is there a moment later, or never.
-        await topics_named(admin, [name])
-    elif code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-        raise CommandFailed(f"{name!r} cannot be the name of a topic")
+    for _ in range(_LOOKS):
+        response = await admin.request(asked, MetadataResponse)
+        code = response.topics[0].error_code
+        if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+            raise CommandFailed(f"{name!r} cannot be the name of a topic")
+        if code not in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}:
+            return
+        # Kafka answers so while it creates the topic: it is there a moment later, or never.
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    await topics_named(admin, [name])

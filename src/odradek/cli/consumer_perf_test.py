@@ -83,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--num-records is needed")
     if arguments.group is not None:
         hint("consumer groups are not part of this version yet; reading all partitions instead")
+    if arguments.print_metrics:
+        hint("--print-metrics prints nothing in this version")
     properties = client_properties(arguments, client_id="perf-consumer-client")
     properties.setdefault("max.partition.fetch.bytes", str(arguments.fetch_size))
     properties.setdefault("check.crcs", "false")

@@ -46,6 +46,8 @@ _RENAMED = {
 }
 _METADATA_TIMEOUT_S = 1.0
 _METADATA_ATTEMPTS = 10
+_LOOKS = 5
+_LOOK_AGAIN_S = 0.2
 _CONSUME_AT_ONCE = 10_000
 _MOST_QUEUED_KILOBYTES = 1024 * 1024
 
@@ -150,11 +152,16 @@ def _payload(payloads: list[bytes], number: int, randomness: Randomness) -> byte
 
 
 def _require_topic(client: "Client", topic: str, failures: _Failures) -> list[int]:
-    """The partitions of a topic, or one clear line."""
-    found = _metadata(client, failures, topic).topics[topic]
-    if found.error is not None or not found.partitions:
-        raise no_such_topic(topic, [])
-    return sorted(found.partitions)
+    """The partitions of a topic, or one clear line.
+
+    A broker may be creating the topic because a producer asked: it is looked for a few times.
+    """
+    for _ in range(_LOOKS):
+        found = _metadata(client, failures, topic).topics[topic]
+        if found.error is None and found.partitions:
+            return sorted(found.partitions)
+        client.poll(_LOOK_AGAIN_S)
+    raise no_such_topic(topic, [])
 
 
 def _metadata(client: "Client", failures: _Failures, topic: str | None = None) -> "ClusterMetadata":

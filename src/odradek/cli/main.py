@@ -86,5 +86,6 @@ def _fail(failure: Exception, name: str) -> int:
 
         traceback.print_exception(failure)
     else:
-        print(f"{name}: {explain(failure)}", file=sys.stderr)
+        line = " ".join(explain(failure).split())
+        print(f"{name}: {line}", file=sys.stderr)
     return getattr(failure, "exit_code", 1)

@@ -9,7 +9,7 @@ from odradek.cli.connection_options import (
     client_properties,
 )
 from odradek.cli.failures import CommandFailed, UsageError
-from odradek.cli.parser import positive_number, whole_number
+from odradek.cli.parser import hint, positive_number, whole_number
 
 _EXAMPLES = """\
 example:
@@ -124,6 +124,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.warmup_records < arguments.num_records:
         raise UsageError("--warmup-records must be less than --num-records")
     texts = payloads(arguments)
+    if arguments.print_metrics:
+        hint("--print-metrics prints nothing in this version")
     properties = client_properties(arguments, client_id="perf-producer-client")
     if chosen_engine(arguments.engine) == "librdkafka":
         from odradek.cli import librdkafka_engine

@@ -33,7 +33,7 @@ def settings_from(
     except InvalidSetting as problem:
         raise CommandFailed(str(problem)) from None
     for warning in settings.warnings:
-        if any(f" {name} " in warning for name in typed):
+        if any(warning.startswith(f"Unknown setting {name} ") for name in typed):
             raise CommandFailed(warning.replace(" is ignored", " in --override"))
         print(f"warning: {warning}", file=sys.stderr)
     return settings
