@@ -466,3 +466,42 @@ def test_a_lone_connection(any_broker: BrokerProcess) -> None:
         await connection.wait_closed()
 
     run(work())
+
+
+def test_read_committed_hides_what_others_aborted(apache_kafka: BrokerProcess) -> None:
+    topic = create_topic(apache_kafka)
+    producer = ConfluentProducer(
+        {"bootstrap.servers": apache_kafka.bootstrap, "transactional.id": topic}
+    )
+    producer.init_transactions(30)
+    for turn in range(6):
+        producer.begin_transaction()
+        for number in range(3):
+            producer.produce(topic, f"{turn}.{number}")
+        producer.flush(20)
+        if turn % 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+    async def work() -> None:
+        committed = await read(apache_kafka, topic, 9, isolation_level="read_committed")
+        turns = [record.value[:1] for record in committed]
+        assert turns == [b"0"] * 3 + [b"2"] * 3 + [b"4"] * 3
+        everything = await read(apache_kafka, topic, 18)
+        assert len(everything) == 18
+        async with Consumer(
+            bootstrap_servers=apache_kafka.bootstrap,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        ) as consumer:
+            partition = TopicPartition(topic, 0)
+            (end,) = (await consumer.end_offsets([partition])).values()
+            assert end == 24, "three records and a marker for each transaction"
+            consumer.assign([partition])
+            found = 0
+            while await consumer.position(partition) < end:
+                found += sum(map(len, (await consumer.poll(1_000)).values()))
+            assert found == 9
+
+    run(work())

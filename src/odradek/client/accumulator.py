@@ -198,8 +198,10 @@ class Accumulator:
     def __init__(
         self,
         settings: ProducerSettings,
+        *,
         on_ready: Callable[[PartitionQueue], None],
         on_opened: Callable[[ProducerBatch], None],
+        on_full: Callable[[], None],
     ) -> None:
         self.incomplete: dict[ProducerBatch, None] = {}
         self.free_bytes = settings.buffer_memory
@@ -213,6 +215,7 @@ class Accumulator:
         self._level = settings.compression_level
         self._on_ready = on_ready
         self._on_opened = on_opened
+        self._on_full = on_full
         self._loop = asyncio.get_running_loop()
         self._opened = 0
         self._closed = False
@@ -243,9 +246,7 @@ class Accumulator:
         while not self.has_room(size_bytes):
             waiter: asyncio.Future[None] = self._loop.create_future()
             self.waiters.append((size_bytes, waiter))
-            for queue in self._queues.values():
-                if queue.batches:
-                    self._on_ready(queue)
+            self._on_full()
             try:
                 async with asyncio.timeout_at(deadline_s):
                     await waiter

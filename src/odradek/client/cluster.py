@@ -37,6 +37,8 @@ from odradek.protocol.types import (
 from odradek.world import Randomness
 
 NO_BROKER = BrokerId(-1)
+LONG_POLLS = "fetch"
+"""The purpose of connections on which answers may take long."""
 _UNKNOWN_EPOCH = LeaderEpoch(-1)
 _LONG_AGO_S = -1e9
 # Errors of a topic that waiting does not cure.
@@ -316,8 +318,9 @@ class Cluster:
 
     async def any_connection(self) -> Connection:
         """A connection to whichever broker answers: open ones first, then known, then bootstrap."""
-        for link in self._links.values():
-            if link.connection is not None and link.connection.is_open:
+        for (_, _, purpose), link in self._links.items():
+            # A question to one that long-polls would wait for the poll to end.
+            if purpose != LONG_POLLS and link.connection is not None and link.connection.is_open:
                 return link.connection
         addresses = [(broker.host, broker.port) for broker in self.view.brokers.values()]
         if not addresses or self.settings.metadata_recovery_strategy == "rebootstrap":

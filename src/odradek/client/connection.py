@@ -261,11 +261,15 @@ class Connection:
         self.wake_waiters()
         try:
             await waiter
-        finally:
-            if waiter.done() and not waiter.cancelled():
-                self._reserved -= 1
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
             else:
-                self._waiters.remove(waiter)
+                self._reserved -= 1
+            self.wake_waiters()
+            raise
+        self._reserved -= 1
 
     def wake_waiters(self) -> None:
         while self._waiters and self._has_room():

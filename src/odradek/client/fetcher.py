@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from typing import NamedTuple
 
-from odradek.client.cluster import NO_BROKER, Broker, Cluster
+from odradek.client.cluster import LONG_POLLS, NO_BROKER, Broker, Cluster
 from odradek.client.errors import (
     ClientError,
     CorruptRecords,
@@ -132,9 +132,9 @@ class Fetcher:
 
     async def _fetch(self, broker: BrokerId, node: _Node, states: list[PartitionState]) -> None:
         try:
-            connection = self._cluster.connected(broker, "fetch")
+            connection = self._cluster.connected(broker, LONG_POLLS)
             if connection is None:
-                connection = await self._cluster.connection(broker, "fetch")
+                connection = await self._cluster.connection(broker, LONG_POLLS)
             asked, request = self._request(node.session, states)
             version = None
             if any(want.topic_id == NO_TOPIC_ID for want in asked.values()):

@@ -262,10 +262,8 @@ class Producer:
                 f"a record of {size_bytes} bytes is larger than {name}={self._most_bytes}"
             )
         deadline_s = asyncio.get_running_loop().time() + settings.max_block_ms / 1000
-        while True:
-            described = await cluster.topic(topic, settings.max_block_ms)
-            if partition is None or partition in described.partitions:
-                break
+        described = await cluster.topic(topic, settings.max_block_ms)
+        if partition is not None and partition not in described.partitions:
             # Partitions may have been added since; what is not there now is a mistake.
             await cluster.refresh()
             described = await cluster.topic(topic, settings.max_block_ms)
@@ -278,7 +276,10 @@ class Producer:
             await sender.accumulator.room(size_bytes, deadline_s)
         if self._closed:
             raise ClientClosed("the producer was closed while send() waited")
-        return sender, self._targets.get(topic) or self._make_target(described, sender)
+        target = self._targets.get(topic)
+        if target is None or (partition is not None and partition not in target.queues):
+            target = self._make_target(described, sender)
+        return sender, target
 
     def _make_target(self, topic: Topic, sender: Sender) -> _Target:
         queues = {
@@ -306,7 +307,9 @@ class Producer:
                 del self._targets[name]
                 cluster.untrack(name)
             else:
-                self._make_target(topic, sender).last_used_s = target.last_used_s
+                remade = self._make_target(topic, sender)
+                remade.is_used = False
+                remade.last_used_s = target.last_used_s
 
     def _intercepted(self, on_delivery: OnDelivery | None) -> OnDelivery:
         def acknowledged(metadata: RecordMetadata | None, error: BaseException | None) -> None:

@@ -83,7 +83,9 @@ class Sender:
         self._background: set[asyncio.Task[None]] = set()
         self._asking_for_id = False
         self.idempotence = Idempotence() if settings.enable_idempotence else None
-        self.accumulator = Accumulator(settings, self.mark_ready, self._opened)
+        self.accumulator = Accumulator(
+            settings, on_ready=self.mark_ready, on_opened=self._opened, on_full=self._wake.set
+        )
         self.failure: BaseException | None = None
         cluster.on_change(self._wake.set)
 
@@ -151,9 +153,15 @@ class Sender:
                 self._ask_for_id(self.idempotence)
                 self._timers.set()
                 return
+        if self.accumulator.waiters and not self._is_busy():
+            # Nothing under way will make room: what lingers has to go.
+            self._mark_all_ready()
         for leader in list(self._ready):
             self._send_to(leader)
         self._timers.set()
+
+    def _is_busy(self) -> bool:
+        return any(self._ready.values()) or any(node.in_flight for node in self._nodes.values())
 
     def _put(self, queue: PartitionQueue) -> None:
         leader = self._cluster.view.leader(queue.topic_partition)
@@ -261,7 +269,6 @@ class Sender:
             batch.queue.open_batch is not batch
             or self._flushing > 0
             or self._closing
-            or bool(self.accumulator.waiters)
             or batch.created_s + self._timers.linger_s <= now_s
         )
 

@@ -15,6 +15,7 @@ from odradek.client.errors import (
 from odradek.client.producer import ProducerRecord
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
@@ -442,6 +443,34 @@ def test_a_topic_is_made_by_asking_for_it_where_brokers_allow() -> None:
         async with producer(cluster, simulation) as one:
             await one.send_and_wait("new", b"v")
         assert values(cluster) == [b"v"]
+
+    simulate(test)
+
+
+def test_a_topic_that_nobody_sends_to_is_no_longer_asked_for() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("used")
+        cluster.create("left")
+        options = {"metadata_max_age_ms": 60_000, "metadata_max_idle_ms": 120_000}
+        async with producer(cluster, simulation, **options) as one:
+            await one.send_and_wait("left", b"v")
+            for _ in range(10):
+                await one.send_and_wait("used", b"v")
+                await asyncio.sleep(60)
+            asked = [one for _, one, _ in cluster.requests if isinstance(one, MetadataRequest)]
+            assert [topic.name for topic in asked[-1].topics or ()] == ["used"]
+            await one.send_and_wait("left", b"again")
+
+    simulate(test)
+
+
+def test_partitions_that_were_added_are_found() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            await one.send_and_wait("t", b"v")
+            cluster.create("t", 4)
+            assert (await one.send_and_wait("t", b"v", partition=3)).partition == 3
 
     simulate(test)
 
