@@ -40,7 +40,13 @@ class Crowd:
 
     async def _drip(self, wire: Wire) -> None:
         """A frame of a hundred bytes, of which one comes at a time."""
-        for byte in b"\x00\x00\x00\x64" + bytes(90):
-            wire.write(bytes([byte]))
-            await asyncio.sleep(_BETWEEN_BYTES_S)
-        await wire.read_frame()
+        answer = asyncio.create_task(wire.read_frame())
+        try:
+            for byte in b"\x00\x00\x00\x64" + bytes(90):
+                wire.write(bytes([byte]))
+                done, _ = await asyncio.wait({answer}, timeout=_BETWEEN_BYTES_S)
+                if done:
+                    break
+            await answer
+        finally:
+            answer.cancel()

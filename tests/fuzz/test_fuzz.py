@@ -13,6 +13,7 @@ import pytest
 from benchmarks.broker_process import odradek_broker
 from odradek.protocol.apis import APIS
 from odradek.protocol.headers import decode_request_header
+from tests.fuzz.crowd import Crowd
 from tests.fuzz.inputs import KINDS, InputSource
 from tests.fuzz.report import Limits
 from tests.fuzz.requests import RequestMaker, Surroundings
@@ -61,3 +62,17 @@ def test_valid_requests_are_valid(key: int) -> None:
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         assert header.api_key == key
         APIS[key].request.decode(frame[4:], header.api_version, position)
+
+
+@pytest.mark.timeout(60)
+def test_connections_that_are_no_use_are_closed(tmp_path: Path) -> None:
+    """Silent ones, and ones whose request never becomes whole."""
+    with odradek_broker(tmp_path, {"connections.max.idle.ms": "1000"}) as broker:
+        crowd = Crowd("127.0.0.1", broker.port, silent=300, slow=30)
+
+        async def stand() -> None:
+            async with asyncio.timeout(40):
+                await crowd.run()
+
+        asyncio.run(stand())
+    assert (crowd.refused, crowd.closed) == (0, 330)
