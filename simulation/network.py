@@ -85,6 +85,9 @@ class SimulatedSocket:
     def getsockname(self) -> tuple[str, int]:
         return self._name
 
+    def setsockopt(self, level: int, option: int, value: int) -> None:
+        """Accepted and ignored: a simulated wire has buffers of its own."""
+
 
 class SimulatedServer(asyncio.AbstractServer):
     """A listening port. As from Python 3.12, `wait_closed` waits for its connections to end."""

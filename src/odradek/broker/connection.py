@@ -8,6 +8,7 @@ served and nothing more is read: a slow reader costs one chunk of memory, whatev
 
 import asyncio
 import logging
+import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol, cast
@@ -20,6 +21,7 @@ from odradek.protocol.types import Buffer
 logger = logging.getLogger("odradek.server")
 
 _CHUNK_BYTES: Final = 256 * 1024
+_OS_DEFAULT: Final = -1
 _MOST_WAITING: Final = 64
 _FRAMES_A_TURN: Final = 32
 _PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
@@ -63,8 +65,15 @@ class Connections:
     """
 
     def __init__(
-        self, *, most: int, most_per_address: int, overrides: dict[str, int], frame_bytes: int
+        self,
+        *,
+        most: int,
+        most_per_address: int,
+        overrides: dict[str, int],
+        frame_bytes: int,
+        send_buffer_bytes: int = _OS_DEFAULT,
     ) -> None:
+        self.send_buffer_bytes = send_buffer_bytes
         self.most = most
         self.most_per_address = most_per_address
         self.overrides = overrides
@@ -125,6 +134,7 @@ class Connection(asyncio.Protocol):
         "_outgoing",
         "_paused",
         "_position",
+        "_pump_scheduled",
         "_serve",
         "_splitter",
         "_transport",
@@ -156,6 +166,7 @@ class Connection(asyncio.Protocol):
         self._outgoing: deque[bytes | Slice] = deque()
         self._position = 0
         self._paused = False
+        self._pump_scheduled = False
         self._turn_scheduled = False
         self._finishing = False
 
@@ -175,6 +186,13 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._transport.set_write_buffer_limits(high=_CHUNK_BYTES)
+        self._limit_send_buffer(self._transport.get_extra_info("socket"))
+
+    def _limit_send_buffer(self, sock: socket.socket | None) -> None:
+        """Left alone, the kernel takes megabytes for each reader, far more than a cache holds."""
+        size = self._connections.send_buffer_bytes
+        if size != _OS_DEFAULT and sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -335,9 +353,19 @@ class Connection(asyncio.Protocol):
         self._pump()
 
     def _pump(self) -> None:
-        """Writes what the socket takes; reads no more of a log than that."""
+        """Writes what the socket takes; reads no more of a log than that.
+
+        A chunk a turn: the kernel takes megabytes at once, and a hundred readers that fill its
+        buffers one after the other would keep everyone else waiting for a second.
+        """
         transport, outgoing = self._transport, self._outgoing
+        written = 0
         while outgoing and not self._paused and transport is not None:
+            if written >= _CHUNK_BYTES:
+                if not self._pump_scheduled:
+                    self._pump_scheduled = True
+                    self._loop.call_soon(self._pump_on)
+                return
             part = outgoing[0]
             if isinstance(part, bytes):
                 outgoing.popleft()
@@ -348,11 +376,20 @@ class Connection(asyncio.Protocol):
                 transport.abort()
                 return
             self._position += len(data)
+            written += len(data)
             if self._position >= len(part):
                 outgoing.popleft()
                 part.release()
                 self._position = 0
             transport.write(data)
+
+    def _pump_on(self) -> None:
+        self._pump_scheduled = False
+        if self._paused:
+            return
+        self._pump()
+        if not self._outgoing:
+            self._take_turn()
 
     def _read(self, part: Slice) -> bytes:
         """The next bytes of a slice. None at all ends the connection: half a reply is worthless."""
