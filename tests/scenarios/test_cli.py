@@ -370,3 +370,17 @@ def test_an_interrupted_producer_leaves_quietly(odradek: Shell, odradek_topic: s
         _, complaints = tool.communicate(timeout=30)
     assert complaints == ""
     assert tool.returncode == 130
+
+
+def test_a_tool_answers_soon(odradek: Shell) -> None:
+    """Seconds of processor time, because a busy machine stretches those on the wall."""
+    spent_s = []
+    for _ in range(3):
+        with odradek.started("topics", "--list") as tool:
+            assert tool.stdout is not None
+            tool.stdout.read()
+            _, status, usage = os.wait4(tool.pid, 0)
+            tool.returncode = status
+        assert status == 0
+        spent_s.append(usage.ru_utime + usage.ru_stime)
+    assert min(spent_s) <= 0.4

@@ -150,3 +150,18 @@ def test_typing_a_command_imports_no_other_tool() -> None:
         "odradek.cli.connection_options",
         "odradek.cli.topics",
     }
+
+
+def test_debug_shows_where_it_failed(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ODRADEK_DEBUG", "1")
+    assert main(["topics"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_every_complaint_is_one_line(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    def complain(_: object) -> int:
+        raise CommandFailed("first\n  second")
+
+    monkeypatch.setattr("odradek.cli.topics.run", complain)
+    assert main(["topics", "--list"]) == 1
+    assert one_line(capsys) == "odradek topics: first second\n"
