@@ -41,6 +41,8 @@ from tests.unit.groups.driver import (
 
 PARTITIONS = range(4)
 HOUR_MS = 3_600_000
+# Shorter than the session: who is late for a rebalance is still alive.
+REBALANCE_MS = SESSION_MS // 2
 
 OFFERS = (
     (Protocol("range", subscription("t")),),
@@ -72,8 +74,8 @@ class Client:
 
 
 @settings(
-    max_examples=60,
-    stateful_step_count=40,
+    max_examples=100,
+    stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -90,6 +92,28 @@ class GroupModel(RuleBasedStateMachine):
 
     # What clients do
 
+    @rule(numbers=st.lists(clients, min_size=1, max_size=5))
+    def follow_the_protocol(self, numbers: list[int]) -> None:
+        """Clients do what their libraries would do next."""
+        for number in numbers:
+            client = self.clients[number]
+            if client.joining is not None or client.syncing is not None:
+                continue
+            if client.joined is None:
+                self.join(number, OFFERS[0], True)
+            elif client.synced_generation != client.joined.generation_id:
+                self.sync(number)
+            else:
+                self.beat(number)
+
+    @rule(numbers=st.lists(clients, min_size=1, max_size=5, unique=True))
+    def settle(self, numbers: list[int]) -> None:
+        """Time enough for these to agree."""
+        for _ in range(3):
+            self.follow_the_protocol(numbers)
+            self.follow_the_protocol(numbers)
+            self.pass_time(100)
+
     @rule(number=clients, offer=st.sampled_from(OFFERS), asks_first=st.booleans())
     def join(self, number: int, offer: tuple[Protocol, ...], asks_first: bool) -> None:
         client = self.clients[number]
@@ -98,6 +122,7 @@ class GroupModel(RuleBasedStateMachine):
             instance=client.instance,
             protocols=offer,
             requires_member_id=asks_first,
+            rebalance_ms=REBALANCE_MS,
         )
         client.syncing = None
         client.joining = self.ask(client, command)
@@ -108,6 +133,16 @@ class GroupModel(RuleBasedStateMachine):
         """The process was started anew and knows nothing of itself."""
         self.clients[number] = Client(number)
         self.join(number, OFFERS[0], True)
+
+    @precondition(lambda self: any(each.instance and each.joined for each in self.clients))
+    @rule(data=st.data())
+    def an_instance_comes_back(self, data: st.DataObject) -> None:
+        static = [
+            number
+            for number, client in enumerate(self.clients)
+            if client.instance and client.joined
+        ]
+        self.come_back(data.draw(st.sampled_from(static)))
 
     @rule(number=clients)
     def sync(self, number: int) -> None:
@@ -123,10 +158,22 @@ class GroupModel(RuleBasedStateMachine):
                 assignments[owner] = assignments.get(owner, b"") + bytes([partition])
         try:
             client.syncing = self.coordinator.sync(joined, assignments, instance=client.instance)
-            self.asked.append(client.syncing)
         except Refused as refusal:
             self.refused(client, refusal.code)
+        else:
+            assert self.coordinator.group().generation_id == joined.generation_id
+            self.asked.append(client.syncing)
         self.look()
+
+    @rule(number=clients)
+    def sync_late(self, number: int) -> None:
+        """A request of an earlier generation that was long under way."""
+        client = self.clients[number]
+        if client.joined is not None and client.joined.generation_id > 1:
+            old = client.joined._replace(generation_id=client.joined.generation_id - 1)
+            now, client.joined = client.joined, old
+            self.sync(number)
+            client.joined = now
 
     @rule(number=clients)
     def beat(self, number: int) -> None:
@@ -134,7 +181,9 @@ class GroupModel(RuleBasedStateMachine):
         if client.joined is None:
             return
         beat = Heartbeat(GROUP, client.member_id, client.instance, client.joined.generation_id)
-        self.ask(client, beat)
+        waiting = self.ask(client, beat)
+        if waiting is not None and waiting.answer(ErrorCode) is not ErrorCode.NONE:
+            client.joined = None
 
     @rule(number=clients)
     def leave(self, number: int) -> None:
@@ -144,7 +193,7 @@ class GroupModel(RuleBasedStateMachine):
         self.clients[number] = Client(number)
         self.look()
 
-    @rule(number=clients, offset=offsets, partition=st.sampled_from(PARTITIONS))
+    @rule(number=clients, offset=offsets, partition=st.integers(0, 1))
     def commit(self, number: int, offset: int, partition: int) -> None:
         client = self.clients[number]
         generation_id = -1 if client.joined is None else client.joined.generation_id
@@ -164,7 +213,7 @@ class GroupModel(RuleBasedStateMachine):
         assert group.is_empty or group.generation_id == generation_id
         assert group.is_empty or owned or client.member_id in group.members
 
-    @rule(producer=producers, offset=offsets, partition=st.sampled_from(PARTITIONS))
+    @rule(producer=producers, offset=offsets, partition=st.integers(0, 1))
     def commit_in_transaction(
         self, producer: ProducerIdentity, offset: int, partition: int
     ) -> None:
@@ -174,8 +223,16 @@ class GroupModel(RuleBasedStateMachine):
 
     @rule(producer=producers, committed=st.booleans())
     def end_transaction(self, producer: ProducerIdentity, committed: bool) -> None:
+        offsets = self.coordinator.machine.offsets
+        pending = offsets.pending.get(producer.producer_id, {}).get(GROUP, {})
+        expected = dict(offsets.of(GROUP))
+        for partition, offset in pending.items():
+            present = expected.get(partition)
+            if committed and (present is None or present.log_offset < offset.log_offset):
+                expected[partition] = offset
         self.coordinator.end_transaction(producer, committed=committed)
-        assert producer.producer_id not in self.coordinator.machine.offsets.pending
+        assert producer.producer_id not in offsets.pending
+        assert offsets.of(GROUP) == expected
 
     # What happens to the coordinator
 
@@ -224,9 +281,9 @@ class GroupModel(RuleBasedStateMachine):
         return waiting
 
     def refused(self, client: Client, code: ErrorCode) -> None:
+        client.joined = None
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             client.member_id = ""
-            client.joined = None
 
     def look(self) -> None:
         """Clients take note of the answers that came."""
@@ -239,7 +296,10 @@ class GroupModel(RuleBasedStateMachine):
             if client.syncing is not None and client.syncing.is_answered:
                 synced = client.syncing.answer(SyncReply)
                 client.syncing = None
-                if synced.error is ErrorCode.NONE and client.joined is not None:
+                if synced.error is not ErrorCode.NONE:
+                    client.joined = None
+                elif client.joined is not None:
+                    client.synced_generation = client.joined.generation_id
                     self.own(client, client.joined.generation_id, synced.assignment)
 
     def own(self, client: Client, generation_id: int, assignment: bytes) -> None:
@@ -276,6 +336,21 @@ class GroupModel(RuleBasedStateMachine):
                     assert group.state is State.PREPARING_REBALANCE
                 if member.awaiting_sync is not None:
                     assert group.state is State.COMPLETING_REBALANCE
+
+    @invariant()
+    def whoever_is_in_a_generation_was_told(self) -> None:
+        """All but static members, which may be late."""
+        group = self.coordinator.machine.groups.get(GROUP)
+        if not isinstance(group, ClassicGroup) or group.state is not State.COMPLETING_REBALANCE:
+            return
+        told = {
+            answer.member_id
+            for waiting in self.asked
+            for answer in waiting.answers
+            if isinstance(answer, JoinReply) and answer.generation_id == group.generation_id
+        }
+        for member in group.members.values():
+            assert member.group_instance_id is not None or member.member_id in told
 
     @invariant()
     def nobody_is_answered_twice(self) -> None:
