@@ -254,7 +254,7 @@ class SimulatedTransport(asyncio.Transport):
         if self._was_reset or self._socket_closed:
             self._force_close(BrokenPipeError(errno.EPIPE, "the peer has closed the connection"))
             return
-        room = self._network.window_bytes - self.outgoing.in_flight_bytes
+        room = self._room()
         while self._buffer and room > 0:
             piece = self._next_piece(self._network.cut_size(min(room, self._buffer_bytes)))
             room -= len(piece)
@@ -263,6 +263,12 @@ class SimulatedTransport(asyncio.Transport):
             self.outgoing.send(piece)
         if not self._buffer:
             self._buffer_is_empty()
+
+    def _room(self) -> int:
+        """How much the host takes now: nothing while it could only take crumbs, as in TCP."""
+        window = self._network.window_bytes
+        room = window - self.outgoing.in_flight_bytes
+        return room if room >= min(self._buffer_bytes, window // 4) else 0
 
     def _next_piece(self, size: int) -> bytes:
         parts = []
@@ -284,7 +290,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def socket_has_room(self) -> None:
         """The peer has read: send on."""
-        if self._losing or not self._buffer:
+        if self._losing or not self._buffer or not self._room():
             return
         # Sending on is the program's own work, so a stopped program does not.
         self._soon(self._send_on)

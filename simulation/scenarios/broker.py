@@ -1,12 +1,14 @@
 """One broker and its clients on a bad day.
 
 The seed draws the settings, the clients and the faults: slow links, cuts in one or both
-directions, resets, refusals, a stopped broker, kills, clean restarts, power cuts, steps of the
-clock. When the day is over everything heals, the producers finish, and the history is judged.
+directions, resets, refusals, a stopped broker, kills, clean restarts, power cuts, disks that
+fail, steps of the clock, clients that die. When the day is over everything heals, the producers
+finish, and the history is judged.
 Power cuts come only with `flush.messages=1`: there, an acknowledgement promises to survive one.
 """
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
@@ -38,9 +40,10 @@ class BadDay:
         self._survives_power_cuts = random.random() < 0.5
         self._idempotent = random.random() < 0.7
         self._partitions = [TopicPartition(TOPIC, n) for n in range(random.randint(1, 3))]
-        self._broker = SimulatedBroker(
-            simulation, MemoryMetadata(), 1, _broker_properties(random, self._survives_power_cuts)
-        )
+        self._directories = ["/data/one", "/data/two", "/data/three"][: random.randint(1, 3)]
+        properties = _broker_properties(random, self._survives_power_cuts)
+        properties["log.dirs"] = ",".join(self._directories)
+        self._broker = SimulatedBroker(simulation, MemoryMetadata(), 1, properties)
         self._producers = [
             ProducingClient(
                 f"producer-{number}",
@@ -191,7 +194,7 @@ class BadDay:
         if self._survives_power_cuts and self._random.random() < 0.5:
             await self._power_cut()
             return
-        match self._random.randrange(4):
+        match self._random.randrange(5):
             case 0:
                 broker.host.stop()
                 await asyncio.sleep(self._random.uniform(0, 8))
@@ -202,6 +205,8 @@ class BadDay:
                 await broker.stop()
             case 3:
                 broker.host.clock.step(self._random.randint(-100_000, 100_000))
+            case 4:
+                await self._disk_fails()
 
     async def _power_cut(self) -> None:
         if self._random.random() < 0.5:
@@ -211,6 +216,18 @@ class BadDay:
             self._broker.host.disk.cut_power_after(self._random.randint(0, 30))
             await asyncio.sleep(1)
             self._broker.host.disk.keep_power()
+
+    async def _disk_fails(self) -> None:
+        """A directory goes offline at its first error; an operator changes the disk."""
+        disk = self._broker.host.disk
+        disk.fail_next(
+            self._random.choice(("write", "sync", "rename", "sync_directory")),
+            self._random.choice((errno.EIO, errno.ENOSPC)),
+            under=self._random.choice(self._directories),
+        )
+        await asyncio.sleep(self._random.uniform(0, 5))
+        disk.heal()
+        self._broker.kill()
 
     async def _evening(self) -> None:
         """Everything heals."""
