@@ -220,9 +220,6 @@ class Accumulator:
         self._opened = 0
         self._closed = False
 
-    def queues(self) -> list[PartitionQueue]:
-        return list(self._queues.values())
-
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
         queue = self._queues.get(topic_partition)
         if queue is None:

@@ -175,6 +175,10 @@ def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[Con
     """Settings of a broker are that broker's to know; the rest any broker answers."""
     groups: dict[int | None, list[ConfigResource]] = {}
     for resource in resources:
-        own = resource.type in (ConfigType.BROKER, ConfigType.BROKER_LOGGER) and resource.name
-        groups.setdefault(int(resource.name) if own else None, []).append(resource)
+        broker_id = None
+        if resource.type in (ConfigType.BROKER, ConfigType.BROKER_LOGGER) and resource.name:
+            if not resource.name.isdigit():
+                raise ValueError(f"a broker is named by its number, not {resource.name!r}")
+            broker_id = int(resource.name)
+        groups.setdefault(broker_id, []).append(resource)
     return groups

@@ -161,11 +161,6 @@ class Fetched:
             self.next_offset = max(self.next_offset, taken[-1].offset + 1)
         return taken
 
-    @property
-    def is_empty(self) -> bool:
-        """Nothing more will come. Until `take` has said so, it may be False for no reason."""
-        return self._index >= len(self._records) and self._end == 0
-
     def _walk(self) -> Iterator[list[ConsumerRecord]]:
         buffer, position = self._buffer, 0
         while position < self._end:
@@ -183,7 +178,6 @@ class Fetched:
             # removed what was between.
             self.next_offset = max(self.next_offset, header.next_offset)
             position += header.size_bytes
-        self._end = 0
 
     def _header(self, buffer: Buffer, position: int) -> BatchHeader:
         try:
