@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from odradek.world.disk import Disk
 from odradek.world.memory_disk import MemoryDisk
-from simulation.disk import PAGE_BYTES, PowerCut, SimulatedDisk
+from simulation.disk import PowerCut, SimulatedDisk
+from simulation.pages import PAGE_BYTES
 
 seeds = st.integers(0, 2**32)
 quick = settings(deadline=None, max_examples=150)
