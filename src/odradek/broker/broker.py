@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from odradek.broker.connection import Connection, Connections
-from odradek.broker.coordinators import GroupCoordinators, group_coordinators
+from odradek.broker.coordinators import Coordinators
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
@@ -30,7 +30,6 @@ from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.config.live import LiveSettings
-from odradek.groups.commands import ForgetTopics
 from odradek.metadata import ImageChange, ImageKeeper, Metadata, MetadataError, MetadataStore
 from odradek.metadata.layout import CLUSTER_ID, BrokerRegistration, prepare
 from odradek.metadata.memory import MemoryMetadata
@@ -67,6 +66,7 @@ class Broker:
             most_per_address=settings.max_connections_per_ip,
             overrides=dict(settings.max_connections_per_ip_overrides),
             frame_bytes=settings.socket_request_max_bytes,
+            send_buffer_bytes=settings.socket_send_buffer_bytes,
         )
         self._listeners = Listeners(settings.listeners, settings.effective_advertised_listeners)
         self.bootstrap = ""
@@ -154,8 +154,8 @@ class Broker:
         await logs.load(lambda topic: settings.topic(images.image.topic_overrides(topic)))
         try:
             replicas = Replicas(self._id, logs, settings)
-            groups = group_coordinators(self._id, replicas, world, settings.broker)
-            images.subscribe(partial(self._follow, replicas, groups))
+            coordinators = Coordinators(self._id, replicas, world, settings.broker)
+            images.subscribe(partial(self._follow, replicas, coordinators))
             await self._join(store, images, logs, replicas, adopts=is_new)
             services = Services(
                 broker_id=self._id,
@@ -165,14 +165,16 @@ class Broker:
                 topics=Topics(store, images, settings, world.randomness),
                 configs=Configs(store, images, settings),
                 replicas=replicas,
-                groups=groups,
+                groups=coordinators.groups,
+                transactions=coordinators.transactions,
+                markers=coordinators.markers,
                 logs=logs,
                 producer_ids=ProducerIds(store, self._id),
                 fetch_sessions=FetchSessions(
                     settings.broker.max_incremental_fetch_session_cache_slots, world.randomness
                 ),
             )
-            async with _background(images.run(), logs.run(), groups.run(), self._reap()):
+            async with _background(images.run(), logs.run(), coordinators.run(), self._reap()):
                 yield services
         finally:
             await logs.close()
@@ -205,7 +207,7 @@ class Broker:
         replicas.remove_strays()
         self.bootstrap = f"{advertised[0].host}:{advertised[0].port}"
 
-    def _follow(self, replicas: Replicas, groups: GroupCoordinators, change: ImageChange) -> None:
+    def _follow(self, replicas: Replicas, coordinators: Coordinators, change: ImageChange) -> None:
         is_reconfigured = change.broker_configs and self._settings.update(
             change.after.cluster_default_config, change.after.broker_config(self._id)
         )
@@ -213,10 +215,7 @@ class Broker:
         if is_reconfigured:
             self._reconfigure()
             replicas.reconfigure()
-        groups.follow(change.after)
-        gone = change.topics - change.after.topics.keys()
-        if gone:
-            groups.tell_all(ForgetTopics(gone))
+        coordinators.follow(change)
 
     def _apply_settings(self, images: ImageKeeper) -> None:
         image = images.image

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.broker.connection import Connection
-from odradek.broker.coordinators import GroupCoordinators
+from odradek.broker.coordinators import GroupCoordinators, TransactionCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.cluster.configs import Configs
 from odradek.cluster.producer_ids import ProducerIds
@@ -16,6 +16,7 @@ from odradek.protocol.schema import Response
 from odradek.protocol.types import BrokerId
 from odradek.replication.replicas import Replicas
 from odradek.storage.manager import LogManager
+from odradek.transactions.markers import LocalMarkers
 from odradek.world import World
 
 
@@ -31,6 +32,8 @@ class Services:
     configs: Configs
     replicas: Replicas
     groups: GroupCoordinators
+    transactions: TransactionCoordinators
+    markers: LocalMarkers
     logs: LogManager
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions

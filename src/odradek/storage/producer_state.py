@@ -103,6 +103,9 @@ class ProducerEntry:
         self.last_marker_offset = NO_OFFSET
         self.batches: list[RememberedBatch] = []
 
+    def is_in_transaction(self, epoch: int) -> bool:
+        return self.transaction_first_offset != NO_OFFSET and self.epoch == epoch
+
     @property
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else -1
@@ -182,11 +185,7 @@ class ProducerStates:
         """A transactional batch must go on with an open transaction, or begin one that the
         coordinator has; and with its first batch, not with one that overtook it."""
         entry = self.entries.get(header.producer_id)
-        if (
-            entry is not None
-            and entry.transaction_first_offset != NO_OFFSET
-            and entry.epoch == header.producer_epoch
-        ):
+        if entry is not None and entry.is_in_transaction(header.producer_epoch):
             return
         identity = f"producer {header.producer_id} with epoch {header.producer_epoch}"
         if membership.verified_after is None:

@@ -30,6 +30,8 @@ from odradek.protocol.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from odradek.protocol.messages.describe_producers import DescribeProducersRequest
+from odradek.protocol.messages.describe_producers import TopicRequest as DescribedTopic
 from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
@@ -50,6 +52,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -57,6 +60,11 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from odradek.protocol.schema import Request
 from tests.unit.broker.harness import Client, with_broker
 
@@ -125,10 +133,44 @@ REQUESTS: dict[int, Request] = {
     ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest(),
     ApiKey.FIND_COORDINATOR: FindCoordinatorRequest(key="g", coordinator_keys=["g"]),
     ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest(),
+    ApiKey.LIST_TRANSACTIONS: ListTransactionsRequest(transactional_id_pattern="t.*"),
+    ApiKey.DESCRIBE_PRODUCERS: DescribeProducersRequest(
+        topics=[DescribedTopic(name="t", partition_indexes=[0])]
+    ),
+    ApiKey.WRITE_TXN_MARKERS: WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(
+                producer_id=1,
+                topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])],
+            )
+        ]
+    ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name="t")]
     ),
 }
+
+
+PARTS_OF_A_STORY = {
+    # A transaction: test_transactions
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.END_TXN,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    # A group: test_groups
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.OFFSET_DELETE,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS,
+    ApiKey.DELETE_GROUPS,
+}
+"""These make sense after others alone, and are asked in every version there."""
 
 
 def error_codes(message: object) -> list[int]:
@@ -150,6 +192,7 @@ def error_codes(message: object) -> list[int]:
     [
         (key, version)
         for key, served in TABLE.items()
+        if key in REQUESTS
         for version in range(served.lowest, served.highest + 1)
     ],
     ids=lambda value: value.name if isinstance(value, ApiKey) else str(value),
@@ -165,7 +208,8 @@ def test_an_api_answers_without_an_error(key: int, version: int) -> None:
 
 
 def test_every_api_of_the_table_is_asked() -> None:
-    assert set(REQUESTS) == set(TABLE)
+    assert set(REQUESTS) | PARTS_OF_A_STORY == set(TABLE)
+    assert not set(REQUESTS) & PARTS_OF_A_STORY
 
 
 def test_api_versions_says_what_the_table_says() -> None:

@@ -7,6 +7,7 @@ again. Produce is advertised from version 0 because some librdkafka releases loo
 
 from typing import Final
 
+from odradek.broker.features import EPOCH, FEATURES
 from odradek.broker.handlers import TABLE
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.apis import ApiKey
@@ -15,6 +16,8 @@ from odradek.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 
 _FIRST_VERSION_WITH_NAMES: Final = 3
@@ -46,6 +49,17 @@ def supported(error: ErrorCode) -> ApiVersionsResponse:
                 max_version=served.highest,
             )
             for key, served in sorted(TABLE.items())
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
+            for name, feature in FEATURES.items()
+        ],
+        finalized_features_epoch=EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(
+                name=name, max_version_level=feature.in_force, min_version_level=feature.in_force
+            )
+            for name, feature in FEATURES.items()
         ],
     )
 

@@ -14,6 +14,7 @@ from odradek.broker.fetch_sessions import Fetch, FetchEntry
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -82,7 +83,12 @@ class _Reads:
         left = self._max_bytes
         found = 0
         for entry in entries:
-            data = PartitionData(partition_index=entry.partition, high_watermark=-1, records=b"")
+            data = PartitionData(
+                partition_index=entry.partition,
+                high_watermark=-1,
+                aborted_transactions=None,
+                records=b"",
+            )
             self.results.append((entry, data))
             try:
                 found += self._read_one(entry, data, left - found, first=not found)
@@ -126,6 +132,11 @@ class _Reads:
         if records is None:
             return 0
         data.records = records
+        if self.committed_only:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+                for one in partition.aborted_in(records, entry.fetch_offset)
+            ]
         return len(records)
 
     def watch(self) -> Waiter:

@@ -1,8 +1,14 @@
-"""InitProducerId 0-5: a fresh identity for an idempotent producer.
+"""InitProducerId 0-5: an identity for an idempotent or a transactional producer.
 
-Without a transactional id every request gets a new producer id with epoch 0. Transactional
-ids need the transaction coordinator, which this broker does not have yet.
+Without a transactional id every request gets a new producer id with epoch 0. With one, the
+producer gets the next epoch of that id: whoever had it is fenced, and the transaction it left
+open is aborted first. That takes a moment, for which the request waits; if it takes longer the
+client is asked to try again. From version 3 a producer may name the identity it had, to go on
+after an error (KIP-360).
 """
+
+import asyncio
+from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
@@ -10,11 +16,51 @@ from odradek.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from odradek.replication.refusal import Refused
+from odradek.transactions.commands import Identity, InitProducer
+
+_FIRST_VERSION_WITH_FENCED: Final = 4
+_NONE: Final = -1
+# The markers of a transaction are usually written within milliseconds.
+_PAUSES_S: Final = (0.002, 0.004, 0.008, 0.016, 0.032)
 
 
 async def handle(
     services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    if request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return InitProducerIdResponse(producer_id=await services.producer_ids.next(), producer_epoch=0)
+    identity = await _init(services, request)
+    error = identity.error
+    if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(
+        error_code=error,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+    )
+
+
+async def _init(services: Services, request: InitProducerIdRequest) -> Identity:
+    transactional_id = request.transactional_id
+    half_known = (request.producer_id == _NONE) != (request.producer_epoch == _NONE)
+    if transactional_id == "" or half_known:
+        return Identity(ErrorCode.INVALID_REQUEST)
+    fresh_producer_id = await services.producer_ids.next()
+    if transactional_id is None:
+        return Identity(ErrorCode.NONE, fresh_producer_id, 0)
+    command = InitProducer(
+        transactional_id,
+        request.transaction_timeout_ms,
+        fresh_producer_id,
+        request.producer_id,
+        request.producer_epoch,
+    )
+    try:
+        for pause_s in _PAUSES_S:
+            answer = await services.transactions.ask(transactional_id, command)
+            identity = cast(Identity, answer)
+            if identity.error is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                break
+            await asyncio.sleep(pause_s)
+    except Refused as refusal:
+        return Identity(refusal.code)
+    return identity

@@ -2,14 +2,19 @@
 
 Appends happen at once, in the order of the request; only the wait for replication (acks=all)
 or for the disk (`flush.messages`) is awaited. acks=0 gets no reply, and an error there ends
-the connection, which is the only sign the client can notice. The transactional id is not
-checked here: transactions come with their coordinator.
+the connection, which is the only sign the client can notice.
+
+The first batch of a transaction in a partition waits for the coordinator: from version 12 on
+it adds the partition, before it only asks whether the client did. Until then the connection
+serves nothing else, so nothing overtakes the batch.
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Awaitable
+from typing import Final, NamedTuple
 
 from odradek.broker.endpoints import reachable
+from odradek.broker.joining import join, retriable
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
@@ -21,18 +26,33 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from odradek.protocol.records import read_header
 from odradek.replication.partition import Appended, Partition
 from odradek.replication.refusal import Refused
+from odradek.statemachine.machine import ProducerIdentity
+from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOpen
 
 _FIRST_VERSION_WITH_IDS: Final = 13
+_FIRST_VERSION_THAT_ADDS: Final = 12
+_FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _FIRST_VERSION_WITH_LEADERS: Final = 10
+
+
+class _Unopened(NamedTuple):
+    """A batch that begins a transaction in its partition, if the coordinator agrees."""
+
+    answer: PartitionProduceResponse
+    partition: Partition
+    data: PartitionProduceData
 
 
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Pipelined | None:
+) -> ProduceResponse | Pipelined | Awaitable[ProduceResponse | None] | None:
     acks = request.acks
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
+    membership = None if request.transactional_id is None else CLAIMED
+    unopened: list[_Unopened] | None = None
     waiting: list[tuple[PartitionProduceResponse, Appended]] = []
     topics = []
     for topic in request.topic_data:
@@ -46,9 +66,13 @@ def handle(
                     if by_id
                     else services.replicas.leader(topic.name, data.index)
                 )
-                appended = _append(partition, data, acks)
+                appended = _append(partition, data, acks, membership)
             except Refused as refusal:
                 _refuse(answer, refusal)
+                continue
+            except TransactionNotOpen:
+                unopened = unopened or []
+                unopened.append(_Unopened(answer, partition, data))
                 continue
             answer.base_offset = appended.base_offset
             answer.log_append_time_ms = appended.append_time_ms
@@ -61,23 +85,105 @@ def handle(
             )
         )
     response = ProduceResponse(responses=topics)
+    if unopened is not None:
+        return _when_joined(services, context, request, response, waiting, unopened=unopened)
     if waiting and acks:
         return Pipelined(_when_acknowledged(services, context, request, response, waiting))
     return _finish(services, context, request, response)
 
 
-def _append(partition: Partition, data: PartitionProduceData, acks: int) -> Appended:
+def _append(
+    partition: Partition, data: PartitionProduceData, acks: int, membership: Membership | None
+) -> Appended:
     if acks not in (-1, 0, 1):
         raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if not data.records:
         raise Refused(ErrorCode.INVALID_RECORD, "A produce request needs one record batch.")
-    return partition.append(data.records, acks)
+    return partition.append(data.records, acks, membership)
 
 
 def _refuse(answer: PartitionProduceResponse, refusal: Refused) -> None:
     answer.error_code = refusal.code
     answer.error_message = refusal.message
     answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+
+
+async def _when_joined(
+    services: Services,
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    waiting: list[tuple[PartitionProduceResponse, Appended]],
+    *,
+    unopened: list[_Unopened],
+) -> ProduceResponse | None:
+    """Appends what began transactions, each producer's batches together (there is only one)."""
+    by_producer: dict[ProducerIdentity, list[_Unopened]] = {}
+    for one in unopened:
+        assert one.data.records is not None
+        header = read_header(one.data.records)
+        producer = ProducerIdentity(header.producer_id, header.producer_epoch)
+        by_producer.setdefault(producer, []).append(one)
+    for producer, batches in by_producer.items():
+        for answer, appended in await _join(services, context, request, producer, batches):
+            answer.base_offset = appended.base_offset
+            answer.log_append_time_ms = appended.append_time_ms
+            answer.log_start_offset = appended.log_start_offset
+            if not appended.is_acknowledged:
+                waiting.append((answer, appended))
+    if waiting and request.acks:
+        return await _when_acknowledged(services, context, request, response, waiting)
+    return _finish(services, context, request, response)
+
+
+async def _join(
+    services: Services,
+    context: RequestContext,
+    request: ProduceRequest,
+    producer: ProducerIdentity,
+    batches: list[_Unopened],
+) -> list[tuple[PartitionProduceResponse, Appended]]:
+    """Asks the coordinator, then appends what may be appended."""
+    adds = context.version >= _FIRST_VERSION_THAT_ADDS
+    asks = adds or services.settings.broker.transaction_partition_verification_enable
+    # As of before the question: a marker that comes meanwhile makes the answer worthless.
+    verified = [
+        Membership(one.partition.log.producers.last_marker_offset(producer.producer_id))
+        for one in batches
+    ]
+    missing = frozenset[object]()
+    if asks:
+        partitions = {one.partition.topic_partition for one in batches}
+        try:
+            missing = frozenset(
+                await join(
+                    services, request.transactional_id or "", producer, partitions, adds=adds
+                )
+            )
+        except Refused as refusal:
+            for one in batches:
+                _refuse(one.answer, retriable(refusal))
+            return []
+    appended = []
+    for one, membership in zip(batches, verified, strict=True):
+        try:
+            if one.partition.topic_partition in missing:
+                raise _not_added(context.version)
+            partition = services.replicas.leader(*one.partition.topic_partition)
+            found = _append(partition, one.data, request.acks, membership)
+        except Refused as refusal:
+            _refuse(one.answer, refusal)
+        else:
+            appended.append((one.answer, found))
+    return appended
+
+
+def _not_added(version: int) -> Refused:
+    knows = version >= _FIRST_VERSION_WITH_ABORTABLE
+    return Refused(
+        ErrorCode.TRANSACTION_ABORTABLE if knows else ErrorCode.INVALID_TXN_STATE,
+        "The partition was not added to the transaction.",
+    )
 
 
 async def _when_acknowledged(

@@ -2,11 +2,14 @@
 
 They are written at once, and no reader that wants stable offsets gets past them meanwhile. From
 version 3 the consumer's member id and generation are checked; older producers do not say them.
+The partition that keeps them must be part of the transaction: from version 5 it joins by this.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from odradek.broker.handlers.offset_commit import commit
+from odradek.broker.joining import join_with_offsets
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import CommitOffsets, OffsetToCommit
 from odradek.protocol.errors import ErrorCode
@@ -17,9 +20,11 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from odradek.protocol.types import TopicPartition
+from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 
 _FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
+_FIRST_VERSION_THAT_ADDS: Final = 5
 
 
 async def handle(
@@ -49,17 +54,37 @@ async def handle(
             )
         topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
     if offsets:
-        command = CommitOffsets(
-            request.group_id,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id,
-            tuple(offsets),
-            producer=ProducerIdentity(request.producer_id, request.producer_epoch),
-        )
-        for answer, error in zip(answers, await commit(services, command), strict=True):
+        errors = await _commit(services, context.version, request, tuple(offsets))
+        for answer, error in zip(answers, errors, strict=True):
             answer.error_code = _told(error, context.version)
     return TxnOffsetCommitResponse(topics=topics)
+
+
+async def _commit(
+    services: Services,
+    version: int,
+    request: TxnOffsetCommitRequest,
+    offsets: tuple[OffsetToCommit, ...],
+) -> Sequence[ErrorCode]:
+    producer = ProducerIdentity(request.producer_id, request.producer_epoch)
+    adds = version >= _FIRST_VERSION_THAT_ADDS
+    try:
+        await join_with_offsets(
+            services, request.transactional_id, producer, request.group_id, adds=adds
+        )
+    except Refused as refusal:
+        busy = refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if busy else refusal.code
+        return [code] * len(offsets)
+    command = CommitOffsets(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id,
+        offsets,
+        producer=producer,
+    )
+    return await commit(services, command)
 
 
 def _told(error: ErrorCode, version: int) -> ErrorCode:

@@ -1,0 +1,47 @@
+"""AddOffsetsToTxn 0-4: offsets of a group will be committed in the transaction.
+
+They are written to the group's partition of `__consumer_offsets`, so that partition joins.
+"""
+
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.cluster.internal_topics import GROUPS, ensure
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from odradek.protocol.types import TopicPartition
+from odradek.replication.refusal import Refused
+from odradek.replication.state_partitions import partition_of
+from odradek.transactions.commands import Added, AddPartitions
+
+_FIRST_VERSION_WITH_FENCED: Final = 2
+
+
+async def handle(
+    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
+    error = await _add(services, request)
+    if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return AddOffsetsToTxnResponse(error_code=error)
+
+
+async def _add(services: Services, request: AddOffsetsToTxnRequest) -> ErrorCode:
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    try:
+        await ensure(GROUPS, services.topics, services.images, services.settings.broker)
+        partition = partition_of(request.group_id, services.images.image, GROUPS)
+        command = AddPartitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            frozenset({TopicPartition(GROUPS, partition)}),
+        )
+        answer = await services.transactions.ask(request.transactional_id, command)
+    except Refused as refusal:
+        return refusal.code
+    return cast(Added, answer).error

@@ -1,0 +1,114 @@
+"""AddPartitionsToTxn 0-5: partitions that a transaction will write to.
+
+Up to version 3 a producer asks for its own transaction: if one partition is not there, none is
+added. From version 4 brokers ask for many transactions at once, and may only verify.
+"""
+
+from collections.abc import Sequence, Set
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.cluster.internal_topics import TRANSACTIONS
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from odradek.protocol.types import TopicPartition
+from odradek.replication.refusal import Refused
+from odradek.transactions.commands import Added, AddPartitions
+
+_FIRST_VERSION_OF_BROKERS: Final = 4
+_FIRST_VERSION_WITH_FENCED: Final = 2
+_FIRST_VERSION_WITH_ABORTABLE: Final = 5
+_NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+async def handle(
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse:
+    version = context.version
+    if version < _FIRST_VERSION_OF_BROKERS:
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer_id=request.v3_and_below_producer_id,
+            producer_epoch=request.v3_and_below_producer_epoch,
+            topics=request.v3_and_below_topics,
+        )
+        results = await _add(services, asked, version)
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(
+                transactional_id=asked.transactional_id,
+                topic_results=await _add(services, asked, version),
+            )
+            for asked in request.transactions
+        ]
+    )
+
+
+async def _add(
+    services: Services, asked: AddPartitionsToTxnTransaction, version: int
+) -> list[AddPartitionsToTxnTopicResult]:
+    partitions = frozenset(
+        TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions
+    )
+    image = services.images.image
+    unknown = {one for one in partitions if image.partition(*one) is None}
+    if unknown:
+        return _answer(asked.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_ATTEMPTED)
+    error, missing = await _ask(services, asked, partitions, version)
+    if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    knows = version >= _FIRST_VERSION_WITH_ABORTABLE
+    refusal = ErrorCode.TRANSACTION_ABORTABLE if knows else ErrorCode.INVALID_TXN_STATE
+    return _answer(asked.topics, missing, refusal, error)
+
+
+async def _ask(
+    services: Services,
+    asked: AddPartitionsToTxnTransaction,
+    partitions: frozenset[TopicPartition],
+    version: int,
+) -> Added:
+    if not asked.transactional_id or any(one.topic == TRANSACTIONS for one in partitions):
+        return Added(ErrorCode.INVALID_REQUEST)
+    command = AddPartitions(
+        asked.transactional_id,
+        asked.producer_id,
+        asked.producer_epoch,
+        partitions,
+        client_version=2 if version >= _FIRST_VERSION_OF_BROKERS else 0,
+        verify_only=asked.verify_only,
+    )
+    try:
+        return cast(Added, await services.transactions.ask(asked.transactional_id, command))
+    except Refused as refusal:
+        return Added(refusal.code)
+
+
+def _answer(
+    topics: Sequence[AddPartitionsToTxnTopic],
+    special: Set[TopicPartition],
+    special_error: ErrorCode,
+    error: ErrorCode,
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=special_error if (topic.name, index) in special else error,
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,54 @@
+"""DescribeProducers 0: what partitions led here remember of their producers.
+
+`current_txn_start_offset` is where a producer's open transaction began, -1 if it has none: a
+transaction that stays there and that no coordinator knows hangs (KIP-664).
+"""
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from odradek.replication.refusal import Refused
+
+
+def handle(
+    services: Services, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _describe(services, topic.name, index) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
+    response = PartitionResponse(partition_index=index)
+    try:
+        log = services.replicas.leader(topic, index).log
+    except Refused as refusal:
+        response.error_code, response.error_message = refusal.code, refusal.message
+        return response
+    response.active_producers = [
+        ProducerState(
+            producer_id=producer_id,
+            producer_epoch=entry.epoch,
+            last_sequence=entry.last_sequence,
+            last_timestamp=entry.last_timestamp,
+            coordinator_epoch=entry.coordinator_epoch,
+            current_txn_start_offset=entry.transaction_first_offset,
+        )
+        for producer_id, entry in log.producers.entries.items()
+    ]
+    response.error_code = ErrorCode.NONE
+    return response

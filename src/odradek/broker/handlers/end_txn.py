@@ -1,0 +1,49 @@
+"""EndTxn 0-5: commits or aborts a producer's transaction.
+
+The answer comes when the decision is committed; the markers follow. In version 5 (transactions
+version 2) it carries the identity that the producer goes on with: the next epoch, or a new id.
+"""
+
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.replication.refusal import Refused
+from odradek.transactions.commands import EndTransaction, Identity
+from odradek.transactions.transaction import LAST_EPOCH, NO_PRODUCER
+
+_FIRST_VERSION_WITH_FENCED: Final = 2
+_FIRST_VERSION_THAT_RAISES: Final = 5
+
+
+async def handle(
+    services: Services, context: RequestContext, request: EndTxnRequest
+) -> EndTxnResponse:
+    identity = await _end(services, request, raises=context.version >= _FIRST_VERSION_THAT_RAISES)
+    error = identity.error
+    if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
+        error = ErrorCode.INVALID_PRODUCER_EPOCH
+    return EndTxnResponse(
+        error_code=error,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+    )
+
+
+async def _end(services: Services, request: EndTxnRequest, *, raises: bool) -> Identity:
+    if not request.transactional_id:
+        return Identity(ErrorCode.INVALID_REQUEST)
+    may_need_id = raises and request.producer_epoch >= LAST_EPOCH - 1
+    command = EndTransaction(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.committed,
+        client_version=2 if raises else 0,
+        fresh_producer_id=await services.producer_ids.next() if may_need_id else NO_PRODUCER,
+    )
+    try:
+        return cast(Identity, await services.transactions.ask(request.transactional_id, command))
+    except Refused as refusal:
+        return Identity(refusal.code)

@@ -1,0 +1,58 @@
+"""ListTransactions 0-2: the transactional ids that this broker coordinates.
+
+Filtered by state, by producer, by how long a transaction has been open (version 1) and by a
+regular expression that the whole id must match (version 2).
+"""
+
+import re
+from typing import Final
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionState,
+)
+from odradek.transactions.machine import TransactionMachine
+from odradek.transactions.transaction import DECIDED, Status, Transaction
+
+_STATES: Final = frozenset(status.title for status in Status)
+_OPEN: Final = DECIDED | {Status.ONGOING}
+
+
+def handle(
+    services: Services, context: RequestContext, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    if services.transactions.is_loading():
+        return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    try:
+        pattern = re.compile(request.transactional_id_pattern or "(?s).*")
+    except re.error:
+        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    now_ms = services.world.clock.now_ms()
+    response = ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in _STATES]
+    )
+    for machine in services.transactions.machines():
+        assert isinstance(machine, TransactionMachine)
+        response.transaction_states += [
+            TransactionState(
+                transactional_id=one.transactional_id,
+                producer_id=one.producer_id,
+                transaction_state=one.status.title,
+            )
+            for one in machine.transactions.values()
+            if _is_wanted(one, request, now_ms) and pattern.fullmatch(one.transactional_id)
+        ]
+    return response
+
+
+def _is_wanted(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
+    if request.state_filters and one.status.title not in request.state_filters:
+        return False
+    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
+        return False
+    if request.duration_filter < 0:
+        return True
+    return one.status in _OPEN and now_ms - one.started_ms > request.duration_filter

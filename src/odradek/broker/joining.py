@@ -1,0 +1,108 @@
+"""Partitions that join a transaction: what produce and TxnOffsetCommit ask the coordinator.
+
+A producer of version 2 adds a partition by writing to it; of an older one the coordinator is
+asked whether it added the partition before (KIP-890). While the markers of the last transaction
+are being written the answer is to ask again, which is done here for a little while: it spares
+the client a round.
+"""
+
+import asyncio
+from collections.abc import Set
+from typing import Final, cast
+
+from odradek.broker.services import Services
+from odradek.cluster.internal_topics import GROUPS
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import TopicPartition
+from odradek.replication.refusal import Refused
+from odradek.replication.state_partitions import partition_of
+from odradek.statemachine.machine import ProducerIdentity
+from odradek.transactions.commands import Added, AddPartitions
+
+_VERSION_2: Final = 2
+_FIRST_PAUSE_S: Final = 0.001
+# Clients that are too old to know these would give up; this one makes them try again.
+_TRY_AGAIN: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+async def join(
+    services: Services,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    partitions: Set[TopicPartition],
+    *,
+    adds: bool,
+) -> Set[TopicPartition]:
+    """Adds partitions to the open transaction, or only asks; returns those that are not in it.
+
+    Raises `Refused` if the producer may not write there at all.
+    """
+    if not transactional_id:
+        raise Refused(ErrorCode.INVALID_REQUEST, "The transactional id is empty.")
+    command = AddPartitions(
+        transactional_id,
+        producer.producer_id,
+        producer.producer_epoch,
+        frozenset(partitions),
+        client_version=_VERSION_2 if adds else 0,
+        verify_only=not adds,
+    )
+    settings = services.settings.broker
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + settings.add_partitions_to_txn_retry_backoff_max_ms / 1000
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        added = cast(Added, await services.transactions.ask(transactional_id, command))
+        busy = added.error is ErrorCode.CONCURRENT_TRANSACTIONS
+        if not busy or loop.time() + pause_s > deadline_s:
+            break
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, settings.add_partitions_to_txn_retry_backoff_ms / 1000)
+    if added.error is ErrorCode.PRODUCER_FENCED:
+        raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if added.error is not ErrorCode.NONE:
+        raise Refused(added.error)
+    return added.missing
+
+
+async def join_with_offsets(
+    services: Services,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    group_id: str,
+    *,
+    adds: bool,
+) -> None:
+    """The partition that keeps a group's offsets joins. Append without awaiting anything after:
+    then no marker can come in between, behind which nobody would ever end them.
+    """
+    partition = TopicPartition(GROUPS, partition_of(group_id, services.images.image, GROUPS))
+    producers = services.replicas.leader(*partition).log.producers
+    known = producers.entries.get(producer.producer_id)
+    if known is not None and known.epoch > producer.producer_epoch:
+        raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if known is not None and known.is_in_transaction(producer.producer_epoch):
+        return
+    last_marker_offset = producers.last_marker_offset(producer.producer_id)
+    if await join(services, transactional_id, producer, {partition}, adds=adds):
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "The group was not added to the transaction.")
+    if producers.last_marker_offset(producer.producer_id) != last_marker_offset:
+        raise Refused(ErrorCode.INVALID_TXN_STATE, "The transaction has ended meanwhile.")
+
+
+def retriable(refusal: Refused) -> Refused:
+    """As produce tells it: the wrong coordinator is no reason to look for another leader."""
+    if refusal.code in _TRY_AGAIN:
+        return Refused(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"The transaction cannot be verified now: {refusal.message}",
+        )
+    return refusal
