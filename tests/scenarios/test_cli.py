@@ -245,6 +245,8 @@ class TestSettings:
         shown = odradek.ok("configs", "--describe", "--broker", "1", "--all")
         assert shown.startswith("All configs for broker 1 are:\n")
         assert "node.id=1" in shown
+        complaint = odradek.refused("configs", "--describe", "--broker", "5")
+        assert "there is no broker 5; the cluster has 1" in complaint
 
 
 def test_offsets_and_deleted_records(odradek: Shell, odradek_topic: str, tmp_path: Path) -> None:

@@ -69,6 +69,18 @@ async def topics_named(admin: Admin, names: Iterable[str]) -> dict[str, Topic]:
     return found
 
 
+async def require_brokers(admin: Admin, asked: Iterable[int]) -> list[int]:
+    """The ids of all brokers; one that was asked for and is not among them ends the command."""
+    known = sorted(broker.id for broker in (await admin.describe_cluster()).brokers)
+    missing = sorted(set(asked) - set(known))
+    if missing:
+        raise CommandFailed(
+            f"there is no broker {', '.join(map(str, missing))};"
+            f" the cluster has {', '.join(map(str, known))}"
+        )
+    return list(known)
+
+
 async def require_producible(admin: Admin, name: str) -> None:
     """Lets a broker that creates topics by itself do so; else a missing topic is said at once."""
     asked = MetadataRequest(

@@ -2,7 +2,7 @@
 
 import argparse
 
-from odradek.cli.admin_session import checked, open_admin, topics_named
+from odradek.cli.admin_session import checked, open_admin, require_brokers, topics_named
 from odradek.cli.configs import Entity
 from odradek.cli.failures import CommandFailed
 from odradek.cli.terminal import print_json
@@ -23,8 +23,7 @@ _TYPES = {"topics": ConfigType.TOPIC, "brokers": ConfigType.BROKER}
 async def describe(arguments: argparse.Namespace, entity: Entity) -> int:
     async with open_admin(arguments) as admin:
         names = [entity.name] if entity.name is not None else await _all(admin, entity.type)
-        if entity.type == "topics":
-            await topics_named(admin, names)
+        await _require(admin, entity.type, names)
         report = []
         for name in names:
             entries = await _entries(admin, Entity(entity.type, name), everything=arguments.all)
@@ -41,6 +40,13 @@ async def _all(admin: Admin, entity_type: str) -> list[str]:
     if entity_type == "topics":
         return list(await admin.list_topics(include_internal=True))
     return [str(broker.id) for broker in (await admin.describe_cluster()).brokers] + [""]
+
+
+async def _require(admin: Admin, entity_type: str, names: list[str]) -> None:
+    if entity_type == "topics":
+        await topics_named(admin, names)
+    else:
+        await require_brokers(admin, (int(name) for name in names if name))
 
 
 async def _entries(admin: Admin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
@@ -103,8 +109,7 @@ async def alter(
     changes = [ConfigChange(key, value) for key, value in added.items()]
     changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in deleted]
     async with open_admin(arguments) as admin:
-        if entity.type == "topics":
-            await topics_named(admin, [name])
+        await _require(admin, entity.type, [name])
         resource = ConfigResource(_TYPES[entity.type], name)
         checked(await admin.incremental_alter_configs({resource: changes}))
     if arguments.json:

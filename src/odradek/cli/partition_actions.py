@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from odradek.cli.admin_session import open_admin
+from odradek.cli.admin_session import open_admin, require_brokers
 from odradek.cli.failures import CommandFailed
 from odradek.cli.get_offsets import Filter
 from odradek.cli.terminal import print_json
@@ -90,13 +90,7 @@ async def print_log_directories(
     arguments: argparse.Namespace, brokers: list[int], topics: list[str]
 ) -> int:
     async with open_admin(arguments) as admin:
-        known = [broker.id for broker in (await admin.describe_cluster()).brokers]
-        missing = sorted(set(brokers) - set(known))
-        if missing:
-            raise CommandFailed(
-                f"there is no broker {', '.join(map(str, missing))};"
-                f" the cluster has {', '.join(map(str, sorted(known)))}"
-            )
+        known = await require_brokers(admin, brokers)
         asked = sorted(brokers or known)
         shown = ",".join(map(str, asked))
         if not arguments.json:
