@@ -71,7 +71,11 @@ class Consumer:
                 auto_create_topics=settings.allow_auto_create_topics,
             )
             self._positions_ = Positions(
-                self._cluster, settings, self._world.clock, self._positions_changed
+                self._cluster,
+                settings,
+                self._world.clock,
+                on_change=self._positions_changed,
+                on_failure=self._failed,
             )
             self._fetcher_ = Fetcher(self._cluster, settings, self._positions_)
             loop = asyncio.get_running_loop()
@@ -85,6 +89,10 @@ class Consumer:
     def _positions_changed(self) -> None:
         if self._fetcher_ is not None:
             self._fetcher_.positions_changed()
+
+    def _failed(self, error: BaseException) -> None:
+        if self._fetcher_ is not None:
+            self._fetcher_.fail(error)
 
     @property
     def _positions(self) -> Positions:

@@ -164,33 +164,33 @@ class Fetched:
     def _walk(self) -> Iterator[list[ConsumerRecord]]:
         buffer, position = self._buffer, 0
         while position < self._end:
-            header = self._header(buffer, position)
-            if self._is_visible(buffer, position, header):
-                records = self._decode(buffer, position, header)
-                fault = None
-                if self._deserialize is not None:
-                    records, fault = self._deserialize(records)
-                if records:
-                    yield records
-                if fault is not None:
-                    raise fault
+            records: list[ConsumerRecord] = []
+            fault: ClientError | None = None
+            try:
+                header = read_header(buffer, position)
+                self._check(buffer, position, header)
+                if self._is_visible(buffer, position, header):
+                    records = self._decode(buffer, position, header)
+            except MalformedRecords as error:
+                raise CorruptRecords(
+                    f"{self.partition}: the batch after offset {self.next_offset - 1}: {error}"
+                ) from error
+            if records and self._deserialize is not None:
+                records, fault = self._deserialize(records)
+            if records:
+                yield records
+            if fault is not None:
+                raise fault
             # After the last record of a batch comes the next batch, even if compaction has
             # removed what was between.
             self.next_offset = max(self.next_offset, header.next_offset)
             position += header.size_bytes
 
-    def _header(self, buffer: Buffer, position: int) -> BatchHeader:
-        try:
-            header = read_header(buffer, position)
-        except MalformedRecords as error:
-            raise CorruptRecords(
-                f"{self.partition} at offset {self.next_offset}: {error}"
-            ) from error
+    def _check(self, buffer: Buffer, position: int, header: BatchHeader) -> None:
         if self._check_crcs and not crc_is_valid(buffer, position, header):
             raise CorruptRecords(
                 f"{self.partition}: the batch at offset {header.base_offset} fails its checksum"
             )
-        return header
 
     def _is_visible(self, buffer: Buffer, position: int, header: BatchHeader) -> bool:
         if not self._read_committed:
@@ -210,12 +210,7 @@ class Fetched:
         return bool(records) and decode_control_type(records[0]) is ControlType.ABORT
 
     def _decode(self, buffer: Buffer, position: int, header: BatchHeader) -> list[ConsumerRecord]:
-        try:
-            records = decode_records(buffer, position)
-        except MalformedRecords as error:
-            raise CorruptRecords(
-                f"{self.partition}: the batch at offset {header.base_offset}: {error}"
-            ) from error
+        records = decode_records(buffer, position)
         new, made = tuple.__new__, ConsumerRecord
         topic, partition = self.partition
         epoch = header.leader_epoch

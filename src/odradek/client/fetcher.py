@@ -94,8 +94,7 @@ class Fetcher:
                 self._wake.clear()
                 self._step()
         except Exception as error:
-            self.failure = error
-            self._notify()
+            self.fail(error)
             raise
 
     def _step(self) -> None:
@@ -126,7 +125,17 @@ class Fetcher:
                 node.is_busy = True
                 task = self._loop.create_task(self._fetch(broker, node, states))
                 self._fetches.add(task)
-                task.add_done_callback(self._fetches.discard)
+                task.add_done_callback(self._fetch_ended)
+
+    def _fetch_ended(self, task: "asyncio.Task[None]") -> None:
+        self._fetches.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """A fault of ours: nobody may wait for ever on a consumer that no longer works."""
+        self.failure = error
+        self._notify()
 
     # Fetching
 
@@ -249,7 +258,13 @@ class Fetcher:
         # broker's affair.
         buffer: Buffer = records  # type: ignore[assignment]
         next_offset, _ = end_of_batches(buffer)
+        if next_offset < 0:
+            fault = f"{state.partition}: {len(buffer)} bytes at offset {state.fetch_offset}"
+            self._blame([state], CorruptRecords(f"{fault} hold no whole batch"))
+            return
         if next_offset <= state.fetch_offset:
+            # Nothing new: it would be the same again at once.
+            self._wait_a_little([state])
             return
         fetched = Fetched(
             state.partition,

@@ -122,13 +122,16 @@ class Positions:
         cluster: Cluster,
         settings: ConsumerSettings,
         clock: Clock,
+        *,
         on_change: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self.assigned: dict[TopicPartition, PartitionState] = {}
         self._cluster = cluster
         self._settings = settings
         self._clock = clock
         self._on_change = on_change
+        self._on_failure = on_failure
         self._settling: asyncio.Task[None] | None = None
         self._view_version = -1
 
@@ -180,6 +183,11 @@ class Positions:
         if self._settling is None and any(map(_is_unsettled, self.assigned.values())):
             loop = asyncio.get_running_loop()
             self._settling = loop.create_task(self._settle(), name="odradek-positions")
+            self._settling.add_done_callback(self._settled)
+
+    def _settled(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_failure(error)
 
     async def close(self) -> None:
         if self._settling is not None:

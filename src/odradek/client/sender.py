@@ -131,9 +131,7 @@ class Sender:
             self._abandon(ClientClosed("the producer was closed before the record was sent"))
             raise
         except BaseException as error:
-            # A fault of ours: nobody may wait for ever on a producer that no longer works.
-            self.failure = error
-            self._abandon(error)
+            self._give_up(error)
             raise
 
     def _step(self) -> None:
@@ -326,7 +324,12 @@ class Sender:
     def _start(self, work: "asyncio._CoroutineLike[None]") -> None:
         task: asyncio.Task[None] = self._loop.create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._give_up(error)
 
     # The producer id
 
@@ -493,6 +496,11 @@ class Sender:
         self._closing = True
         self.accumulator.close()
         self._mark_all_ready()
+
+    def _give_up(self, error: BaseException) -> None:
+        """A fault of ours: nobody may wait for ever on a producer that no longer works."""
+        self.failure = error
+        self._abandon(error)
 
     def _abandon(self, error: BaseException) -> None:
         """Nothing more will be sent: every record that is not acknowledged has failed."""

@@ -404,6 +404,34 @@ def test_corrupt_records_are_told_and_can_be_passed() -> None:
     simulate(test)
 
 
+def test_bytes_that_hold_no_batch_are_told() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(10))
+        log.batches[0] = log.batches[0][:8] + b"\xff" * 4 + log.batches[0][12:]
+        log.read = lambda offset, max_bytes: log.batches[0]  # type: ignore[method-assign]
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            with pytest.raises(CorruptRecords, match="at offset 0 hold no whole batch"):
+                await one.poll(10_000)
+
+    simulate(test)
+
+
+def test_a_broker_that_repeats_itself_is_not_asked_without_end() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(10))
+        log.read = lambda offset, max_bytes: log.batches[0]  # type: ignore[method-assign]
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            await read(one, 10)
+            await one.poll(10_000)
+            assert cluster.count(FetchRequest) < 150
+
+    simulate(test)
+
+
 def test_deserializers() -> None:
     async def test(cluster: MiniCluster, simulation: Simulation) -> None:
         (log,) = cluster.create("t")

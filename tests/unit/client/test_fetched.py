@@ -113,8 +113,18 @@ def test_a_wrong_checksum_raises_after_what_came_before() -> None:
 def test_a_batch_that_cannot_be_decoded_raises() -> None:
     bad = bytearray(batch(0, b"a"))
     bad[61] = 0x7F
-    with pytest.raises(CorruptRecords, match="t-0: the batch at offset 0"):
+    with pytest.raises(CorruptRecords, match="t-0: the batch after offset -1: a record"):
         Fetched(T0, bytes(bad), 0, check_crcs=False).take(1)
+    old = bytearray(batch(0, b"a"))
+    old[16] = 1
+    with pytest.raises(CorruptRecords, match="record format 1 is not supported"):
+        Fetched(T0, bytes(old), 0).take(1)
+    strange = bytearray(marker(0, 5, ControlType.ABORT))
+    strange[61:] = bytes(len(strange) - 61)
+    aborted = [AbortedTransaction(producer_id=5, first_offset=0)]
+    fetched = Fetched(T0, bytes(strange), 0, check_crcs=False, read_committed=True, aborted=aborted)
+    with pytest.raises(CorruptRecords):
+        fetched.take(1)
 
 
 def test_control_batches_are_passed_over_and_counted() -> None:
