@@ -1,25 +1,27 @@
-"""ListGroups 0-5: the groups that this broker coordinates, by state (4) and type (5)."""
+"""ListGroups 0-5: the groups that this broker coordinates, by state (4) and type (5).
+
+While a part of them is being loaded there is no list, rather than half of one.
+"""
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.machine import GroupMachine
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 def handle(
     services: Services, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
+    if services.groups.is_loading():
+        return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     groups = []
-    try:
-        for machine in services.groups.machines():
-            assert isinstance(machine, GroupMachine)
-            groups += machine.listings(request.states_filter, request.types_filter)
-    except Refused as refusal:
-        return ListGroupsResponse(error_code=refusal.code)
+    for machine in services.groups.machines():
+        assert isinstance(machine, GroupMachine)
+        groups += machine.listings(request.states_filter, request.types_filter)
     return ListGroupsResponse(
         groups=[
             ListedGroup(
