@@ -143,13 +143,18 @@ class Run:
             yield brokers
 
     def warm_up(self, brokers: Sequence[BrokerProcess]) -> None:
+        """Work of the size to come, so that no just-in-time compiler is measured at its start."""
         for broker in brokers:
             say(f"warming up {broker.name}")
-            for partitions in (1, 12):
+            for record_bytes, partitions in ((100, 1), (100, 12), (1000, 1), (1000, 12)):
                 scenarios.throughput(
-                    broker, QUICK, record_bytes=100, partitions=partitions, acks="1"
+                    broker,
+                    self.effort,
+                    record_bytes=record_bytes,
+                    partitions=partitions,
+                    acks="1",
                 )
-            scenarios.one_record_requests(broker, QUICK)
+            scenarios.one_record_requests(broker, self.effort)
 
     def measure(
         self, name: str, scenario: Scenario, brokers: Sequence[BrokerProcess], number: int
