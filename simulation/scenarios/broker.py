@@ -15,10 +15,10 @@ from typing import Any
 
 from odradek.client import Admin
 from odradek.client.errors import ClientError
-from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.memory import MemoryMetadata, Weakness
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
-from odradek.world import World
+from odradek.world import Randomness, World
 from simulation.checkers import History, violations
 from simulation.cluster import SimulatedBroker
 from simulation.workload import ConsumingClient, Options, ProducingClient, read_to_the_end
@@ -43,7 +43,12 @@ class BadDay:
         self._directories = ["/data/one", "/data/two", "/data/three"][: random.randint(1, 3)]
         properties = _broker_properties(random, self._survives_power_cuts)
         properties["log.dirs"] = ",".join(self._directories)
-        self._broker = SimulatedBroker(simulation, MemoryMetadata(), 1, properties)
+        weakness = Weakness(
+            Randomness(random.getrandbits(64)),
+            longest_notification_delay_s=random.choice((0.0, 0.5)),
+            longest_operation_delay_s=random.choice((0.0, 0.05)),
+        )
+        self._broker = SimulatedBroker(simulation, MemoryMetadata(weakness), 1, properties)
         self._producers = [
             ProducingClient(
                 f"producer-{number}",
