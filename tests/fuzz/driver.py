@@ -25,6 +25,7 @@ _SENTINEL_ID = 0x5E47_1E1D
 _SENTINEL = b"".join(
     encode_request(ApiVersionsRequest(), 0, _SENTINEL_ID, None)  # type: ignore[arg-type]
 )
+_WAITING = {ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
 _MOST_SHOWN = 20
 _SLOW_S = 0.02
 _SILENCE_S = 0.3
@@ -124,8 +125,8 @@ def _describe(entry: Input, number: int) -> str:
 
 
 def may_wait(entry: Input) -> bool:
-    """A fetch may ask to wait for long, and a produce request for replicas."""
-    return entry.api_key in (ApiKey.FETCH, ApiKey.PRODUCE)
+    """A fetch may ask to wait for long, a produce request for replicas, a member for others."""
+    return entry.api_key in _WAITING
 
 
 def has_no_acks(entry: Input) -> bool:
