@@ -40,10 +40,8 @@ def test_what_was_compressed_comes_back(codec: Codec, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-@pytest.mark.parametrize("level", [1, 3, 6, 9, 12])
+@pytest.mark.parametrize("level", [1, 3, 6, 9])
 def test_levels_are_accepted(codec: Codec, level: int) -> None:
-    if codec == Codec.GZIP and level > 9:
-        pytest.skip("gzip ends at 9")
     assert decompress(codec, compress(codec, TEXT, level), len(TEXT)) == TEXT
 
 
