@@ -1,0 +1,127 @@
+"""A transaction machine on a list, without a loop: what it answers, writes and waits for."""
+
+from collections.abc import Hashable
+
+from odradek.protocol.types import TopicPartition
+from odradek.statemachine.machine import Caller, LogRecord, Now, Outcome, Written
+from odradek.transactions.commands import (
+    Added,
+    AddPartitions,
+    Command,
+    EndTransaction,
+    Identity,
+    InitProducer,
+    MarkersWritten,
+)
+from odradek.transactions.machine import TransactionMachine
+from odradek.transactions.transaction import Status, Transaction
+
+ID = "tx"
+MAX_TIMEOUT_MS = 900_000
+EXPIRATION_MS = 7_000_000
+SWEEP_MS = 3_600_000
+
+A, B, C = (TopicPartition("t", index) for index in range(3))
+
+
+class Coordinator:
+    """Runs a machine as the runner does, with a clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.log: list[LogRecord] = []
+        self.now_ms = 1_000_000
+        self.fresh_id = 100
+        self.prepared: list[str] = []
+        self.deadlines: dict[Hashable, int] = {}
+        self.machine = self._load()
+
+    def _load(self) -> TransactionMachine:
+        self.deadlines.clear()
+        machine = TransactionMachine(
+            max_timeout_ms=MAX_TIMEOUT_MS,
+            expiration_ms=EXPIRATION_MS,
+            sweep_ms=SWEEP_MS,
+            on_prepared=self.prepared.append,
+        )
+        for offset, record in enumerate(self.log):
+            machine.apply(Written(record, offset))
+        self._set_deadlines(machine.loaded(self._now()))
+        return machine
+
+    def reload(self) -> None:
+        """Another broker becomes the coordinator."""
+        self.prepared.clear()
+        self.machine = self._load()
+
+    def _now(self) -> Now:
+        return Now(self.now_ms, self.now_ms)
+
+    def ask(self, command: Command) -> object:
+        caller = Caller()
+        before = dict(self.machine.transactions)
+        outcome = self.machine.decide(command, caller, self._now())
+        assert self.machine.transactions == before, "decide changed something"
+        self._carry_out(outcome)
+        assert [reply.caller for reply in outcome.replies] == [caller]
+        return outcome.replies[0].response
+
+    def _carry_out(self, outcome: Outcome[None]) -> None:
+        for record in outcome.records:
+            self.machine.apply(Written(record, len(self.log)))
+            self.log.append(record)
+        self._set_deadlines(outcome)
+
+    def _set_deadlines(self, outcome: Outcome[None]) -> None:
+        for key, after_ms in outcome.deadlines:
+            self.deadlines.pop(key, None)
+            if after_ms is not None:
+                self.deadlines[key] = self.now_ms + after_ms
+
+    def pass_time(self, by_ms: int) -> None:
+        """Time goes by, and every deadline that passes is met in its turn."""
+        until_ms = self.now_ms + by_ms
+        while due := [(at_ms, key) for key, at_ms in self.deadlines.items() if at_ms <= until_ms]:
+            at_ms, key = min(due, key=lambda one: one[0])
+            self.now_ms = max(self.now_ms, at_ms)
+            del self.deadlines[key]
+            self._carry_out(self.machine.expire(key, self._now()))
+        self.now_ms = until_ms
+
+    # What clients ask
+
+    @property
+    def now(self) -> Transaction:
+        return self.machine.transactions[ID]
+
+    def status(self) -> Status:
+        return self.now.status
+
+    def init(self, identity: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000) -> Identity:
+        self.fresh_id += 1
+        answer = self.ask(InitProducer(ID, timeout_ms, self.fresh_id, *identity))
+        assert isinstance(answer, Identity)
+        return answer
+
+    def add(
+        self,
+        identity: tuple[int, int],
+        *partitions: TopicPartition,
+        version: int = 2,
+        verify_only: bool = False,
+    ) -> Added:
+        answer = self.ask(AddPartitions(ID, *identity, frozenset(partitions), version, verify_only))
+        assert isinstance(answer, Added)
+        return answer
+
+    def end(
+        self, identity: tuple[int, int], *, committed: bool = True, version: int = 2
+    ) -> Identity:
+        self.fresh_id += 1
+        answer = self.ask(EndTransaction(ID, *identity, committed, version, self.fresh_id))
+        assert isinstance(answer, Identity)
+        return answer
+
+    def write_markers(self) -> object:
+        """What the marker writer does with the decided transaction."""
+        decided = self.machine.prepared[ID]
+        return self.ask(MarkersWritten(ID, decided.producer_id, decided.producer_epoch))

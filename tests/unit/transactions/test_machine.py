@@ -1,0 +1,449 @@
+"""Every transition of a transaction, and who is let into which."""
+
+import pytest
+
+from odradek.protocol.errors import ErrorCode
+from odradek.transactions.commands import Added, EndTransaction, Examine, Identity, MarkersWritten
+from odradek.transactions.transaction import (
+    LAST_EPOCH,
+    InvalidTransition,
+    Status,
+    Transaction,
+)
+from tests.unit.transactions.driver import (
+    EXPIRATION_MS,
+    ID,
+    MAX_TIMEOUT_MS,
+    SWEEP_MS,
+    A,
+    B,
+    Coordinator,
+)
+
+OK = ErrorCode.NONE
+FENCED = Identity(ErrorCode.PRODUCER_FENCED)
+ASK_AGAIN = Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
+INVALID = Identity(ErrorCode.INVALID_TXN_STATE)
+UNKNOWN = Identity(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+def started(epoch: int = 0) -> tuple[Coordinator, tuple[int, int]]:
+    coordinator = Coordinator()
+    for _ in range(epoch + 1):
+        identity = coordinator.init()
+    assert identity == (OK, 101, epoch)
+    return coordinator, (101, epoch)
+
+
+def ongoing(version: int = 2) -> tuple[Coordinator, tuple[int, int]]:
+    coordinator, identity = started()
+    assert coordinator.add(identity, A, version=version) == Added(OK)
+    return coordinator, identity
+
+
+# Starting
+
+
+def test_a_new_id_starts_with_a_fresh_producer() -> None:
+    coordinator = Coordinator()
+    assert coordinator.init() == (OK, 101, 0)
+    assert coordinator.status() is Status.EMPTY
+    assert coordinator.init() == (OK, 101, 1)
+    assert coordinator.init() == (OK, 101, 2)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, MAX_TIMEOUT_MS + 1])
+def test_a_timeout_must_be_within_bounds(timeout_ms: int) -> None:
+    coordinator = Coordinator()
+    error = ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert coordinator.init(timeout_ms=timeout_ms) == Identity(error)
+    assert not coordinator.log
+    assert coordinator.init(timeout_ms=MAX_TIMEOUT_MS).error is OK
+
+
+def test_starting_again_fences_and_aborts_who_was_in_a_transaction() -> None:
+    coordinator, identity = ongoing()
+    assert coordinator.init() == ASK_AGAIN
+    assert coordinator.status() is Status.PREPARE_ABORT
+    assert coordinator.now.producer_epoch == 1, "the markers fence too"
+    assert coordinator.now.has_raised_epoch
+    assert coordinator.init() == ASK_AGAIN
+    coordinator.write_markers()
+    assert coordinator.init() == (OK, 101, 2)
+    assert coordinator.add(identity, A).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.end(identity) == FENCED
+    assert coordinator.end((101, 1), committed=False) == FENCED
+
+
+def test_a_producer_that_names_its_identity_goes_on_from_it() -> None:
+    coordinator, identity = started()
+    assert coordinator.init(identity) == (OK, 101, 1)
+    assert coordinator.init(identity) == (OK, 101, 1), "the answer was lost"
+    coordinator.reload()
+    assert coordinator.init(identity) == (OK, 101, 1), "after the coordinator moved too"
+    assert coordinator.init((101, 1)) == (OK, 101, 2)
+    assert coordinator.init(identity) == FENCED
+
+
+def test_a_producer_that_lost_its_identity_to_another_cannot_go_on() -> None:
+    coordinator, identity = started()
+    assert coordinator.init() == (OK, 101, 1), "another one starts"
+    assert coordinator.init(identity) == FENCED
+    assert coordinator.init((99, 0)) == FENCED
+    assert coordinator.init((101, 7)) == FENCED
+    assert coordinator.now.producer_epoch == 1
+
+
+def test_a_fenced_producer_does_not_abort_the_transaction_of_another() -> None:
+    coordinator, identity = started()
+    newer = coordinator.init()[1:]
+    coordinator.add(newer, A)
+    assert coordinator.init(identity) == FENCED
+    assert coordinator.status() is Status.ONGOING
+
+
+def test_a_producer_starts_again_out_of_its_own_transaction() -> None:
+    coordinator, identity = ongoing()
+    assert coordinator.init(identity) == ASK_AGAIN
+    coordinator.write_markers()
+    assert coordinator.init(identity) == (OK, 101, 1)
+
+
+def test_who_used_an_epoch_does_not_ask_for_it_again() -> None:
+    coordinator, identity = started()
+    assert coordinator.init(identity) == (OK, 101, 1)
+    coordinator.add((101, 1), A, version=0)
+    coordinator.end((101, 1), version=0)
+    coordinator.write_markers()
+    assert coordinator.init(identity) == FENCED
+
+
+# Adding
+
+
+def test_partitions_are_added_once() -> None:
+    coordinator, identity = ongoing()
+    coordinator.now_ms += 5
+    written = len(coordinator.log)
+    assert coordinator.add(identity, A) == Added(OK)
+    assert len(coordinator.log) == written, "it is there already"
+    assert coordinator.add(identity, A, B) == Added(OK)
+    assert coordinator.now.partitions == {A, B}
+    assert coordinator.now.started_ms == coordinator.now_ms - 5
+
+
+def test_verifying_adds_nothing() -> None:
+    coordinator, identity = ongoing(version=0)
+    assert coordinator.add(identity, A, B, verify_only=True) == Added(OK, frozenset({B}))
+    assert coordinator.now.partitions == {A}
+    coordinator.end(identity, version=0)
+    busy = Added(ErrorCode.CONCURRENT_TRANSACTIONS)
+    assert coordinator.add(identity, A, verify_only=True) == busy
+    coordinator.write_markers()
+    assert coordinator.add(identity, A, verify_only=True) == Added(OK, frozenset({A}))
+
+
+def test_partitions_are_added_by_the_holder_alone() -> None:
+    coordinator = Coordinator()
+    assert coordinator.add((101, 0), A).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    coordinator, _ = started(epoch=1)
+    assert coordinator.add((100, 1), A).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.add((101, 0), A).error is ErrorCode.PRODUCER_FENCED
+    assert coordinator.add((101, 2), A).error is ErrorCode.PRODUCER_FENCED
+
+
+def test_the_next_transaction_waits_for_the_markers_of_the_last() -> None:
+    coordinator, identity = ongoing()
+    raised = coordinator.end(identity)[1:]
+    assert coordinator.add(raised, A).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    coordinator.write_markers()
+    assert coordinator.add(raised, B).error is OK
+    assert coordinator.now.partitions == {B}
+
+
+# Ending, version 1
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_version_1_keeps_the_epoch(committed: bool) -> None:
+    coordinator, identity = ongoing(version=0)
+    assert coordinator.end(identity, committed=committed, version=0) == (OK, *identity)
+    assert coordinator.status() in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
+    assert not coordinator.now.has_raised_epoch
+    assert coordinator.end(identity, committed=committed, version=0) == ASK_AGAIN
+    assert coordinator.end(identity, committed=not committed, version=0) == INVALID
+    coordinator.write_markers()
+    assert coordinator.end(identity, committed=committed, version=0) == (OK, *identity)
+    assert coordinator.end(identity, committed=not committed, version=0) == INVALID
+    assert coordinator.now.producer_epoch == 0
+
+
+def test_version_1_ends_nothing_that_did_not_begin() -> None:
+    coordinator, identity = started()
+    assert coordinator.end(identity, version=0) == INVALID
+    assert coordinator.end(identity, committed=False, version=0) == INVALID
+    assert coordinator.end((101, 5), version=0) == FENCED
+    assert coordinator.end((5, 0), version=0) == UNKNOWN
+
+
+# Ending, version 2
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_version_2_raises_the_epoch_with_the_decision(committed: bool) -> None:
+    coordinator, identity = ongoing()
+    assert coordinator.end(identity, committed=committed) == (OK, 101, 1)
+    assert coordinator.now.producer_epoch == 1, "which the markers carry"
+    assert coordinator.now.has_raised_epoch
+    assert coordinator.prepared == [ID]
+    assert coordinator.end(identity, committed=committed) == ASK_AGAIN
+    assert coordinator.end(identity, committed=not committed) == INVALID
+    assert coordinator.write_markers() is OK
+    assert coordinator.end(identity, committed=committed) == (OK, 101, 1), "told again"
+    assert coordinator.end(identity, committed=not committed) == INVALID
+
+
+def test_a_delayed_end_never_ends_a_later_transaction() -> None:
+    coordinator, identity = ongoing()
+    coordinator.end(identity)
+    coordinator.write_markers()
+    coordinator.add((101, 1), B)
+    for committed in (True, False):
+        assert coordinator.end(identity, committed=committed) == FENCED
+    assert coordinator.status() is Status.ONGOING
+    coordinator.reload()
+    assert coordinator.end(identity) == FENCED
+    assert coordinator.end((101, 1)) == (OK, 101, 2)
+
+
+def test_an_empty_transaction_can_be_aborted_for_its_epoch() -> None:
+    coordinator, identity = started()
+    assert coordinator.end(identity) == INVALID, "there is nothing to commit"
+    assert coordinator.end(identity, committed=False) == (OK, 101, 1)
+    assert coordinator.now.partitions == frozenset()
+    coordinator.write_markers()
+    assert coordinator.end(identity, committed=False) == (OK, 101, 1), "told again"
+    assert coordinator.end((101, 1), committed=False) == (OK, 101, 2)
+    coordinator.write_markers()
+    assert coordinator.status() is Status.COMPLETE_ABORT
+
+
+def test_an_empty_abort_right_behind_a_commit_waits() -> None:
+    coordinator, identity = ongoing()
+    coordinator.end(identity)
+    assert coordinator.end((101, 1), committed=False) == ASK_AGAIN
+    coordinator.write_markers()
+    assert coordinator.end((101, 1), committed=False) == (OK, 101, 2)
+    coordinator.write_markers()
+    assert coordinator.end((101, 2)) == INVALID
+
+
+def test_version_2_ends_for_the_holder_alone() -> None:
+    coordinator, _ = ongoing()
+    assert coordinator.end((101, 1)) == FENCED
+    assert coordinator.end((5, 0)) == UNKNOWN
+    assert coordinator.end((101, -1)) == FENCED
+    assert Coordinator().end((5, 0)) == UNKNOWN
+
+
+# Epochs that run out
+
+
+def near_the_last_epoch(epoch: int) -> Coordinator:
+    """`epoch` is the one that the producer holds, in a transaction."""
+    coordinator = Coordinator()
+    coordinator.init()
+    transaction = coordinator.now._replace(producer_epoch=epoch)
+    coordinator.machine.transactions[ID] = transaction
+    assert coordinator.add((101, epoch), A) == Added(OK)
+    return coordinator
+
+
+def test_a_producer_without_epochs_gets_another_id() -> None:
+    last = LAST_EPOCH - 1
+    coordinator = near_the_last_epoch(last)
+    fresh = coordinator.fresh_id + 1
+    assert coordinator.end((101, last)) == (OK, fresh, 0)
+    assert coordinator.now.producer_id == 101, "the markers are for the old one"
+    assert coordinator.now.producer_epoch == LAST_EPOCH
+    assert coordinator.end((101, last)) == ASK_AGAIN
+    coordinator.reload()
+    coordinator.write_markers()
+    assert (coordinator.now.producer_id, coordinator.now.producer_epoch) == (fresh, 0)
+    assert coordinator.end((101, last)) == (OK, fresh, 0), "told again"
+    assert coordinator.init((101, last)) == (OK, fresh, 0), "told again in the other way"
+    coordinator.add((fresh, 0), A)
+    assert coordinator.end((101, last)) == FENCED, "it is delayed"
+
+
+def test_without_a_fresh_id_the_last_epoch_is_not_given_away() -> None:
+    last = LAST_EPOCH - 1
+    coordinator = near_the_last_epoch(last)
+    answer = coordinator.ask(EndTransaction(ID, 101, last, True, client_version=2))
+    assert answer == Identity(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert coordinator.status() is Status.ONGOING
+
+
+def test_the_last_epoch_fences_and_is_given_to_nobody() -> None:
+    last = LAST_EPOCH - 1
+    coordinator = near_the_last_epoch(last)
+    coordinator.pass_time(60_000)
+    assert coordinator.now.producer_epoch == LAST_EPOCH
+    coordinator.write_markers()
+    assert coordinator.end((101, last), committed=False) == FENCED
+    renewed = coordinator.init((101, last))
+    assert renewed == (OK, coordinator.fresh_id, 0)
+    first_id = coordinator.fresh_id
+    assert coordinator.init((101, last)) == (OK, first_id, 0), "the answer was lost"
+
+
+def test_starting_again_with_the_last_epoch_gets_another_id() -> None:
+    last = LAST_EPOCH - 1
+    coordinator = near_the_last_epoch(last)
+    assert coordinator.init() == ASK_AGAIN
+    coordinator.write_markers()
+    assert coordinator.init() == (OK, coordinator.fresh_id, 0)
+    assert coordinator.init((101, last)) == FENCED
+
+
+# Time
+
+
+def test_a_transaction_that_takes_too_long_is_aborted() -> None:
+    coordinator, identity = ongoing()
+    coordinator.pass_time(59_999)
+    assert coordinator.status() is Status.ONGOING
+    coordinator.add(identity, B)
+    coordinator.pass_time(1)
+    assert coordinator.status() is Status.PREPARE_ABORT
+    assert coordinator.now.producer_epoch == 1
+    assert coordinator.prepared == [ID]
+    assert coordinator.end(identity) == INVALID
+    coordinator.write_markers()
+    assert coordinator.end(identity) == INVALID
+    assert coordinator.end(identity, committed=False) == (OK, 101, 1), "and goes on"
+
+
+def test_a_version_1_producer_that_took_too_long_is_fenced() -> None:
+    coordinator, identity = ongoing(version=0)
+    coordinator.pass_time(60_000)
+    coordinator.write_markers()
+    assert coordinator.end(identity, version=0) == FENCED
+    assert coordinator.end(identity, committed=False, version=0) == FENCED
+    assert coordinator.init(identity) == (OK, 101, 1)
+
+
+def test_a_new_coordinator_keeps_the_deadline() -> None:
+    coordinator, _ = ongoing()
+    coordinator.pass_time(30_000)
+    coordinator.reload()
+    coordinator.pass_time(29_999)
+    assert coordinator.status() is Status.ONGOING
+    coordinator.pass_time(1)
+    assert coordinator.status() is Status.PREPARE_ABORT
+
+
+def test_an_ended_transaction_has_no_deadline() -> None:
+    coordinator, identity = ongoing()
+    coordinator.end(identity)
+    coordinator.write_markers()
+    coordinator.add((101, 1), A)
+    coordinator.pass_time(30_000)
+    coordinator.end((101, 1))
+    coordinator.write_markers()
+    coordinator.pass_time(120_000)
+    assert coordinator.status() is Status.COMPLETE_COMMIT
+
+
+def test_idle_ids_are_forgotten_and_busy_ones_are_not() -> None:
+    coordinator, identity = started()
+    coordinator.pass_time(EXPIRATION_MS - 1)
+    assert ID in coordinator.machine.transactions
+    coordinator.pass_time(SWEEP_MS)
+    assert ID not in coordinator.machine.transactions
+    assert coordinator.log[-1].value is None
+    assert coordinator.end(identity) == UNKNOWN
+    coordinator.reload()
+    assert not coordinator.machine.transactions
+
+    coordinator, identity = ongoing()
+    coordinator.end(identity)
+    coordinator.pass_time(2 * EXPIRATION_MS)
+    assert coordinator.status() is Status.PREPARE_COMMIT, "its markers are due"
+
+
+# Going on elsewhere
+
+
+def test_a_new_coordinator_takes_up_what_was_decided() -> None:
+    coordinator, identity = ongoing()
+    coordinator.end(identity)
+    coordinator.reload()
+    assert coordinator.prepared == [ID]
+    coordinator.write_markers()
+    coordinator.reload()
+    assert coordinator.prepared == []
+    assert coordinator.status() is Status.COMPLETE_COMMIT
+
+
+def test_markers_complete_the_transaction_they_are_of() -> None:
+    coordinator, identity = ongoing()
+    assert coordinator.ask(MarkersWritten(ID, *identity)) is ErrorCode.INVALID_TXN_STATE
+    coordinator.end(identity)
+    late = MarkersWritten(ID, *identity)
+    assert coordinator.ask(late) is ErrorCode.INVALID_TXN_STATE
+    assert coordinator.write_markers() is OK
+    coordinator.add((101, 1), A)
+    coordinator.end((101, 1))
+    assert coordinator.ask(MarkersWritten(ID, 101, 1)) is ErrorCode.INVALID_TXN_STATE
+    assert coordinator.status() is Status.PREPARE_COMMIT
+
+
+def test_everything_is_in_the_log() -> None:
+    coordinator, identity = ongoing()
+    states: list[Transaction] = []
+    for step in (
+        lambda: coordinator.end(identity),
+        coordinator.write_markers,
+        lambda: coordinator.add((101, 1), A, B),
+        lambda: coordinator.pass_time(60_000),
+        coordinator.write_markers,
+        lambda: coordinator.init((101, 2)),
+    ):
+        step()
+        before = coordinator.now
+        coordinator.reload()
+        assert coordinator.now._replace(story=()) == before._replace(story=())
+        states.append(before)
+    assert [state.status for state in states] == [
+        Status.PREPARE_COMMIT,
+        Status.COMPLETE_COMMIT,
+        Status.ONGOING,
+        Status.PREPARE_ABORT,
+        Status.COMPLETE_ABORT,
+        Status.EMPTY,
+    ]
+
+
+def test_a_state_can_be_examined() -> None:
+    coordinator, _ = started()
+    assert coordinator.ask(Examine(ID)) == coordinator.now
+    assert coordinator.ask(Examine("another")) is None
+
+
+def test_what_the_table_forbids_raises_with_the_story() -> None:
+    coordinator, identity = ongoing()
+    coordinator.end(identity)
+    with pytest.raises(InvalidTransition) as caught:
+        coordinator.now.become(Status.ONGOING, 0)
+    assert "tx is PrepareCommit and cannot become Ongoing" in str(caught.value)
+    assert "Empty(101/0)@1000000 > Ongoing(101/0)@1000000 > PrepareCommit(101/1)" in str(
+        caught.value
+    )
+
+
+def test_a_story_is_short() -> None:
+    coordinator = Coordinator()
+    for _ in range(50):
+        coordinator.init()
+    assert len(coordinator.now.story) == 8
