@@ -15,6 +15,8 @@ connection is closed then, as is one that sent bytes we cannot read.
 """
 
 import asyncio
+import errno
+import socket
 from collections import deque
 from collections.abc import Mapping
 from typing import Final, Self, TypeVar, cast
@@ -133,8 +135,7 @@ class Connection:
                 f"{host}:{port} did not accept a connection within {connect_timeout_ms} ms"
             ) from None
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise ConnectionFailed(f"cannot connect to {host}:{port}: {reason}") from error
+            raise ConnectionFailed(f"cannot connect to {host}:{port}: {_why(error)}") from error
         try:
             connection._api_versions = api_versions or await connection._negotiate()
         except BaseException:
@@ -370,6 +371,16 @@ class Connection:
     async def wait_closed(self) -> None:
         """Returns when the socket is gone."""
         await asyncio.shield(self._wire.lost)
+
+
+def _why(error: OSError) -> str:
+    """The reason in plain words: loops name it in ways of their own."""
+    if isinstance(error, socket.gaierror):
+        return "there is no such host"
+    # A host with several addresses gives one error that only quotes those of each.
+    if isinstance(error, ConnectionRefusedError) or f"Errno {errno.ECONNREFUSED}]" in str(error):
+        return "connection refused"
+    return error.strerror or str(error)
 
 
 def _fail_future(future: "asyncio.Future[Response]", fault: ClientError) -> None:

@@ -50,11 +50,12 @@ _log = logging.getLogger("odradek.client")
 class _Node:
     """What is under way with one leader."""
 
-    __slots__ = ("connecting", "in_flight")
+    __slots__ = ("connecting", "in_flight", "is_missed")
 
     def __init__(self) -> None:
         self.in_flight = 0
         self.connecting = False
+        self.is_missed = False
 
 
 class Sender:
@@ -314,9 +315,14 @@ class Sender:
         try:
             await self._cluster.connection(leader, "produce")
         except (ClientError, KafkaError) as error:
-            _log.warning("no connection to broker %d: %s", leader, error)
+            # Once is news, the rest is patience.
+            level = logging.INFO if node.is_missed else logging.WARNING
+            _log.log(level, "no connection to broker %d: %s", leader, error)
+            node.is_missed = True
             self._cluster.refresh_soon()
             await asyncio.sleep(self._settings.reconnect_backoff_ms / 1000)
+        else:
+            node.is_missed = False
         finally:
             node.connecting = False
             self._wake.set()
