@@ -23,7 +23,7 @@ from odradek.client import Producer as OwnProducer
 from odradek.client import TopicPartition as OwnTopicPartition
 from tests.conformance.rows import Row
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 class Client(Protocol):

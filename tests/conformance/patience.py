@@ -10,7 +10,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 
 
 def eventually(read: Callable[[], T], wanted: Callable[[T], bool]) -> T:

@@ -21,7 +21,7 @@ def create_topic(
     name = new_topic_name()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     topic = NewTopic(name, partitions, replication_factor=1, config=dict(config or {}))
-    admin.create_topics([topic])[name].result(timeout=15)
+    admin.create_topics([topic])[name].result(PATIENCE_S)
     eventually(
         lambda: admin.list_topics(timeout=PATIENCE_S).topics,
         lambda topics: name in topics and len(topics[name].partitions) == partitions,
