@@ -229,14 +229,20 @@ class BadDay:
     async def _disk_fails(self) -> None:
         """A directory goes offline at its first error; an operator changes the disk."""
         disk = self._broker.host.disk
+        operation = self._random.choice(("write", "sync", "rename", "sync_directory"))
         disk.fail_next(
-            self._random.choice(("write", "sync", "rename", "sync_directory")),
+            operation,
             self._random.choice((errno.EIO, errno.ENOSPC)),
             under=self._random.choice(self._directories),
         )
         await asyncio.sleep(self._random.uniform(0, 5))
         disk.heal()
-        self._broker.kill()
+        if operation == "sync" and self._has_power_cuts:
+            # The kernel calls pages clean that never reached the disk, and no later sync will
+            # bring them: only a new start of the machine shows what is really there.
+            self._broker.power_off()
+        else:
+            self._broker.kill()
 
     async def _evening(self) -> None:
         """Everything heals."""

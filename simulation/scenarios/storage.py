@@ -1,8 +1,8 @@
 """Logs on a disk that forgets: appends, flushes and retention through several lives.
 
 Each life of the process loads the logs, compares them with what it knows, works, and ends in one
-of four ways: closed cleanly, killed (the page cache survives), without power between two
-operations, or without power in the middle of one. Afterwards
+of five ways: closed cleanly, killed (the page cache survives), with a disk that failed, without
+power between two operations, or without power in the middle of one. Afterwards
 
 - what was flushed is there, and after a kill or a clean end everything that was appended;
 - what is there is a prefix of what was appended, at the same offsets;
@@ -19,7 +19,7 @@ from odradek.config import BrokerSettings, TopicSettings
 from odradek.config.broker_settings import Layers
 from odradek.protocol.records import BatchBuilder, crc_is_valid, decode_records, read_header
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.storage import Log, LogManager
+from odradek.storage import Log, LogManager, StorageError
 from odradek.world import World
 from simulation.disk import PowerCut
 from simulation.world import Host, Simulation
@@ -35,6 +35,7 @@ class Fate(Enum):
 
     CLOSED = "closed"
     KILLED = "killed"
+    DISK_FAILED = "disk failed"
     POWER_CUT = "power cut"
     POWER_CUT_INSIDE = "power cut inside an operation"
 
@@ -108,6 +109,7 @@ class StorageStory:
         self._fate = Fate.KILLED
         self._life = 0
         self._serial = 0
+        self._failing_operation = "write"
         # Whether the life before got through loading, and whether it had begun to close.
         self._was_loaded = False
         self._was_closing = False
@@ -131,6 +133,7 @@ class StorageStory:
 
     async def _live(self, previous: Fate) -> None:
         host, random, fate = self._host, self._random, self._fate
+        self._failing_operation = random.choice(("write", "sync", "open", "rename", "truncate"))
         if fate is Fate.POWER_CUT_INSIDE:
             host.disk.cut_power_after(random.randint(0, random.choice((50, 500))))
         living = host.start(lambda world: self._work(world, previous))
@@ -138,13 +141,16 @@ class StorageStory:
             # The first bytes of a life may be its last.
             await asyncio.sleep(random.uniform(0, random.choice((0.01, 0.5))))
         # A killed process ends nothing that could be awaited.
-        while host.processes and fate in (Fate.CLOSED, Fate.POWER_CUT_INSIDE):  # noqa: ASYNC110
+        while host.processes and fate not in (Fate.KILLED, Fate.POWER_CUT):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        if living.done() and not isinstance(living.exception(), PowerCut):
+        if living.done() and isinstance(living.exception(), StorageError):
+            self._change_disk()
+        elif living.done() and not isinstance(living.exception(), PowerCut):
             # It ended before its fate came.
             living.result()
             self._fate = Fate.CLOSED
             host.disk.keep_power()
+            host.disk.heal()
         elif fate is Fate.KILLED:
             host.kill()
         elif fate is Fate.POWER_CUT:
@@ -153,17 +159,31 @@ class StorageStory:
         for expected in self._expected.values():
             expected.life_ended(self._fate)
 
+    def _change_disk(self) -> None:
+        """After a failed sync only a new start of the machine shows what is really there."""
+        self._host.disk.heal()
+        if self._failing_operation == "sync":
+            self._fate = Fate.POWER_CUT
+            self._host.power_off()
+
     # A life
 
     async def _work(self, world: World, previous: Fate) -> None:
         manager = await self._load(world, previous)
         housekeeping = asyncio.create_task(manager.run())
-        for _ in range(self._random.randint(1, 150)):
-            await self._act(world, self._random.choice(list(self._expected)))
-        housekeeping.cancel()
-        await asyncio.wait([housekeeping])
+        try:
+            for _ in range(self._random.randint(1, 150)):
+                if self._fate is Fate.DISK_FAILED and self._random.random() < 0.02:
+                    self._host.disk.fail_next(self._failing_operation)
+                await self._act(world, self._random.choice(list(self._expected)))
+        finally:
+            housekeeping.cancel()
+            await asyncio.wait([housekeeping])
         self._was_closing = True
         await manager.close()
+        for directory in manager.offline_directories:
+            assert directory.failure is not None
+            raise directory.failure
 
     async def _act(self, world: World, partition: TopicPartition) -> None:
         expected = self._expected[partition]
