@@ -1,4 +1,4 @@
-"""The admin client: topics, settings, offsets, records, brokers, log directories.
+"""The admin client: topics, settings, offsets, records, brokers, groups, transactions.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("clicks", partitions=3)
@@ -11,9 +11,20 @@ within `default.api.timeout.ms` when a broker goes away or asks for patience.
 
 from odradek.client.admin_brokers import BrokerCalls
 from odradek.client.admin_configs import ConfigCalls
+from odradek.client.admin_group_offsets import GroupOffsetCalls
+from odradek.client.admin_groups import GroupCalls
 from odradek.client.admin_records import RecordCalls
 from odradek.client.admin_topics import TopicCalls
+from odradek.client.admin_transactions import TransactionCalls
 
 
-class Admin(TopicCalls, ConfigCalls, RecordCalls, BrokerCalls):
+class Admin(
+    TopicCalls,
+    ConfigCalls,
+    RecordCalls,
+    BrokerCalls,
+    GroupCalls,
+    GroupOffsetCalls,
+    TransactionCalls,
+):
     """Use it with `async with`, or `close` it yourself. `AdminSettings` names its options."""
