@@ -1,19 +1,28 @@
 """SyncGroup 0-5: the leader hands in the assignment, and everybody waits for its part.
 
-From version 5 members say which protocol they believe in, and are refused if it is another.
+From version 5 members have to say which protocol they believe in, and are refused if it is
+another.
 """
 
-from typing import cast
+from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import SyncGroup, SyncReply
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from odradek.replication.refusal import Refused
+
+_FIRST_VERSION_WITH_PROTOCOL: Final = 5
 
 
 async def handle(
     services: Services, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse:
+    if context.version >= _FIRST_VERSION_WITH_PROTOCOL and None in (
+        request.protocol_type,
+        request.protocol_name,
+    ):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     command = SyncGroup(
         request.group_id,
         request.member_id,
