@@ -6,10 +6,13 @@ Whatever order things come in:
 - an epoch of a producer is one transaction, and has one outcome, the same in every partition;
 - a producer that was told its transaction is committed has all its acknowledged records
   committed; one that was told it is aborted has none;
+- a transaction is committed only if its producer asked for just that;
+- once another producer has started, the one before achieves nothing any more;
 - epochs never fall.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from hypothesis import settings
@@ -31,10 +34,13 @@ from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOp
 from odradek.transactions.commands import Identity
 from odradek.transactions.transaction import Status
 from tests.unit.storage.storage_world import NOW_MS, make_batch, make_log, read_slice
-from tests.unit.transactions.driver import ID, A, B, C, Coordinator
+from tests.unit.transactions.driver import ID, A, B, Coordinator
 
-PARTITIONS = (A, B, C)
-CLIENTS = range(3)
+PARTITIONS = (A, B)
+CLIENTS = range(2)
+ACTIONS = ("produce a", "produce b", "commit", "abort", "start", "start again")
+FATES = ("answered", "answered", "lost", "late")
+NOBODY = (-1, -1)
 _AGAIN = {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 Response = Identity | ErrorCode
@@ -52,6 +58,7 @@ class Client:
 
     def __init__(self) -> None:
         self.identity: tuple[int, int] | None = None
+        self.generation = 0
         self.sequences: dict[TopicPartition, int] = {}
         self.acknowledged: list[bytes] = []
         self.must_abort = False
@@ -75,34 +82,77 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
         self.told: dict[Transaction, tuple[bool, list[bytes]]] = {}
         self.highest: dict[int, int] = {}
         self.records = 0
-        self.left: set[TopicPartition] = set()
+        self.generation = 0
+        self.asked_to_commit: set[Transaction] = set()
 
     # What producers do
 
-    @rule(number=st.sampled_from(CLIENTS), names_itself=st.booleans())
-    def start(self, number: int, names_itself: bool) -> None:
+    @rule(
+        number=st.sampled_from(CLIENTS),
+        action=st.sampled_from(ACTIONS),
+        fates=st.lists(st.sampled_from(FATES), min_size=1, max_size=3),
+    )
+    def act(self, number: int, action: str, fates: list[str]) -> None:
+        """A producer asks for something, or again for what it was not answered."""
         client = self.clients[number]
-        identity = client.identity if names_itself and client.identity else (-1, -1)
+        if client.asks is None:
+            self._ask(client, action)
+        for fate in fates:
+            if client.asks is not None:
+                self._deliver(client, fate)
+
+    def _ask(self, client: Client, action: str) -> None:
+        if client.identity is None or action == "start":
+            self._start(client, names_itself=False)
+        elif action == "start again":
+            self._start(client, names_itself=True)
+        elif action == "commit":
+            self._end(client, committed=not client.must_abort)
+        elif action == "abort" or client.must_abort:
+            self._end(client, committed=False)
+        else:
+            self._produce(client, A if action == "produce a" else B)
+
+    def _start(self, client: Client, *, names_itself: bool) -> None:
+        identity = client.identity if names_itself and client.identity else NOBODY
 
         def hear(response: Response) -> None:
             assert isinstance(response, Identity)
             worked = response.error is ErrorCode.NONE
             client.become(response[1:] if worked else None)
+            if worked and identity == NOBODY:
+                client.generation = self.generation
 
-        self._ask(client, lambda: self.coordinator.init(identity, timeout_ms=50), hear)
+        def start() -> Identity:
+            response = self.coordinator.init(identity, timeout_ms=50)
+            if identity == NOBODY and response.error is ErrorCode.NONE:
+                self.generation += 1
+            return response
 
-    @precondition(lambda self: any(client.identity for client in self.clients))
-    @rule(number=st.sampled_from(CLIENTS), partition=st.sampled_from(PARTITIONS))
-    def produce(self, number: int, partition: TopicPartition) -> None:
-        client = self.clients[number]
-        if client.identity is None or client.must_abort or client.asks is not None:
-            return
+        client.asks = start if identity == NOBODY else self._fenced(client, start)
+        client.hears = hear
+
+    def _fenced(
+        self, client: Client, request: Callable[[], Response | None]
+    ) -> Callable[[], Response | None]:
+        """Whatever a producer asks for must fail once another one has started."""
+        generation = client.generation
+
+        def ask() -> Response | None:
+            response = request()
+            error = response.error if isinstance(response, Identity) else response
+            assert error is not ErrorCode.NONE or generation == self.generation
+            return response
+
+        return ask
+
+    def _produce(self, client: Client, partition: TopicPartition) -> None:
+        assert client.identity is not None
         sequence = client.sequences.get(partition, 0)
         client.sequences[partition] = sequence + 1
         self.records += 1
         value = b"%d" % self.records
         batch = make_batch([value], producer=(*client.identity, sequence), is_transactional=True)
-        request = Produce(self, partition, batch, client.identity)
 
         def hear(response: Response) -> None:
             if response is ErrorCode.NONE:
@@ -110,15 +160,13 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
             else:
                 client.must_abort = True
 
-        self._ask(client, request.deliver, hear)
+        request = Produce(self, partition, batch, client.identity)
+        client.asks = self._fenced(client, request.deliver)
+        client.hears = hear
 
-    @precondition(lambda self: any(client.identity for client in self.clients))
-    @rule(number=st.sampled_from(CLIENTS), committed=st.booleans())
-    def end(self, number: int, committed: bool) -> None:
-        client = self.clients[number]
-        if client.identity is None or client.asks is not None:
-            return
-        identity, committed = client.identity, committed and not client.must_abort
+    def _end(self, client: Client, *, committed: bool) -> None:
+        assert client.identity is not None
+        identity = client.identity
 
         def hear(response: Response) -> None:
             assert isinstance(response, Identity)
@@ -130,24 +178,16 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
             self.told[transaction] = committed, client.acknowledged
             client.become(response[1:])
 
-        self._ask(client, lambda: self.coordinator.end(identity, committed=committed), hear)
-
-    def _ask(
-        self,
-        client: Client,
-        request: Callable[[], Response | None],
-        hear: Callable[[Response], None],
-    ) -> None:
-        if client.asks is None:
-            client.asks, client.hears = request, hear
+        if committed:
+            self.asked_to_commit.add(Transaction(*identity))
+        request = partial(self.coordinator.end, identity, committed=committed)
+        client.asks = self._fenced(client, request)
+        client.hears = hear
 
     # What the network does
 
-    @rule(number=st.sampled_from(CLIENTS), fate=st.sampled_from(["answered", "lost", "late"]))
-    def deliver(self, number: int, fate: str) -> None:
-        client = self.clients[number]
-        if client.asks is None:
-            return
+    def _deliver(self, client: Client, fate: str) -> None:
+        assert client.asks is not None
         request = client.asks
         if fate == "late":
             # It comes some other time, perhaps often; the client asks again meanwhile.
@@ -155,10 +195,9 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
             return
         response = request()
         error = response.error if isinstance(response, Identity) else response
-        if fate == "lost" or response is None or error in _AGAIN:
-            return
-        client.asks = None
-        client.hears(response)
+        if fate == "answered" and response is not None and error not in _AGAIN:
+            client.asks = None
+            client.hears(response)
 
     @precondition(lambda self: self.delayed)
     @rule(data=st.data(), repeats=st.booleans())
@@ -170,7 +209,7 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
     # What brokers do
 
     @precondition(lambda self: ID in self.coordinator.machine.prepared)
-    @rule(partitions=st.sets(st.sampled_from(PARTITIONS)))
+    @rule(partitions=st.sampled_from([{A, B}, {A, B}, {A}, {B}]))
     def write_markers(self, partitions: set[TopicPartition]) -> None:
         """Some of the markers; all are needed before the coordinator hears of it."""
         decided = self.coordinator.machine.prepared[ID]
@@ -221,6 +260,7 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
                 values[value] = committed
         for transaction, found in outcomes.items():
             assert len(found) == 1, f"{transaction} is both committed and aborted"
+            assert found == {False} or transaction in self.asked_to_commit
         for transaction, (committed, acknowledged) in self.told.items():
             assert outcomes.get(transaction, {committed}) == {committed}
             assert all(values.get(value) is committed for value in acknowledged)
