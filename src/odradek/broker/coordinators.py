@@ -9,9 +9,11 @@ import asyncio
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS
 from odradek.config import BrokerSettings
 from odradek.groups.commands import ForgetTopics
+from odradek.groups.consumer.commands import TopicsChanged
+from odradek.groups.consumer.coordinator import ConsumerGroups
 from odradek.groups.group import GroupChanged
 from odradek.groups.machine import GroupMachine
-from odradek.metadata import ImageChange
+from odradek.metadata import ClusterImage, ImageChange
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions
@@ -33,6 +35,7 @@ class Coordinators:
     ) -> None:
         self._settings = settings
         self._world = world
+        self._image = ClusterImage()
         self.groups: GroupCoordinators = StatePartitions(
             GROUPS, broker_id, replicas, world.clock, self._group_machine
         )
@@ -43,11 +46,15 @@ class Coordinators:
         self._writer = MarkerWriter(self.transactions, self.markers)
 
     def follow(self, change: ImageChange) -> None:
+        self._image = change.after
         self.groups.follow(change.after)
         self.transactions.follow(change.after)
         gone = change.topics - change.after.topics.keys()
         if gone:
             self.groups.tell_all(ForgetTopics(gone))
+        remade = frozenset(name for name in change.topics if _is_remade(change, name))
+        if remade:
+            self.groups.tell_all(TopicsChanged(remade))
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as parts:
@@ -56,7 +63,13 @@ class Coordinators:
             parts.create_task(self.transactions.run())
 
     def _group_machine(self, partition: int) -> GroupMachine:
-        return GroupMachine(self._settings, lambda: str(self._world.randomness.uuid()))
+        settings, randomness = self._settings, self._world.randomness
+
+        def new_identifier() -> str:
+            return str(randomness.uuid())
+
+        consumer_groups = ConsumerGroups(settings, new_identifier, lambda: self._image)
+        return GroupMachine(settings, new_identifier, (consumer_groups,))
 
     def _transaction_machine(self, partition: int) -> TransactionMachine:
         settings = self._settings
@@ -70,3 +83,14 @@ class Coordinators:
     def _end_in_group(self, partition: TopicPartition, marker: Marker) -> None:
         if partition.topic == GROUPS:
             self.groups.note(partition.partition, marker)
+
+
+def _is_remade(change: ImageChange, name: str) -> bool:
+    """Whether a topic came, went, or has other partitions or replicas than before: who leads
+    them does not matter to those who share them out."""
+    before, after = change.before.topics.get(name), change.after.topics.get(name)
+    if before is None or after is None or before.topic_id != after.topic_id:
+        return True
+    return [each.replicas for each in before.partitions] != [
+        each.replicas for each in after.partitions
+    ]

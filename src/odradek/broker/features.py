@@ -2,6 +2,9 @@
 
 `transaction.version` 2 is transactions with an epoch for each (KIP-890): clients that see it in
 force leave out AddPartitionsToTxn and expect the next epoch from EndTxn.
+
+`group.version` 1 is the new consumer protocol (KIP-848): clients that see it in force may use
+ConsumerGroupHeartbeat.
 """
 
 from typing import Final, NamedTuple
@@ -14,6 +17,7 @@ class Feature(NamedTuple):
 
 
 FEATURES: Final = {
+    "group.version": Feature(0, 1, 1),
     "transaction.version": Feature(0, 2, 2),
 }
 

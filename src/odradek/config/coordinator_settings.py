@@ -10,6 +10,7 @@ from odradek.config.setting import (
     integer,
     long,
     names,
+    string,
 )
 
 
@@ -90,6 +91,12 @@ class GroupSettings(Settings):
         "group.consumer.assignors",
         ("uniform", "range"),
         "Assignors of new-style groups; the first is used where a member names none.",
+    )
+    group_consumer_migration_policy = string(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        "Which groups with members may change between the classic and the consumer protocol.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
     )
     group_share_session_timeout_ms = integer(
         "group.share.session.timeout.ms",

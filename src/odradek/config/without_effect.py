@@ -22,7 +22,7 @@ NAMES: Final = frozenset(
     fetch.purgatory.purge.interval.requests producer.purgatory.purge.interval.requests
     delete.records.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests
     share.fetch.max.fetch.records
-    group.coordinator.new.enable group.coordinator.threads group.consumer.migration.policy
+    group.coordinator.new.enable group.coordinator.threads
     group.coordinator.cached.buffer.max.bytes share.coordinator.cached.buffer.max.bytes
     group.consumer.regex.refresh.interval.ms group.consumer.assignment.interval.ms
     group.consumer.min.assignment.interval.ms group.consumer.max.assignment.interval.ms

@@ -169,6 +169,9 @@ PARTS_OF_A_STORY = {
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.LIST_GROUPS,
     ApiKey.DELETE_GROUPS,
+    # A consumer group: test_consumer_groups
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
 }
 """These make sense after others alone, and are asked in every version there."""
 

@@ -52,6 +52,8 @@ TABLE: Final[dict[int, Served]] = {
     ApiKey.OFFSET_DELETE: Served("offset_delete", 0, 0),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Served("incremental_alter_configs", 0, 1),
     ApiKey.DESCRIBE_CLUSTER: Served("describe_cluster", 0, 2),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: Served("consumer_group_heartbeat", 0, 1),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Served("consumer_group_describe", 0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: Served("list_config_resources", 0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Served("describe_topic_partitions", 0, 0),
 }

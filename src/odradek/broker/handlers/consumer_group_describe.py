@@ -1,0 +1,90 @@
+"""ConsumerGroupDescribe 0-1: epochs, members and assignments of consumer groups.
+
+From version 1 it says which protocol a member speaks. Partitions of deleted topics have no name
+and are left out. Classic groups are said not to be found: DescribeGroups knows them.
+"""
+
+from collections.abc import Iterable
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.consumer.commands import (
+    ConsumerGroupDescription,
+    ConsumerMemberDescription,
+    DescribeConsumerGroup,
+)
+from odradek.groups.consumer.member import TopicIdPartition
+from odradek.groups.consumer.records import by_topic
+from odradek.metadata import ClusterImage
+from odradek.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+from odradek.replication.refusal import Refused
+
+_CLASSIC_MEMBER: Final = 0
+_CONSUMER_MEMBER: Final = 1
+
+# Read, delete, describe, and describe and alter settings: without an authoriser, all of them.
+_ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+
+
+async def handle(
+    services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> ConsumerGroupDescribeResponse:
+    groups = [await _describe(services, group_id) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = _ALL_OPERATIONS
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+async def _describe(services: Services, group_id: str) -> DescribedGroup:
+    try:
+        answer = await services.groups.ask(group_id, DescribeConsumerGroup(group_id))
+    except Refused as refusal:
+        return DescribedGroup(
+            group_id=group_id, error_code=refusal.code, error_message=refusal.message
+        )
+    found = cast(ConsumerGroupDescription, answer)
+    image = services.images.image
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=found.state,
+        group_epoch=found.group_epoch,
+        assignment_epoch=found.assignment_epoch,
+        assignor_name=found.assignor,
+        members=[_member(each, image) for each in found.members],
+    )
+
+
+def _member(described: ConsumerMemberDescription, image: ClusterImage) -> Member:
+    member, profile = described.member, described.member.profile
+    return Member(
+        member_id=member.member_id,
+        instance_id=profile.instance_id,
+        rack_id=profile.rack_id,
+        member_epoch=member.epoch,
+        client_id=profile.client_id,
+        client_host=profile.client_host,
+        subscribed_topic_names=sorted(profile.topics),
+        subscribed_topic_regex=profile.pattern or None,
+        assignment=_assignment(member.assigned, image),
+        target_assignment=_assignment(described.target, image),
+        member_type=_CONSUMER_MEMBER if profile.classic is None else _CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Iterable[TopicIdPartition], image: ClusterImage) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes)
+            for topic_id, indexes in by_topic(partitions).items()
+            if (topic := image.topics_by_id.get(topic_id)) is not None
+        ]
+    )

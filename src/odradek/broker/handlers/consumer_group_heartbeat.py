@@ -1,0 +1,74 @@
+"""ConsumerGroupHeartbeat 0-1: a member of a consumer group joins, lives, reconciles and leaves.
+
+It is answered at once: there is no barrier to wait at. From version 1 a client makes its member
+id itself and may subscribe by a regular expression (RE2, whole names; no word boundaries).
+"""
+
+from typing import Final, cast
+
+from odradek.broker.services import RequestContext, Services
+from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
+from odradek.groups.consumer.member import TopicIdPartition
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from odradek.replication.refusal import Refused
+
+_FIRST_VERSION_WITH_OWN_IDS: Final = 1
+
+
+async def handle(
+    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    if "consumer" not in services.settings.broker.group_coordinator_rebalance_protocols:
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        answer = await services.groups.ask(request.group_id, _command(context, request))
+    except Refused as refusal:
+        return ConsumerGroupHeartbeatResponse(
+            error_code=refusal.code, error_message=refusal.message
+        )
+    reply = cast(ConsumerHeartbeatReply, answer)
+    assignment = None
+    if reply.assignment is not None:
+        assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=list(partitions))
+                for topic_id, partitions in reply.assignment.items()
+            ]
+        )
+    return ConsumerGroupHeartbeatResponse(
+        member_id=reply.member_id,
+        member_epoch=reply.member_epoch,
+        heartbeat_interval_ms=reply.heartbeat_interval_ms,
+        assignment=assignment,
+    )
+
+
+def _command(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
+    topics, owned = request.subscribed_topic_names, request.topic_partitions
+    return ConsumerHeartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.instance_id,
+        request.rack_id,
+        context.client_id or "",
+        f"/{context.connection.address}",
+        request.rebalance_timeout_ms,
+        None if topics is None else frozenset(topics),
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        None
+        if owned is None
+        else frozenset(
+            TopicIdPartition(topic.topic_id, partition)
+            for topic in owned
+            for partition in topic.partitions
+        ),
+        makes_own_id=context.version >= _FIRST_VERSION_WITH_OWN_IDS,
+    )

@@ -1,0 +1,285 @@
+"""Who is meant to have which partition: the assignors of the coordinator.
+
+`uniform` spreads partitions evenly and moves as few as it can. If everybody subscribes to the
+same, loads differ by one at most and no assignment as even moves fewer. If not, no partition
+could move to a subscriber that has at least two fewer.
+
+`range` gives each subscriber of a topic neighbouring partitions, the same numbers in every
+topic, so that topics that are partitioned alike meet in one member. Static members come first,
+by their instance ids, so that they get the same again after a restart.
+
+Partitions that have to find an owner prefer one in a rack where they have a replica. Both
+depend on their input alone, never on its order.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
+from typing import Final, NamedTuple
+
+from odradek.groups.consumer.member import TopicIdPartition
+from odradek.protocol.types import TopicId
+
+Partitions = frozenset[TopicIdPartition]
+
+
+class Subscriber(NamedTuple):
+    """A member as an assignor sees it; `target` is what it was meant to have so far."""
+
+    topics: frozenset[TopicId]
+    instance_id: str | None = None
+    rack_id: str | None = None
+    target: Partitions = frozenset()
+
+
+class Topic(NamedTuple):
+    """`racks` are those of the replicas, for each partition; none if no broker says its rack."""
+
+    partitions: int
+    racks: Sequence[frozenset[str]] = ()
+
+
+Subscribers = Mapping[str, Subscriber]
+Topics = Mapping[TopicId, Topic]
+Assignor = Callable[[Subscribers, Topics], dict[str, Partitions]]
+
+
+def uniform(subscribers: Subscribers, topics: Topics) -> dict[str, Partitions]:
+    if not subscribers:
+        return {}
+    subscriptions = {each.topics for each in subscribers.values()}
+    owned: Mapping[str, Iterable[TopicIdPartition]]
+    if len(subscriptions) == 1:
+        wanted = [each for each in next(iter(subscriptions)) if each in topics]
+        owned = _spread_evenly(subscribers, {each: topics[each] for each in sorted(wanted)})
+    else:
+        owned = _spread_as_subscribed(subscribers, topics)
+    return {member: frozenset(owned[member]) for member in subscribers}
+
+
+# Everybody subscribes to the same
+
+
+def _spread_evenly(subscribers: Subscribers, topics: Topics) -> dict[str, list[TopicIdPartition]]:
+    members = sorted(subscribers)
+    total = sum(topic.partitions for topic in topics.values())
+    fewest, with_one_more = divmod(total, len(members))
+    owned: dict[str, list[TopicIdPartition]] = {}
+    taken: set[TopicIdPartition] = set()
+    for member in members:
+        valid = sorted(
+            each
+            for each in subscribers[member].target
+            if _exists(each, topics) and each not in taken
+        )
+        limit = fewest
+        if len(valid) > fewest and with_one_more:
+            limit, with_one_more = fewest + 1, with_one_more - 1
+        owned[member] = valid[:limit]
+        taken.update(owned[member])
+    free = [each for each in all_partitions(topics) if each not in taken]
+    room = {}
+    for member in members:
+        missing = fewest - len(owned[member])
+        if missing >= 0 and with_one_more:
+            missing, with_one_more = missing + 1, with_one_more - 1
+        if missing > 0:
+            room[member] = missing
+    for partition in _placed_by_rack(free, subscribers, topics, owned, room):
+        member = next(iter(room))
+        _place(partition, member, owned, room)
+    return owned
+
+
+def all_partitions(topics: Topics) -> list[TopicIdPartition]:
+    return [
+        TopicIdPartition(topic_id, partition)
+        for topic_id, topic in topics.items()
+        for partition in range(topic.partitions)
+    ]
+
+
+def _exists(partition: TopicIdPartition, topics: Topics) -> bool:
+    topic = topics.get(partition.topic_id)
+    return topic is not None and partition.partition < topic.partitions
+
+
+def _place(
+    partition: TopicIdPartition,
+    member: str,
+    owned: dict[str, list[TopicIdPartition]],
+    room: dict[str, int],
+) -> None:
+    owned[member].append(partition)
+    room[member] -= 1
+    if not room[member]:
+        del room[member]
+
+
+def _placed_by_rack(
+    free: list[TopicIdPartition],
+    subscribers: Subscribers,
+    topics: Topics,
+    owned: dict[str, list[TopicIdPartition]],
+    room: dict[str, int],
+) -> list[TopicIdPartition]:
+    """Places what finds a member with room in one of its racks; returns the rest."""
+    by_rack: dict[str, list[str]] = {}
+    for member in reversed(room):
+        rack = subscribers[member].rack_id
+        if rack is not None:
+            by_rack.setdefault(rack, []).append(member)
+    if not by_rack:
+        return free
+    rest = []
+    for partition in free:
+        found = _in_a_rack_of(partition, topics, by_rack, room)
+        if found is None:
+            rest.append(partition)
+        else:
+            _place(partition, found, owned, room)
+    return rest
+
+
+def _in_a_rack_of(
+    partition: TopicIdPartition,
+    topics: Topics,
+    by_rack: dict[str, list[str]],
+    room: dict[str, int],
+) -> str | None:
+    racks = topics[partition.topic_id].racks
+    for rack in sorted(racks[partition.partition]) if racks else ():
+        members = by_rack.get(rack, [])
+        while members and members[-1] not in room:
+            members.pop()
+        if members:
+            return members[-1]
+    return None
+
+
+# Subscriptions differ
+
+
+def _spread_as_subscribed(
+    subscribers: Subscribers, topics: Topics
+) -> dict[str, set[TopicIdPartition]]:
+    members = sorted(subscribers)
+    by_topic: dict[TopicId, list[str]] = {}
+    for member in members:
+        for topic_id in subscribers[member].topics:
+            if topic_id in topics:
+                by_topic.setdefault(topic_id, []).append(member)
+    owned: dict[str, set[TopicIdPartition]] = {member: set() for member in members}
+    taken: set[TopicIdPartition] = set()
+    for member in members:
+        wanted = subscribers[member].topics
+        for each in subscribers[member].target:
+            if each.topic_id in wanted and _exists(each, topics) and each not in taken:
+                taken.add(each)
+                owned[member].add(each)
+    # Topics that few can read first: the others have more ways to even out.
+    order = sorted(by_topic, key=lambda topic_id: (len(by_topic[topic_id]), topic_id))
+    for topic_id in order:
+        topic = topics[topic_id]
+        free = [each for each in all_partitions({topic_id: topic}) if each not in taken]
+        _fill(free, topic, by_topic[topic_id], subscribers, owned)
+    is_even = False
+    while not is_even:
+        moved = [_even_out(topic_id, by_topic[topic_id], owned) for topic_id in order]
+        is_even = not any(moved)
+    return owned
+
+
+def _fill(
+    free: list[TopicIdPartition],
+    topic: Topic,
+    members: list[str],
+    subscribers: Subscribers,
+    owned: dict[str, set[TopicIdPartition]],
+) -> None:
+    """Gives every free partition of a topic to whoever has least, in its rack if that is as
+    good."""
+    loads = [(len(owned[member]), member) for member in members]
+    heapify(loads)
+    for each in free:
+        racks = topic.racks[each.partition] if topic.racks else frozenset()
+        least = loads[0][0]
+        position = 0
+        if racks and subscribers[loads[0][1]].rack_id not in racks:
+            alike = (
+                at
+                for at, (load, member) in enumerate(loads)
+                if load == least and subscribers[member].rack_id in racks
+            )
+            position = next(alike, 0)
+        load, member = loads[position]
+        owned[member].add(each)
+        if position == 0:
+            heapreplace(loads, (load + 1, member))
+        else:
+            loads[position] = (load + 1, member)
+            heapify(loads)
+
+
+def _even_out(
+    topic_id: TopicId, members: list[str], owned: dict[str, set[TopicIdPartition]]
+) -> bool:
+    """Moves partitions of one topic while that brings two loads closer; says whether it did.
+
+    Each move lowers the sum of the squares of all loads, so that this ends."""
+    movable = {
+        member: sorted(each for each in owned[member] if each.topic_id == topic_id)
+        for member in members
+    }
+    has_moved = False
+    givers = [(-len(owned[member]), member) for member in members if movable[member]]
+    takers = [(len(owned[member]), member) for member in members]
+    heapify(givers)
+    heapify(takers)
+    while givers:
+        most, giver = -givers[0][0], givers[0][1]
+        if most != len(owned[giver]) or not movable[giver]:
+            heappop(givers)
+            continue
+        least, taker = takers[0]
+        if least != len(owned[taker]):
+            heapreplace(takers, (len(owned[taker]), taker))
+            continue
+        if most - least < 2:
+            break
+        partition = movable[giver].pop()
+        owned[giver].discard(partition)
+        owned[taker].add(partition)
+        has_moved = True
+        heapreplace(takers, (least + 1, taker))
+        heapreplace(givers, (1 - most, giver))
+    return has_moved
+
+
+# Range
+
+
+def ranges(subscribers: Subscribers, topics: Topics) -> dict[str, Partitions]:
+    members = sorted(subscribers, key=lambda member: _range_order(member, subscribers[member]))
+    by_topic: dict[TopicId, list[str]] = {}
+    for member in members:
+        for topic_id in subscribers[member].topics:
+            if topic_id in topics:
+                by_topic.setdefault(topic_id, []).append(member)
+    owned: dict[str, list[TopicIdPartition]] = {member: [] for member in members}
+    for topic_id, readers in by_topic.items():
+        fewest, with_one_more = divmod(topics[topic_id].partitions, len(readers))
+        first = 0
+        for position, member in enumerate(readers):
+            after = first + fewest + (position < with_one_more)
+            owned[member] += [TopicIdPartition(topic_id, each) for each in range(first, after)]
+            first = after
+    return {member: frozenset(owned[member]) for member in subscribers}
+
+
+def _range_order(member: str, subscriber: Subscriber) -> tuple[bool, str]:
+    instance_id = subscriber.instance_id
+    return (True, member) if instance_id is None else (False, instance_id)
+
+
+ASSIGNORS: Final[dict[str, Assignor]] = {"uniform": uniform, "range": ranges}
+"""By the names that members and `group.consumer.assignors` use."""

@@ -1,0 +1,84 @@
+"""What a group subscribes to, seen through the cluster's image: topics, racks, and a hash of
+them that changes when an assignment has to be made anew."""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final
+
+from odradek.groups.consumer.assignors import Topic
+from odradek.groups.consumer.group import ConsumerGroup
+from odradek.groups.consumer.records import ResolvedPattern
+from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
+from odradek.metadata import ClusterImage, TopicImage
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import TopicId
+from odradek.replication.refusal import Refused
+from odradek.statemachine.machine import Now
+
+_HASH_BYTES: Final = 8
+
+
+def topics_to_assign(names: Iterable[str], image: ClusterImage) -> dict[TopicId, Topic]:
+    """Those that exist, with the racks of their replicas where brokers say their rack."""
+    has_racks = any(broker.rack is not None for broker in image.brokers.values())
+    topics = {}
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is not None:
+            racks = _racks(topic, image) if has_racks else ()
+            topics[topic.topic_id] = Topic(len(topic.partitions), racks)
+    return topics
+
+
+def _racks(topic: TopicImage, image: ClusterImage) -> tuple[frozenset[str], ...]:
+    brokers = image.brokers
+    return tuple(
+        frozenset(
+            rack
+            for replica in partition.replicas
+            if replica in brokers and (rack := brokers[replica].rack) is not None
+        )
+        for partition in topic.partitions
+    )
+
+
+def metadata_hash(names: Iterable[str], image: ClusterImage) -> int:
+    """Of the topics that an assignment rests on; 0 if there are none. Kafka's hash is another
+    one: a group that changes between brokers of both is assigned once more, which is harmless."""
+    topics = topics_to_assign(names, image)
+    if not topics:
+        return 0
+    digest = blake2b(digest_size=_HASH_BYTES)
+    for topic_id, topic in sorted(topics.items()):
+        racks = [sorted(each) for each in topic.racks]
+        digest.update(f"{topic_id.hex()} {topic.partitions} {racks}\n".encode())
+    return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def resolve(pattern: str, image: ClusterImage, now: Now) -> ResolvedPattern:
+    """The topics that match now. Refuses an expression that is wrong."""
+    try:
+        topics = topic_pattern(pattern).matching(image.topics)
+    except InvalidPattern as error:
+        raise Refused(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
+        ) from error
+    return ResolvedPattern(topics, image.number, now.wall_ms)
+
+
+def resolve_again(
+    pattern: str, known: ResolvedPattern, names: Iterable[str], image: ClusterImage, now: Now
+) -> ResolvedPattern:
+    """As `known`, where only topics of these names came or went."""
+    changed = frozenset(names)
+    try:
+        matching = topic_pattern(pattern).matching(changed & image.topics.keys())
+    except InvalidPattern:
+        return known  # Another coordinator took it; its members keep what it stood for.
+    topics = (known.topics - changed) | matching
+    return known if topics == known.topics else ResolvedPattern(topics, image.number, now.wall_ms)
+
+
+def subscribes_to_any(group: ConsumerGroup, names: frozenset[str]) -> bool:
+    return not names.isdisjoint(group.subscribed_topics)
