@@ -1,7 +1,8 @@
 """OffsetCommit 2-10: a group's positions, kept until they are overwritten or go unused.
 
 Topics and partitions that do not exist are refused one by one, and the rest is committed.
-From version 10 topics are named by id. `retention_time_ms` (up to 4) is honoured.
+From version 10 topics are named by id; the id is kept with the offset in any version.
+`retention_time_ms` (up to 4) is honoured.
 """
 
 from collections.abc import Sequence
@@ -51,7 +52,7 @@ async def handle(
                         asked.committed_offset,
                         asked.committed_leader_epoch,
                         asked.committed_metadata,
-                        topic.topic_id,
+                        image.topic_id,
                     )
                 )
         topics.append(

@@ -1,7 +1,7 @@
 """OffsetFetch 1-10: what a group has committed; from version 8 for several groups at once.
 
 Without topics, all of a group's. `require_stable` (7) refuses partitions that an open
-transaction is about to change. From version 10 topics are named by id, and an offset that was
+transaction is about to change. From version 10 topics are named by id. An offset that was
 committed to an older topic of the same name is not shown.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import FetchedOffset, FetchOffsets, PartitionToFetch
-from odradek.metadata import ClusterImage
+from odradek.metadata import ClusterImage, TopicImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -70,29 +70,30 @@ async def _group(
     if asked.topics is not None:
         known = []
         for topic in asked.topics:
-            name = _name(image, topic, by_id=by_id)
-            if name is None:
+            found = _find(image, topic, by_id=by_id)
+            if found is None and by_id:
                 unknown += _refused_each([topic], ErrorCode.UNKNOWN_TOPIC_ID)
                 continue
+            name = topic.name if found is None else found.name
+            topic_id = NO_TOPIC_ID if found is None else found.topic_id
             known += [
-                PartitionToFetch(TopicPartition(name, index), topic.topic_id)
+                PartitionToFetch(TopicPartition(name, index), topic_id)
                 for index in topic.partition_indexes
             ]
         partitions = tuple(known)
     query = FetchOffsets(asked.group_id, partitions, stable, asked.member_id, asked.member_epoch)
     try:
-        found = cast(list[FetchedOffset], await services.groups.ask(asked.group_id, query))
+        offsets = cast(list[FetchedOffset], await services.groups.ask(asked.group_id, query))
     except Refused as refusal:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=refusal.code)
-    topics = [*_by_topic(image, found, by_id=by_id), *unknown]
+    topics = [*_by_topic(image, offsets, by_id=by_id), *unknown]
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
 
 
-def _name(image: ClusterImage, asked: OffsetFetchRequestTopics, *, by_id: bool) -> str | None:
-    if not by_id:
-        return asked.name
-    topic = image.topics_by_id.get(asked.topic_id)
-    return None if topic is None else topic.name
+def _find(
+    image: ClusterImage, asked: OffsetFetchRequestTopics, *, by_id: bool
+) -> TopicImage | None:
+    return image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
 
 
 def _by_topic(
