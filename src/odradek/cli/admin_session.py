@@ -29,8 +29,10 @@ _LOOK_AGAIN_S = 0.2
 
 
 @asynccontextmanager
-async def open_admin(arguments: argparse.Namespace) -> AsyncIterator[Admin]:
-    properties = client_properties(arguments, client_id="odradek-admin", retries=_RETRIES)
+async def open_admin(arguments: argparse.Namespace, **defaults: str) -> AsyncIterator[Admin]:
+    """`defaults`, client settings in snake_case, give way to what the user set."""
+    defaults = {"client_id": "odradek-admin", "retries": _RETRIES} | defaults
+    properties = client_properties(arguments, **defaults)
     async with Admin(AdminSettings.from_properties(properties)) as admin:
         yield admin
 

@@ -15,6 +15,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "get-offsets": "first, last or by-time offsets of partitions",
         "delete-records": "delete records below an offset",
     },
+    "Groups and transactions": {
+        "consumer-groups": "list, describe, reset and delete consumer groups and their offsets",
+        "groups": "list groups of every type",
+        "transactions": "list, describe and end transactions, also hanging ones",
+    },
     "Records": {
         "console-producer": "send lines from standard input to a topic",
         "console-consumer": "print the records of a topic",
@@ -50,17 +55,14 @@ NOT_YET = frozenset(
         "acls",
         "client-metrics",
         "console-share-consumer",
-        "consumer-groups",
         "delegation-tokens",
         "features",
-        "groups",
         "leader-election",
         "preferred-replica-election",
         "reassign-partitions",
         "replica-verification",
         "share-groups",
         "streams-application-reset",
-        "transactions",
     }
 )
 

@@ -79,7 +79,13 @@ class GroupCalls(CoordinatorChannel):
 
         response = await self.ask_broker(broker.id, ask)
         return [
-            GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type, broker)
+            GroupListing(
+                one.group_id,
+                one.protocol_type,
+                one.group_state,
+                one.group_type.capitalize(),
+                broker,
+            )
             for one in response.groups
         ]
 
