@@ -145,6 +145,8 @@ class FetchedOffset(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     error: ErrorCode = ErrorCode.NONE
+    # Of the topic it was committed for, where that is known.
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 class DeleteOffsets(NamedTuple):

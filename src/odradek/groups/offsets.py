@@ -78,7 +78,13 @@ class Offsets:
             elif found is None or _is_of_another(found, topic_id):
                 answer = FetchedOffset(partition)
             else:
-                answer = FetchedOffset(partition, found.offset, found.leader_epoch, found.metadata)
+                answer = FetchedOffset(
+                    partition,
+                    found.offset,
+                    found.leader_epoch,
+                    found.metadata,
+                    topic_id=found.topic_id,
+                )
             answers.append(answer)
         return answers
 

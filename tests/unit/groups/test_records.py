@@ -1,6 +1,10 @@
 """The records of `__consumer_offsets`, byte for byte as Kafka writes them."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from odradek.groups.records import (
     CLASSIC_GROUP,
@@ -22,7 +26,7 @@ from odradek.groups.records import (
 )
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.consumer_protocol import encode_versioned
-from odradek.protocol.types import TopicId, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.statemachine.machine import LogRecord, Written
 from tests.unit.groups.driver import GROUP, T0, Coordinator
 
@@ -133,6 +137,52 @@ def test_a_record_nobody_can_read_is_skipped(key: bytes, value: bytes | None) ->
     coordinator.machine.apply(Written(LogRecord(key, value), 1))
     assert list(coordinator.machine.groups) == [GROUP]
     assert coordinator.fetch(T0)[0].offset == 7
+
+
+@given(
+    st.builds(
+        CommittedOffset,
+        st.integers(-(2**63), 2**63 - 1),
+        st.integers(-(2**31), 2**31 - 1),
+        st.text(max_size=200),
+        st.integers(-(2**63), 2**63 - 1),
+        st.sampled_from([-1, 0, 5]),
+        st.sampled_from([NO_TOPIC_ID, TopicId(b"i" * 16)]),
+    )
+)
+def test_what_is_written_by_hand_is_what_is_declared(committed: CommittedOffset) -> None:
+    if committed.expire_timestamp_ms >= 0:
+        committed = committed._replace(topic_id=NO_TOPIC_ID, leader_epoch=-1)
+    version = 4 if committed.expire_timestamp_ms < 0 else 1
+    declared = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=committed.expire_timestamp_ms,
+        topic_id=committed.topic_id,
+    )
+    written = offset_record("g", PARTITION, committed).value
+    assert written == encode_versioned(declared, version)
+    assert read_offset(written, 9) == committed._replace(log_offset=9)
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40))
+def test_any_bytes_are_read_or_refused(start: bytes, end: bytes) -> None:
+    for value in (start, b"\x00\x04" + start + end, start + b"\x00"):
+        with suppress(MalformedMessage):
+            read = read_offset(value, 9)
+            version = min(int.from_bytes(value[:2], "big", signed=True), 4)
+            declared = OffsetCommitValue.decode(value, version, 2, allow_trailing=True)
+            assert (read.offset, read.metadata) == (declared.offset, declared.metadata)
+            assert (read.commit_timestamp_ms, read.topic_id) == (
+                declared.commit_timestamp,
+                declared.topic_id,
+            )
+        for key in (value, b"\x00\x01" + value):
+            with suppress(MalformedMessage):
+                group, partition = read_offset_key(key)
+                assert offset_key(group, partition)[2:] == key[2:]
 
 
 def test_a_key_without_a_kind() -> None:

@@ -103,9 +103,10 @@ def _by_topic(
         topic = image.topics.get(name)
         if by_id and topic is None:
             continue
+        topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
         yield OffsetFetchResponseTopics(
             name=name,
-            topic_id=NO_TOPIC_ID if topic is None else topic.topic_id,
+            topic_id=topic_id,
             partitions=[
                 OffsetFetchResponsePartitions(
                     partition_index=each.partition.partition,
@@ -115,6 +116,7 @@ def _by_topic(
                     error_code=each.error,
                 )
                 for each in offsets
+                if NO_TOPIC_ID in (each.topic_id, topic_id) or each.topic_id == topic_id
             ],
         )
 
