@@ -9,7 +9,8 @@ members that have not joined, and rebalances under way. A record that nobody kno
 can read, is skipped: a newer coordinator may have written it.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import islice
 from typing import Final, cast
 
 from odradek.config.coordinator_settings import GroupSettings
@@ -52,10 +53,10 @@ from odradek.statemachine.machine import (
     Written,
 )
 
-RETENTION: Final = ("retention",)
+RETENTION: Final = "retention"
 
-# Tombstones are written in one batch; more than these wait for the next turn, a moment later.
-_MOST_TOMBSTONES: Final = 1000
+# Unused offsets are looked for in so many groups at a time, so that nobody has to wait long.
+_GROUPS_A_TURN: Final = 500
 _NEXT_TURN_MS: Final = 10
 
 _MS_PER_MINUTE: Final = 60_000
@@ -115,10 +116,10 @@ class GroupMachine:
             self.offsets.end_transaction(entry)
 
     def expire(self, key: Hashable, now: Now) -> GroupOutcome:
-        if key == RETENTION:
-            return self._drop_unused(now)
         if not isinstance(key, tuple):
             return Outcome()
+        if key[0] == RETENTION:
+            return self._drop_unused(key[1], now)
         for other in self._others:
             if key[0] == other.deadlines:
                 return other.expire(self.groups, key, now)
@@ -129,7 +130,7 @@ class GroupMachine:
 
     def loaded(self, now: Now) -> GroupOutcome:
         outcomes = [self._loaded(group, now) for group in list(self.groups.values())]
-        check = Deadline(RETENTION, self._settings.offsets_retention_check_interval_ms)
+        check = Deadline((RETENTION, 0), self._settings.offsets_retention_check_interval_ms)
         return Outcome(
             [record for outcome in outcomes for record in outcome.records],
             [event for outcome in outcomes for event in outcome.events],
@@ -266,26 +267,35 @@ class GroupMachine:
         ]
         return Outcome(records, replies=_reply(caller, len(records)))
 
-    def _drop_unused(self, now: Now) -> GroupOutcome:
+    def _drop_unused(self, start: int, now: Now) -> GroupOutcome:
+        """For some of the groups, from the one in place `start` on; then sets when to go on."""
+        turn = list(islice(self.groups.values(), start, start + _GROUPS_A_TURN))
         records: list[LogRecord] = []
-        for tombstones in self._unused(now):
-            records += tombstones
-            if len(records) >= _MOST_TOMBSTONES:
-                return Outcome(records, deadlines=(Deadline(RETENTION, _NEXT_TURN_MS),))
-        interval_ms = self._settings.offsets_retention_check_interval_ms
-        return Outcome(records, deadlines=(Deadline(RETENTION, interval_ms),))
+        gone = 0
+        for group in turn:
+            offsets, ending = self._unused(group, now)
+            records += (*offsets, *ending)
+            gone += bool(ending)
+        if start + len(turn) < len(self.groups):
+            # Those that go make way for the ones behind them.
+            going_on = Deadline((RETENTION, start + len(turn) - gone), _NEXT_TURN_MS)
+        else:
+            interval_ms = self._settings.offsets_retention_check_interval_ms
+            going_on = Deadline((RETENTION, 0), interval_ms)
+        return Outcome(records, deadlines=(going_on,))
 
-    def _unused(self, now: Now) -> Iterator[list[LogRecord]]:
-        """Group by group: the offsets nobody used, and the group itself if nothing is left."""
+    def _unused(self, group: Group, now: Now) -> tuple[Sequence[LogRecord], Sequence[LogRecord]]:
+        """Ends the offsets that nobody used, and the group itself if nothing is left of it."""
+        group_id = group.group_id
         retention_ms = self._settings.offsets_retention_minutes * _MS_PER_MINUTE
-        for group_id, group in self.groups.items():
-            expired = self.offsets.expired(group, retention_ms, now)
-            records = self.offsets.tombstones(group_id, expired)
-            nothing_left = len(expired) == len(self.offsets.of(group_id))
-            if nothing_left and _may_go(group) and not self.offsets.has_open_transaction(group_id):
-                records += group.tombstones()
-            if records:
-                yield records
+        expired = self.offsets.expired(group, retention_ms, now)
+        offsets = self.offsets.tombstones(group_id, expired)
+        stays = (
+            len(expired) < len(self.offsets.of(group_id))
+            or not _may_go(group)
+            or self.offsets.has_open_transaction(group_id)
+        )
+        return offsets, () if stays else group.tombstones()
 
     # Administration
 

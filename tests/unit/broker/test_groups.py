@@ -1,5 +1,6 @@
 """Groups over the wire, in every version of every API: join, commit, leave, look, delete."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -59,7 +60,9 @@ from odradek.protocol.messages.sync_group import (
 )
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import TopicId
-from tests.unit.broker.harness import Client, with_broker
+from simulation.run import run
+from simulation.world import Simulation
+from tests.unit.broker.harness import BrokerHost, Client, with_broker
 
 R = TypeVar("R", bound=Response)
 Connect = Callable[[], Awaitable[Client]]
@@ -327,3 +330,31 @@ def test_offsets_survive_a_deletion_of_another_topic_and_not_of_their_own() -> N
             assert kept == ({} if name == "t" else {0: (1, 3, "note")})
 
     with_member(9, story)
+
+
+def test_a_group_outlives_its_broker() -> None:
+    """The next coordinator reads the log: members go on, and offsets are where they were."""
+
+    async def main(simulation: Simulation) -> None:
+        host = BrokerHost(simulation, {})
+        find = FindCoordinatorRequest(key=GROUP, coordinator_keys=[GROUP])
+        async with host.running() as connect:
+            client = await connect()
+            topic_id = TopicId(await client.create_topic("t", 2))
+            await client.ask(find, FindCoordinatorResponse)
+            member = Member(client, LATEST, topic_id)
+            joined = await member.join()
+            await member.sync(joined)
+            assert await member.commit(42, joined) == ErrorCode.NONE
+        async with host.running() as connect:
+            member = Member(await connect(), LATEST, topic_id)
+            await member.client.ask(find, FindCoordinatorResponse)
+            assert await member.beat(joined) == ErrorCode.NONE
+            assert await member.state() == "Stable"
+            assert (await member.offsets())[0] == (42, 3, "note")
+            assert (await member.sync(joined)).assignment == b"a part"
+            # It is heard no more, and its session ends.
+            await asyncio.sleep(10)
+            assert await member.state() == "Empty"
+
+    run(main, seed=1)

@@ -375,7 +375,7 @@ class GroupModel(RuleBasedStateMachine):
             return
         self.coordinator.pass_time(HOUR_MS)
         assert all(len(each.answers) == 1 for each in self.asked)
-        assert set(self.coordinator.deadlines) == {("retention",)}
+        assert set(self.coordinator.deadlines) == {("retention", 0)}
 
 
 TestGroupModel = GroupModel.TestCase

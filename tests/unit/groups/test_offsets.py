@@ -270,6 +270,8 @@ class TestRetention:
             coordinator.commit(1, group_id=f"g{number}")
         coordinator.pass_time(600_000)
         assert len(coordinator.machine.groups) == 700
+        coordinator.pass_time(10)
+        assert len(coordinator.machine.groups) == 200
         coordinator.pass_time(100)
         assert not coordinator.machine.groups
 

@@ -172,7 +172,7 @@ def test_the_last_one_to_leave_makes_an_empty_generation() -> None:
     group = coordinator.group()
     assert (group.state, group.generation_id, group.leader_id) == (State.EMPTY, 2, None)
     assert (group.protocol_type, group.protocol_name) == ("consumer", None)
-    assert list(coordinator.deadlines) == [("retention",)]
+    assert list(coordinator.deadlines) == [("retention", 0)]
 
 
 def test_members_leave_one_by_one_each_with_its_own_error() -> None:
