@@ -7,23 +7,26 @@ line by line. Unlike Kafka's tool it ends with exit code 1 if it found something
 import argparse
 import struct
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from odradek.cli.connection_options import add_json_argument
 from odradek.cli.failures import CommandFailed, UsageError
 from odradek.cli.parser import positive_number
 
+if TYPE_CHECKING:
+    from odradek.cli.segment_dump import RecordDecoder
+
 _EXAMPLES = """\
 examples:
   odradek dump-log --files data/orders-0/00000000000000000000.log --print-data-log
   odradek dump-log --files data/orders-0/00000000000000000000.index --index-sanity-check
+  odradek dump-log --files data/__consumer_offsets-7/00000000000000000000.log --offsets-decoder
 """
 
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
-# Kafka's decoders of internal topics, and what their records are.
-_INTERNAL_DECODERS = {
-    "offsets-decoder": "consumer groups' offsets",
-    "transaction-log-decoder": "transactions' state",
+# Kafka's decoders of other internal topics, and what their records are.
+_OTHER_DECODERS = {
     "cluster-metadata-decoder": "KRaft metadata",
     "remote-log-metadata-decoder": "tiered storage metadata",
     "share-group-state-decoder": "share groups' state",
@@ -81,7 +84,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             const=_STRING_DECODER,
             help=f"how to show {part}s: StringDecoder (default), IntegerDecoder or LongDecoder",
         )
-    for name in _INTERNAL_DECODERS:
+    parser.add_argument(
+        "--offsets-decoder",
+        action="store_true",
+        help="the files are of __consumer_offsets: print groups and offsets as JSON",
+    )
+    parser.add_argument(
+        "--transaction-log-decoder",
+        action="store_true",
+        help="the files are of __transaction_state: print transactions as JSON",
+    )
+    for name in _OTHER_DECODERS:
         parser.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
     add_json_argument(parser)
 
@@ -93,14 +106,15 @@ def run(arguments: argparse.Namespace) -> int:
     from odradek.cli.segment_dump import DumpOptions, SegmentDump
     from odradek.world.disk import OsDisk
 
-    for name, records in _INTERNAL_DECODERS.items():
+    for name, records in _OTHER_DECODERS.items():
         if getattr(arguments, name.replace("-", "_")):
             raise UsageError(
                 f"--{name} is not supported yet: {records} can be shown as bytes only,"
                 " with --print-data-log"
             )
     decoders = (arguments.key_decoder_class, arguments.value_decoder_class)
-    prints_data = arguments.print_data_log or any(decoders)
+    show_record = _record_decoder(arguments)
+    prints_data = arguments.print_data_log or any(decoders) or show_record is not None
     options = DumpOptions(
         prints_data=prints_data,
         is_deep=prints_data or arguments.deep_iteration,
@@ -111,6 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         max_bytes=arguments.max_bytes,
         decode_key=decoder_named(decoders[0] or _STRING_DECODER),
         decode_value=decoder_named(decoders[1] or _STRING_DECODER),
+        show_record=show_record,
         as_json=arguments.json,
     )
     dump = SegmentDump(OsDisk(), options, os.path.abspath)
@@ -124,6 +139,17 @@ def run(arguments: argparse.Namespace) -> int:
     for line in dump.faults.lines():
         print(line, file=sys.stderr)
     return 1 if dump.faults.is_serious() else 0
+
+
+def _record_decoder(arguments: argparse.Namespace) -> "RecordDecoder | None":
+    """For records of internal topics, whose key says how to read the value."""
+    if arguments.offsets_decoder and arguments.transaction_log_decoder:
+        raise UsageError("--offsets-decoder and --transaction-log-decoder cannot go together")
+    if arguments.offsets_decoder or arguments.transaction_log_decoder:
+        from odradek.cli.state_records import show_group_record, show_transaction_record
+
+        return show_group_record if arguments.offsets_decoder else show_transaction_record
+    return None
 
 
 def decoder_named(name: str) -> Callable[[bytes], str]:

@@ -28,6 +28,8 @@ from odradek.protocol.records import (
 from odradek.world.disk import Disk
 
 Decoder = Callable[[bytes], str]
+# Reads key and value together; a value of None is left out.
+RecordDecoder = Callable[[Record], tuple[str, str | None]]
 
 _MOST_SEQUENCE = (1 << 31) - 1
 
@@ -54,6 +56,7 @@ class DumpOptions:
     decode_key: Decoder
     decode_value: Decoder
     as_json: bool
+    show_record: RecordDecoder | None = None
 
 
 @dataclass(slots=True)
@@ -186,6 +189,9 @@ class SegmentDump:
             if header.is_control:
                 fields |= control_fields(record)
         if options.prints_data and not header.is_control:
+            if options.show_record is not None:
+                fields["key"], payload = options.show_record(record)
+                return fields if payload is None else fields | {"payload": payload}
             if record.key is not None:
                 fields["key"] = options.decode_key(record.key)
             if record.value is not None:

@@ -13,7 +13,13 @@ examples:
   odradek up                                        # 127.0.0.1:9092, data in ./odradek-data
   odradek up --memory --port 0                      # any free port, nothing kept
   odradek up --override num.partitions=3 --override log.retention.ms=3600000
+
+A new group waits for no further members (group.initial.rebalance.delay.ms=0), so a consumer
+reads at once; `odradek broker` waits 3 seconds, as Kafka does in production.
 """
+
+# For laptops and CI; Kafka's quickstart configuration does the same.
+_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +68,7 @@ def properties_for(arguments: argparse.Namespace) -> dict[str, str]:
     host = arguments.host
     if ":" in host and not host.startswith("["):
         host = f"[{host}]"
-    return {
+    return _DEFAULTS | {
         "listeners": f"PLAINTEXT://{host}:{arguments.port}",
         "log.dirs": arguments.data,
     }

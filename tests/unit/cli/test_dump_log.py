@@ -287,7 +287,14 @@ def test_numbers_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ((), "--files is needed"),
         (("--files", "nowhere/00000000000000000000.log"), "cannot read nowhere/"),
         (("--files", "nowhere/orders.log"), "begins with its first offset"),
-        (("--files", "x.log", "--offsets-decoder"), "--offsets-decoder is not supported yet"),
+        (
+            ("--files", "x.log", "--cluster-metadata-decoder"),
+            "--cluster-metadata-decoder is not supported yet",
+        ),
+        (
+            ("--files", "x.log", "--offsets-decoder", "--transaction-log-decoder"),
+            "--offsets-decoder and --transaction-log-decoder cannot go together",
+        ),
         (("--files", "x.log", "--value-decoder-class", "com.example.Mine"), "only Kafka's own"),
         (("--files", "x.log", "--key-decoder-class", "AvroDecoder"), "no decoder AvroDecoder"),
         (("--files", "x.log", "--max-bytes", "few"), "not a whole number"),
