@@ -204,7 +204,9 @@ class _DecoderSource:
             return
         self.fixed("b", "n")
         self.flush()
-        self.line(f"if n < 0: {target} = None")
+        # Kafka says that there is none with -1, or with 0 in a tagged field.
+        least = 1 if self.version in field.tagged else 0
+        self.line(f"if n < {least}: {target} = None")
         with self.block("else:"):
             self.line(f"{target} = {self.struct(field.element)}")
 

@@ -145,8 +145,11 @@ class _EncoderSource:
     def presence(self, field: Field, value: str) -> str:
         if field.default is None:
             present = f"{value} is not None"
-            if isinstance(field.element, str | None) or self.version in field.nullable:
+            if field.kind != "struct" or isinstance(field.element, str | None):
                 return present
+            if self.version in field.nullable:
+                # Kafka takes an absent one for a struct full of defaults: null is written.
+                return "True"
             # A struct full of defaults says no more than its absence.
             unset = f"unset_{field.name}"
             self.namespace[unset] = field.element()
@@ -194,7 +197,8 @@ class _EncoderSource:
             self.struct(field.element, message)
             return
         self.flush()
-        self.line(f"if {message} is None: out.append(b'\\xff')")
+        null = b"\0" if self.version in field.tagged else b"\xff"
+        self.line(f"if {message} is None: out.append({null!r})")
         with self.block("else:"):
             self.fixed("b", "1")
             self.struct(field.element, message)
