@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from odradek.client.consumer import Consumer
     from odradek.client.errors import ClientError
     from odradek.client.fetched import ConsumerRecord
+    from odradek.client.group_offsets import GroupMetadata, OffsetAndMetadata
+    from odradek.client.holdings import RebalanceListener
     from odradek.client.producer import Producer
     from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
     from odradek.protocol.errors import ErrorCode, KafkaError
@@ -44,11 +46,14 @@ _HOMES = {
     "ConsumerRecord": "odradek.client.fetched",
     "ConsumerSettings": "odradek.client.settings",
     "ErrorCode": "odradek.protocol.errors",
+    "GroupMetadata": "odradek.client.group_offsets",
     "KafkaError": "odradek.protocol.errors",
     "NewPartitions": "odradek.client.admin_types",
     "NewTopic": "odradek.client.admin_types",
+    "OffsetAndMetadata": "odradek.client.group_offsets",
     "Producer": "odradek.client.producer",
     "ProducerSettings": "odradek.client.settings",
+    "RebalanceListener": "odradek.client.holdings",
     "RecordMetadata": "odradek.client.accumulator",
     "TopicPartition": "odradek.protocol.types",
 }
@@ -66,11 +71,14 @@ __all__ = [
     "ConsumerRecord",
     "ConsumerSettings",
     "ErrorCode",
+    "GroupMetadata",
     "KafkaError",
     "NewPartitions",
     "NewTopic",
+    "OffsetAndMetadata",
     "Producer",
     "ProducerSettings",
+    "RebalanceListener",
     "RecordMetadata",
     "TopicPartition",
 ]

@@ -1,24 +1,26 @@
-"""The consumer: reads partitions from a position on.
+"""The consumer: reads partitions from a position on, alone or as a member of a group.
 
-    async with Consumer(bootstrap_servers="localhost:9092") as consumer:
-        consumer.assign([TopicPartition("clicks", 0)])
-        consumer.seek_to_beginning()
+    async with Consumer(bootstrap_servers="localhost:9092", group_id="counters") as consumer:
+        consumer.subscribe(["clicks"])
         async for record in consumer:
             print(record.offset, record.value)
 
-`positions` knows where the consumer is, `fetcher` keeps records on hand; this module is the
-face of both. Groups (`subscribe`, commits) come with a later release and will stand beside
-`assign`: they decide which partitions are assigned and from where, nothing below changes.
+`positions` knows where the consumer is, `fetcher` keeps records on hand, `group` decides which
+partitions are assigned and from where; this module is the face of all three.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import Self
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, Self
 
 from odradek.client.cluster import Cluster
-from odradek.client.errors import ClientClosed, ClientError, RequestTimedOut
+from odradek.client.errors import ClientClosed, ClientError, NoGroup, RequestTimedOut
 from odradek.client.fetched import ConsumerRecord
 from odradek.client.fetcher import Fetcher
+from odradek.client.group import Group, OnCommit
+from odradek.client.group_offsets import GroupMetadata, OffsetAndMetadata, Offsets
+from odradek.client.holdings import RebalanceListener
 from odradek.client.leaders import EARLIEST, LATEST, ListedOffset, list_offsets
 from odradek.client.positions import PartitionState, Positions
 from odradek.client.settings import ConsumerSettings
@@ -28,6 +30,19 @@ from odradek.world import World
 
 # How long the iterator waits at a time; it goes on until there is a record.
 _ITERATION_WAIT_MS = 60_000
+_CLOSE_TIMEOUT_MS = 30_000
+
+
+class ConsumerInterceptor(Protocol):
+    """Sees all records before the program does, and every commit that worked."""
+
+    def on_consume(
+        self, records: dict[TopicPartition, list[ConsumerRecord]]
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """The records to return instead, or the same."""
+        ...
+
+    def on_commit(self, offsets: Offsets) -> None: ...
 
 
 class Consumer:
@@ -38,6 +53,7 @@ class Consumer:
         settings: ConsumerSettings | None = None,
         /,
         *,
+        interceptors: Sequence[ConsumerInterceptor] = (),
         world: World | None = None,
         **options: object,
     ) -> None:
@@ -51,6 +67,8 @@ class Consumer:
         self._cluster: Cluster | None = None
         self._positions_: Positions | None = None
         self._fetcher_: Fetcher | None = None
+        self._group: Group | None = None
+        self._interceptors = tuple(interceptors)
         self._running: asyncio.Task[None] | None = None
         self._ahead: list[ConsumerRecord] = []
         self._closed = False
@@ -78,6 +96,16 @@ class Consumer:
                 on_failure=self._failed,
             )
             self._fetcher_ = Fetcher(self._cluster, settings, self._positions_)
+            if settings.group_id is not None:
+                self._group = Group(
+                    self._cluster,
+                    settings,
+                    self._positions_,
+                    settings.group_id,
+                    consumed=self._consumed,
+                    on_news=self._positions_changed,
+                    committed=self._committed,
+                )
             loop = asyncio.get_running_loop()
             self._running = loop.create_task(self._fetcher_.run(), name="odradek-consumer")
         return self._cluster
@@ -117,11 +145,22 @@ class Consumer:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """Ends the background work and closes the connections."""
+    async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
+        """Commits if that is automatic, leaves the group, and ends; within `timeout_ms`."""
         if self._closed:
             return
-        self._closed = True
+        if self._group is not None:
+            self._drop_ahead()
+            try:
+                await self._group.close(timeout_ms)
+            finally:
+                self._closed = True
+                await self._end()
+        else:
+            self._closed = True
+            await self._end()
+
+    async def _end(self) -> None:
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -137,10 +176,58 @@ class Consumer:
     def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
         """Makes these the partitions to read; those that stay keep their positions.
 
-        The others start where `auto.offset.reset` says, unless `seek` says something else.
+        The others start where the group committed, if there is a group and it did, else where
+        `auto.offset.reset` says, unless `seek` says something else.
         """
+        if self._group is not None and self._group.is_subscribed:
+            raise ValueError("the group assigns partitions: unsubscribe() before you assign()")
         self._drop_ahead()
         self._positions.assign(TopicPartition(*one) for one in partitions)
+
+    def subscribe(
+        self,
+        topics: "Iterable[str] | str | re.Pattern[str]" = (),
+        *,
+        pattern: "str | re.Pattern[str] | None" = None,
+        listener: RebalanceListener | object | None = None,
+    ) -> None:
+        """Shares the topics with the other members of `group.id`; poll() takes part.
+
+        `topics` are names, or a compiled pattern; `pattern` may be text. `listener` hears what
+        comes and goes (`RebalanceListener`). A later call changes the topics.
+        """
+        self._start()
+        group = self._need_group("subscribe()")
+        names: list[str] = []
+        if isinstance(topics, re.Pattern):
+            pattern = topics
+        else:
+            names = [topics] if isinstance(topics, str) else list(topics)
+        if bool(names) == (pattern is not None):
+            raise ValueError("subscribe() needs topics or a pattern; unsubscribe() ends it")
+        if not group.is_subscribed and self._positions.assigned:
+            raise ValueError("partitions are assigned by hand: unassign() before you subscribe()")
+        group.subscribe(names, pattern, listener)
+
+    async def unsubscribe(self) -> None:
+        """Leaves the group; its listener hears of it."""
+        if self._group is not None:
+            self._drop_ahead()
+            await self._group.unsubscribe()
+
+    def subscription(self) -> list[str]:
+        """The topics subscribed to; with a pattern, those that match it now."""
+        return [] if self._group is None else self._group.subscribed_topics
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group: for `Producer.send_offsets_to_transaction`."""
+        self._start()
+        return self._need_group("group_metadata()").metadata()
+
+    def _need_group(self, what: str) -> Group:
+        if self._group is None:
+            raise NoGroup(f"{what} needs a group: set group.id")
+        return self._group
 
     def unassign(self) -> None:
         self.assign(())
@@ -230,25 +317,45 @@ class Consumer:
         deadline_s = self._now_s() + timeout_ms / 1000
         self._drop_ahead()
         fetcher = self._fetcher
-        # A loop of polls that never has to wait must not keep the fetcher from running.
-        await asyncio.sleep(0)
-        while True:
-            taken = fetcher.take(limit)
-            if taken:
-                return taken
-            self._raise_faults()
-            remaining_s = deadline_s - self._now_s()
-            if remaining_s <= 0:
-                return {}
-            await fetcher.wait(remaining_s)
-            fetcher = self._fetcher
+        group = self._group
+        if group is not None:
+            group.gate.entered()
+        try:
+            # A loop of polls that never has to wait must not keep the fetcher from running.
+            await asyncio.sleep(0)
+            while True:
+                if group is not None:
+                    await group.serve()
+                taken = fetcher.take(limit)
+                if taken:
+                    return self._intercepted(taken) if self._interceptors else taken
+                self._raise_faults()
+                remaining_s = deadline_s - self._now_s()
+                if remaining_s <= 0:
+                    return {}
+                await fetcher.wait(remaining_s)
+                fetcher = self._fetcher
+        finally:
+            if group is not None:
+                group.gate.left()
+
+    def _intercepted(
+        self, taken: dict[TopicPartition, list[ConsumerRecord]]
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        for interceptor in self._interceptors:
+            taken = interceptor.on_consume(taken)
+        return taken
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConsumerRecord:
         """The next record, however long it takes to come."""
-        while not self._ahead:
+        group = self._group
+        if group is not None and self._ahead:
+            group.gate.touched()
+            group.commit_if_due()
+        while not self._ahead or (group is not None and group.gate.has_work):
             taken = await self.poll(_ITERATION_WAIT_MS)
             # Reversed, so that the next one is cheap to take.
             self._ahead = [record for records in taken.values() for record in records][::-1]
@@ -266,6 +373,59 @@ class Consumer:
             if state is not None and state.position is not None:
                 state.seek(record.offset, record.leader_epoch)
                 self._wake_fetcher()
+
+    # Committing
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commits the positions, or these offsets (of the next record to read), and waits.
+
+        Raises `CommitFailed` when the group has gone on without this consumer.
+        """
+        self._start()
+        group = self._need_group("commit()")
+        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        await group.commit(None if offsets is None else _whole(offsets), limit_ms)
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        on_commit: OnCommit | None = None,
+    ) -> None:
+        """Commits without waiting and without a second try; `on_commit(offsets, error)` tells."""
+        self._start()
+        group = self._need_group("commit_async()")
+        group.commit_async(None if offsets is None else _whole(offsets), on_commit)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed for each partition; None if nothing."""
+        self._start()
+        group = self._need_group("committed()")
+        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return await group.committed([TopicPartition(*one) for one in partitions], limit_ms)
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The positions of what the program has taken, which may be behind what poll() took."""
+        found = {
+            partition: OffsetAndMetadata(state.position, "", state.position_epoch)
+            for partition, state in self._positions.assigned.items()
+            if state.position is not None
+        }
+        for record in self._ahead:
+            # The list is reversed: the last one seen is the next to be handed out.
+            partition = TopicPartition(record.topic, record.partition)
+            if partition in found:
+                found[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
+        return found
+
+    def _committed(self, offsets: Offsets) -> None:
+        for interceptor in self._interceptors:
+            interceptor.on_commit(offsets)
 
     # Asking about offsets
 
@@ -340,9 +500,28 @@ class Consumer:
             # It may be cured by the time of the next poll: permissions change, topics appear.
             state.fault = None
             if state.position is None:
-                self._positions.reset(state)
+                self._positions.start(state)
             self._wake_fetcher()
         raise fault
 
 
-__all__ = ["Consumer", "ConsumerRecord", "LeaderEpoch", "ListedOffset"]
+def _whole(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit, from those that were given without metadata too."""
+    return {
+        TopicPartition(*partition): OffsetAndMetadata(given) if isinstance(given, int) else given
+        for partition, given in offsets.items()
+    }
+
+
+__all__ = [
+    "Consumer",
+    "ConsumerInterceptor",
+    "ConsumerRecord",
+    "GroupMetadata",
+    "LeaderEpoch",
+    "ListedOffset",
+    "OffsetAndMetadata",
+    "RebalanceListener",
+]

@@ -19,6 +19,13 @@
     │   ├── NoOffset                    no position, and auto.offset.reset=none
     │   ├── OffsetOutOfRange            the position lies outside the log, and the same
     │   └── LogTruncated                the log was cut below the position (unclean election)
+    ├── GroupError                      something is wrong with being in a group
+    │   ├── NoGroup                     group.id is not set, or subscribe() was not called
+    │   └── CommitFailed                the group gave the partitions to others
+    ├── TransactionError                a transaction cannot go on
+    │   ├── TransactionAborted          records were dropped, for their transaction was aborted
+    │   ├── MustAbort                   it can only be aborted, after which all is well again
+    │   └── ProducerFenced              another producer has our transactional id: close this one
     ├── CorruptRecords                  fetched records fail their checksum
     └── DeserializationFailed           a deserializer raised for a record
 
@@ -107,6 +114,34 @@ class OffsetOutOfRange(OffsetError):
 
 class LogTruncated(OffsetError):
     """The log was cut below the position: what was read there is no longer in it."""
+
+
+class GroupError(ClientError):
+    """Something is wrong with being in a group."""
+
+
+class NoGroup(GroupError):
+    """There is no `group.id`, or no subscription."""
+
+
+class CommitFailed(GroupError):
+    """The group has given the partitions to others: what was read since may be read twice."""
+
+
+class TransactionError(ClientError):
+    """A transaction cannot go on."""
+
+
+class TransactionAborted(TransactionError):
+    """The record was dropped, because its transaction was aborted."""
+
+
+class MustAbort(TransactionError):
+    """The transaction can only be aborted; after that all is well again."""
+
+
+class ProducerFenced(TransactionError):
+    """Another producer has taken over the transactional id: this one must be closed."""
 
 
 class CorruptRecords(ClientError):

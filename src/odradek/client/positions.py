@@ -127,6 +127,10 @@ class Positions:
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.assigned: dict[TopicPartition, PartitionState] = {}
+        # Topics to know of even while none of their partitions is assigned.
+        self.subscribed: frozenset[str] = frozenset()
+        # Gives a new partition its position; a group has it start from what was committed.
+        self.start: Callable[[PartitionState], None] = self.reset
         self._cluster = cluster
         self._settings = settings
         self._clock = clock
@@ -141,15 +145,17 @@ class Positions:
         before = self.assigned
         topics = {one.topic for one in wanted}
         for topic in {one.topic: None for one in before}:
-            if topic not in topics:
+            if topic not in topics and topic not in self.subscribed:
                 self._cluster.untrack(topic)
         self.assigned = {one: before.get(one) or self._new_state(one) for one in wanted}
+        for one, state in self.assigned.items():
+            if one not in before:
+                self.start(state)
         self._on_change()
 
     def _new_state(self, partition: TopicPartition) -> PartitionState:
         state = PartitionState(partition)
         self._cluster.track(partition.topic)
-        self.reset(state)
         return state
 
     def reset(self, state: PartitionState) -> None:

@@ -1,15 +1,22 @@
-"""The settings of a consumer, with Kafka's names and defaults.
-
-Those of groups (group.id, session.timeout.ms, ...) come with subscriptions.
-"""
+"""The settings of a consumer, with Kafka's names and defaults."""
 
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from odradek.client.assignors import Assignor, assignor_named, known_names
 from odradek.client.errors import SettingsError
 from odradek.client.serialization import Deserializer, deserializer_named
-from odradek.client.settings.declaration import boolean, checked, choice, integer, text
+from odradek.client.settings.declaration import (
+    boolean,
+    checked,
+    choice,
+    integer,
+    optional_text,
+    text,
+)
 from odradek.client.settings.shared import ClientSettings
 
 _DURATION = re.compile(
@@ -33,6 +40,31 @@ def _check_offset_reset(value: object) -> object:
         if value.startswith("by_duration:") and duration_ms(value[12:]) is not None:
             return value
     raise SettingsError("must be earliest, latest, none or by_duration:PnDTnHnMnS")
+
+
+def _check_assignors(value: object) -> object:
+    """A tuple of assignors, from their names or from objects, in the order of preference."""
+    given: list[Any] = [value]
+    if isinstance(value, str):
+        given = value.split(",")
+    elif isinstance(value, Iterable):
+        given = list(value)
+    found: list[Assignor] = []
+    for one in given:
+        if isinstance(one, str):
+            try:
+                found.append(assignor_named(one.strip()))
+            except KeyError:
+                raise SettingsError(
+                    f"{one.strip()!r} is none of {', '.join(known_names())}: register() yours"
+                ) from None
+        elif isinstance(getattr(one, "name", None), str) and callable(getattr(one, "assign", None)):
+            found.append(one)
+        else:
+            raise SettingsError("must be names of assignors, or objects with a name and assign()")
+    if not found or len({one.name for one in found}) < len(found):
+        raise SettingsError("must name at least one assignor, and none twice")
+    return tuple(found)
 
 
 def _check_deserializer(value: object) -> object:
@@ -83,3 +115,50 @@ class ConsumerSettings(ClientSettings):
     default_api_timeout_ms: int = integer(
         60_000, "How long a call such as end_offsets() may take, its retries included.", low=1
     )
+    group_id: str | None = optional_text("The group whose members share the work and the offsets.")
+    group_instance_id: str | None = optional_text(
+        "A name that stays across restarts: a restart within session.timeout.ms moves nothing."
+    )
+    group_protocol: str = choice(
+        "classic",
+        "classic: the members' leader assigns; consumer: the broker does (KIP-848).",
+        ("classic", "consumer"),
+        fold=True,
+    )
+    group_remote_assignor: str | None = optional_text(
+        "With group.protocol=consumer, the broker's assignor: uniform or range."
+    )
+    partition_assignment_strategy: tuple[Assignor, ...] | Iterable[Assignor | str] | str = checked(
+        "range,cooperative-sticky",
+        "How partitions are shared: range, roundrobin, sticky, cooperative-sticky, or your own.",
+        _check_assignors,
+    )
+    session_timeout_ms: int = integer(
+        45_000, "A member that is silent for this long is taken out of the group.", low=1
+    )
+    heartbeat_interval_ms: int = integer(
+        3_000, "How often a member says that it is alive; below session.timeout.ms.", low=1
+    )
+    max_poll_interval_ms: int = integer(
+        300_000, "A member that does not poll() for this long leaves the group.", low=1
+    )
+    enable_auto_commit: bool = boolean(
+        True, "With a group.id, poll() commits what earlier polls returned, now and then."
+    )
+    auto_commit_interval_ms: int = integer(5_000, "How often that is.")
+    exclude_internal_topics: bool = boolean(
+        True, "A pattern does not match the topics that brokers keep for themselves."
+    )
+
+    @property
+    def assignors(self) -> tuple[Assignor, ...]:
+        checked_ones = self.partition_assignment_strategy
+        assert isinstance(checked_ones, tuple)
+        return checked_ones
+
+    def _check_together(self) -> None:
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise SettingsError(
+                f"heartbeat.interval.ms={self.heartbeat_interval_ms}: must be below"
+                f" session.timeout.ms={self.session_timeout_ms}"
+            )

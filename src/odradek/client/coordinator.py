@@ -1,0 +1,134 @@
+"""The broker that keeps a group or a transactional id: found, asked, and found again.
+
+Purpose: `ask` sends a request to the coordinator and says honestly what came of it; whoever
+asks decides about errors of the answer and calls `forget` when the coordinator has moved.
+Place: between `cluster` and all that works with groups and transactions.
+"""
+
+import asyncio
+from enum import IntEnum
+from typing import TypeVar
+
+from odradek.client.cluster import Broker, Cluster
+from odradek.client.connection import Connection
+from odradek.client.errors import ClientError, is_retriable
+from odradek.protocol.errors import CoordinatorError, KafkaError, raise_for
+from odradek.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from odradek.protocol.schema import Request, Response
+from odradek.protocol.types import BrokerId
+
+R = TypeVar("R", bound=Response)
+
+_FIRST_VERSION_WITH_MANY_KEYS = 4
+PURPOSE = "coordinator"
+"""Of the connection: what is asked here never waits behind fetches and the like."""
+
+
+class Kind(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Coordinator:
+    """The coordinator of one key."""
+
+    def __init__(self, cluster: Cluster, kind: Kind, key: str) -> None:
+        self._cluster = cluster
+        self._kind = kind
+        self._key = key
+        self._broker: BrokerId | None = None
+        self._finding: asyncio.Task[BrokerId] | None = None
+        self._failures = 0
+
+    async def ask(
+        self,
+        message: Request,
+        response_class: type[R],
+        *,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+        purpose: str = PURPOSE,
+    ) -> R:
+        """Sends a request and returns the answer; a connection that is lost forgets the broker."""
+        connection = await self.connection(purpose)
+        try:
+            return await connection.request(
+                message, response_class, timeout_ms=timeout_ms, max_version=max_version
+            )
+        except ClientError:
+            self.forget()
+            raise
+
+    async def connection(self, purpose: str = PURPOSE) -> Connection:
+        broker = self._broker
+        if broker is None:
+            broker = await self.find()
+        try:
+            return await self._cluster.connection(broker, purpose)
+        except ClientError:
+            self.forget()
+            raise
+
+    def forget(self) -> None:
+        """It is somebody else's now, or nobody's: the next request looks it up."""
+        self._broker = None
+
+    def forget_if_moved(self, error: BaseException) -> None:
+        if isinstance(error, CoordinatorError):
+            self.forget()
+
+    async def back_off(self, failures: int) -> None:
+        await asyncio.sleep(self._cluster.retry_backoff.delay_s(failures))
+
+    async def find(self) -> BrokerId:
+        """Looks it up, again until it is found; raises what asking again does not cure."""
+        if self._finding is None:
+            self._finding = asyncio.get_running_loop().create_task(self._find())
+            self._finding.add_done_callback(self._found)
+        return await asyncio.shield(self._finding)
+
+    def _found(self, task: "asyncio.Task[BrokerId]") -> None:
+        self._finding = None
+        if not task.cancelled() and task.exception() is None:
+            self._broker = task.result()
+
+    async def _find(self) -> BrokerId:
+        failures = 0
+        while True:
+            try:
+                return await self._look_up()
+            except (ClientError, KafkaError) as error:
+                if not is_retriable(error):
+                    raise
+            failures += 1
+            await self.back_off(failures)
+
+    async def _look_up(self) -> BrokerId:
+        connection = await self._cluster.any_connection()
+        if connection.supports(FindCoordinatorRequest, _FIRST_VERSION_WITH_MANY_KEYS):
+            response = await connection.request(
+                FindCoordinatorRequest(key_type=self._kind, coordinator_keys=[self._key]),
+                FindCoordinatorResponse,
+            )
+            one = response.coordinators[0]
+            raise_for(one.error_code, one.error_message)
+            broker = Broker(BrokerId(one.node_id), one.host, one.port)
+        else:
+            response = await connection.request(
+                FindCoordinatorRequest(key=self._key, key_type=self._kind),
+                FindCoordinatorResponse,
+            )
+            raise_for(response.error_code, response.error_message)
+            broker = Broker(BrokerId(response.node_id), response.host, response.port)
+        known = self._cluster.view.brokers.get(broker.id)
+        if known is None or (known.host, known.port) != (broker.host, broker.port):
+            self._cluster.view.brokers[broker.id] = broker
+        return broker.id
+
+    async def close(self) -> None:
+        if self._finding is not None:
+            self._finding.cancel()
+            await asyncio.gather(self._finding, return_exceptions=True)
