@@ -199,7 +199,7 @@ class Partition:
 
     def _appended(self, result: AppendResult) -> Appended:
         log = self.log
-        if self._last_stable is None:
+        if self._last_stable is None and log.producers.ongoing:
             self._watch_transactions()
         if log.flushes_before_acknowledging:
             self._follow_flush()
