@@ -130,6 +130,8 @@ class Connection(asyncio.Protocol):
         "_connections",
         "_finishing",
         "_frames",
+        "_gathered",
+        "_in_turn",
         "_loop",
         "_outgoing",
         "_paused",
@@ -169,6 +171,8 @@ class Connection(asyncio.Protocol):
         self._pump_scheduled = False
         self._turn_scheduled = False
         self._finishing = False
+        self._in_turn = False
+        self._gathered: list[bytes] = []
 
     @property
     def is_waiting(self) -> bool:
@@ -230,6 +234,7 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Lets the replies already written go out; serves nothing more."""
         self._frames.clear()
+        self._write_gathered()
         if self._transport is not None:
             self._transport.close()
 
@@ -249,11 +254,14 @@ class Connection(asyncio.Protocol):
     def _take_turn(self) -> None:
         """Serves queued frames, a few at a time so that other connections get their turn too."""
         self._turn_scheduled = False
+        self._in_turn = True
         frames = self._frames
         for _ in range(_FRAMES_A_TURN):
             if not frames or self._transport is None or not self._may_serve(frames[0]):
                 break
             self._serve_frame(frames.popleft())
+        self._in_turn = False
+        self._write_gathered()
         if self._transport is None:
             return
         if self._finishing:
@@ -306,6 +314,7 @@ class Connection(asyncio.Protocol):
 
     def _answer_waiting(self, _: object) -> None:
         waiting = self._waiting
+        self._in_turn = True
         while waiting and waiting[0][0].done():
             task, encode = waiting.popleft()
             if task.cancelled():
@@ -320,6 +329,8 @@ class Connection(asyncio.Protocol):
             reply = encode(task.result())
             if reply:
                 self._send(reply)
+        self._in_turn = False
+        self._write_gathered()
         self.active_s = self._loop.time()
         if not self._turn_scheduled and self._transport is not None:
             self._take_turn()
@@ -347,10 +358,20 @@ class Connection(asyncio.Protocol):
                     part.release()
             return
         if len(parts) == 1 and not self._outgoing and isinstance(parts[0], bytes):
-            transport.write(parts[0])
+            if self._in_turn:
+                self._gathered.append(parts[0])
+            else:
+                transport.write(parts[0])
             return
+        self._write_gathered()
         self._outgoing.extend(parts)
         self._pump()
+
+    def _write_gathered(self) -> None:
+        """The small replies of a turn go out together: a system call for all of them."""
+        gathered, self._gathered = self._gathered, []
+        if gathered and self._transport is not None:
+            self._transport.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
 
     def _pump(self) -> None:
         """Writes what the socket takes; reads no more of a log than that.
