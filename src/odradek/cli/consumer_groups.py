@@ -159,7 +159,9 @@ def _flag(name: str) -> str:
 
 
 def _given(arguments: argparse.Namespace, names: tuple[str, ...]) -> list[str]:
-    return [name for name in names if getattr(arguments, name) not in (None, False)]
+    # An offset of 0 equals False, but was given.
+    values = ((name, getattr(arguments, name)) for name in names)
+    return [name for name, value in values if value is not None and value is not False]
 
 
 def chosen_action(arguments: argparse.Namespace) -> str:

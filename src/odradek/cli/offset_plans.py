@@ -34,7 +34,7 @@ def moment_ms(text: str) -> int:
 def duration_ms(text: str) -> int:
     """Milliseconds of an ISO 8601 duration of days and less: `P1DT2H30M`, `PT0.5S`."""
     found = _DURATION.fullmatch(text)
-    if found is None or not (found[2] or (found[3] and len(found[3]) > 1)):
+    if found is None or not (found[2] or found[3]) or found[3] in ("T", "t"):
         raise UsageError(f"--by-duration {text!r} is not like P1D, PT2H30M or P7DT12H")
     sign, days, _, hours, minutes, seconds, fraction = found.groups()
     whole_s = (int(days or 0) * 24 + int(hours or 0)) * 3600 + int(minutes or 0) * 60

@@ -311,6 +311,10 @@ def test_log_dirs_keeps_kafkas_meaning_of_broker_list() -> None:
 
 def test_up_listens_where_asked() -> None:
     arguments = parse("up", "--port", "0", "--host", "::1", "--data", "d")
-    assert up.properties_for(arguments) == {"listeners": "PLAINTEXT://[::1]:0", "log.dirs": "d"}
+    assert up.properties_for(arguments) == {
+        "group.initial.rebalance.delay.ms": "0",
+        "listeners": "PLAINTEXT://[::1]:0",
+        "log.dirs": "d",
+    }
     with pytest.raises(UsageError, match="ports go from 0 to 65535"):
         parse("up", "--port", "70000")
