@@ -1,0 +1,178 @@
+"""Our own client in groups, beside Apache Kafka's broker and ours: the same must hold for both."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+from confluent_kafka import Consumer as ConfluentConsumer
+
+from benchmarks.broker_process import BrokerProcess
+from odradek.client import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from tests.conformance.topics import create_topic, new_topic_name
+
+T = TypeVar("T")
+STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    async def within() -> T:
+        async with asyncio.timeout(60):
+            return await work
+
+    return asyncio.run(within())
+
+
+async def fill(broker: BrokerProcess, topic: str, count: int, partitions: int) -> None:
+    async with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for number in range(count):
+            await producer.send(topic, b"%d" % number, partition=number % partitions)
+
+
+def consumer_of(broker: BrokerProcess, group: str, **options: Any) -> Consumer:
+    options = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 200, **options}
+    return Consumer(bootstrap_servers=broker.bootstrap, group_id=group, **options)
+
+
+async def read(consumer: Consumer, count: int) -> list[ConsumerRecord]:
+    found: list[ConsumerRecord] = []
+    while len(found) < count:
+        for records in (await consumer.poll(500)).values():
+            found += records
+    return found
+
+
+async def poll_until(consumers: list[Consumer], wanted: Callable[[], bool]) -> None:
+    while not wanted():
+        await asyncio.gather(*(one.poll(50) for one in consumers))
+
+
+def owned(consumer: Consumer) -> list[int]:
+    return sorted(one.partition for one in consumer.assignment())
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_two_share_one_leaves_the_other_takes_over(
+    any_broker: BrokerProcess, strategy: str
+) -> None:
+    topic, group = create_topic(any_broker, partitions=4), new_topic_name()
+
+    async def work() -> None:
+        await fill(any_broker, topic, 40, 4)
+        options: dict[str, Any] = {"partition_assignment_strategy": strategy}
+        async with consumer_of(any_broker, group, **options) as one:
+            one.subscribe([topic])
+            assert len(await read(one, 40)) == 40
+            async with consumer_of(any_broker, group, **options) as other:
+                other.subscribe([topic])
+                await poll_until([one, other], lambda: len(owned(one)) == len(owned(other)) == 2)
+                assert sorted(owned(one) + owned(other)) == [0, 1, 2, 3]
+                await fill(any_broker, topic, 8, 4)
+                found = await asyncio.gather(read(one, 4), read(other, 4))
+                # Nothing is read again: what moved was committed on the way.
+                values = sorted(int(record.value) for some in found for record in some)
+                assert values == list(range(8))
+            await poll_until([one], lambda: owned(one) == [0, 1, 2, 3])
+
+    run(work())
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+@pytest.mark.parametrize("is_leader", [True, False], ids=["we-lead", "they-lead"])
+def test_a_group_with_librdkafka(any_broker: BrokerProcess, strategy: str, is_leader: bool) -> None:
+    topic, group = create_topic(any_broker, partitions=4), new_topic_name()
+    theirs = ConfluentConsumer(
+        {
+            "bootstrap.servers": any_broker.bootstrap,
+            "group.id": group,
+            "partition.assignment.strategy": strategy,
+            "auto.offset.reset": "earliest",
+            "heartbeat.interval.ms": 200,
+        }
+    )
+
+    def their_partitions() -> list[int]:
+        return sorted(one.partition for one in theirs.assignment())
+
+    async def work() -> None:
+        async def poll_theirs() -> None:
+            while True:
+                await asyncio.to_thread(theirs.poll, 0.1)
+
+        async with consumer_of(any_broker, group, partition_assignment_strategy=strategy) as ours:
+            if is_leader:
+                ours.subscribe([topic])
+                await poll_until([ours], lambda: len(owned(ours)) == 4)
+            theirs.subscribe([topic])
+            if not is_leader:
+                while len(their_partitions()) < 4:
+                    await asyncio.to_thread(theirs.poll, 0.1)
+                ours.subscribe([topic])
+            polling = asyncio.get_running_loop().create_task(poll_theirs())
+            try:
+                await poll_until([ours], lambda: len(owned(ours)) == len(their_partitions()) == 2)
+                assert sorted(owned(ours) + their_partitions()) == [0, 1, 2, 3]
+            finally:
+                polling.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await polling
+                await asyncio.to_thread(theirs.close)
+            await poll_until([ours], lambda: len(owned(ours)) == 4)
+
+    run(work())
+
+
+def test_commits_are_read_by_others(any_broker: BrokerProcess) -> None:
+    topic, group = create_topic(any_broker, partitions=2), new_topic_name()
+    partitions = [TopicPartition(topic, index) for index in range(2)]
+
+    async def work() -> None:
+        await fill(any_broker, topic, 10, 2)
+        async with consumer_of(any_broker, group, enable_auto_commit=False) as consumer:
+            consumer.subscribe([topic])
+            await read(consumer, 10)
+            await consumer.commit({partitions[0]: OffsetAndMetadata(3, "so far", 0)})
+            assert await consumer.committed(partitions) == {
+                partitions[0]: OffsetAndMetadata(3, "so far", 0),
+                partitions[1]: None,
+            }
+        async with consumer_of(any_broker, group) as consumer:
+            consumer.assign(partitions)
+            assert await consumer.position(partitions[0]) == 3
+            assert await consumer.position(partitions[1]) == 0
+
+    run(work())
+
+
+def test_a_static_member_restarts_without_a_rebalance(any_broker: BrokerProcess) -> None:
+    topic, group = create_topic(any_broker, partitions=2), new_topic_name()
+
+    async def work() -> None:
+        steady = consumer_of(any_broker, group, group_instance_id="steady")
+        moving = consumer_of(any_broker, group, group_instance_id="moving")
+        async with steady:
+            steady.subscribe([topic])
+            moving.subscribe([topic])
+            await poll_until(
+                [steady, moving], lambda: len(owned(steady)) == len(owned(moving)) == 1
+            )
+            before = owned(moving), moving.group_metadata().generation_id
+            await moving.close()
+            async with consumer_of(any_broker, group, group_instance_id="moving") as back:
+                back.subscribe([topic])
+                await poll_until([steady, back], lambda: bool(owned(back)))
+                assert (owned(back), back.group_metadata().generation_id) == before
+
+    run(work())
+
+
+def test_a_pattern(any_broker: BrokerProcess) -> None:
+    topic, group = create_topic(any_broker, partitions=2), new_topic_name()
+
+    async def work() -> None:
+        async with consumer_of(any_broker, group) as consumer:
+            consumer.subscribe(pattern=f"{topic}.*")
+            await poll_until([consumer], lambda: owned(consumer) == [0, 1])
+
+    run(work())
