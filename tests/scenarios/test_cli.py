@@ -209,12 +209,6 @@ class TestConsole:
         )
         assert "has no partition 9; it has 0 to 0" in complaint
 
-    def test_a_group_is_for_later(self, odradek: Shell, odradek_topic: str) -> None:
-        complaint = odradek.refused(
-            "console-consumer", "--topic", odradek_topic, "--group", "g", code=2
-        )
-        assert "not part of this version yet" in complaint
-
     def test_a_record_that_is_too_large(self, odradek: Shell, odradek_topic: str) -> None:
         done = odradek("console-producer", "--topic", odradek_topic, stdin="x" * 2_000_000)
         assert done.returncode == 1

@@ -14,6 +14,7 @@ from odradek.cli.producing import producer_settings
 from odradek.cli.reading import asked_partitions, start_reading
 from odradek.cli.record_formatter import PrintedRecord
 from odradek.cli.terminal import Progress, flush_out, input_is_terminal, input_lines, write_out
+from odradek.cli.topic_names import topic_pattern
 from odradek.client.accumulator import RecordMetadata
 from odradek.client.admin import Admin
 from odradek.client.consumer import Consumer
@@ -94,7 +95,12 @@ async def print_records(
         partitions = await _partitions(admin, arguments)
     printer = RecordPrinter(formatter, skip_errors=arguments.skip_message_on_error)
     async with Consumer(settings) as consumer:
-        start_reading(consumer, partitions, offset)
+        if settings.group_id is None:
+            start_reading(consumer, partitions, offset)
+        elif arguments.topic is not None:
+            consumer.subscribe([arguments.topic])
+        else:
+            consumer.subscribe(pattern=topic_pattern(arguments.include))
         try:
             return await until_interrupted(_print_all(consumer, printer, arguments))
         finally:

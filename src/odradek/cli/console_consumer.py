@@ -1,6 +1,6 @@
 """`odradek console-consumer`: print the records of a topic, as kafka-console-consumer does.
 
-Groups come with a later version: it reads all partitions by itself.
+Without `--group` it reads all partitions by itself and remembers nothing.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from odradek.cli.parser import OlderSpelling, key_and_value, whole_number
 _EXAMPLES = """\
 examples:
   odradek console-consumer --topic greetings --from-beginning
+  odradek console-consumer --topic orders --group billing --from-beginning
   odradek console-consumer --topic orders --partition 0 --offset 100 --max-messages 10 \\
       --formatter-property print.key=true --formatter-property print.offset=true
 
@@ -30,6 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", metavar="NAME", help="the topic to read")
     parser.add_argument(
         "--include", metavar="PATTERN", help="instead of --topic: a regular expression for several"
+    )
+    parser.add_argument(
+        "--group",
+        metavar="ID",
+        help="share the records with other consumers of this group, and go on where it stopped;"
+        " --from-beginning is for a group that is new",
     )
     start = parser.add_argument_group("where to start and stop")
     start.add_argument(
@@ -53,7 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " (default: read_uncommitted)",
     )
     _add_output_arguments(parser)
-    parser.add_argument("--group", metavar="ID", help=argparse.SUPPRESS)
     parser.add_argument("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--formatter", metavar="CLASS", help=argparse.SUPPRESS)
     parser.add_argument("--whitelist", dest="include", action=OlderSpelling, instead="--include")
@@ -128,12 +134,24 @@ def consumer_properties(arguments: argparse.Namespace) -> dict[str, str]:
     properties = client_properties(arguments, client_id="console-consumer")
     if arguments.isolation_level is not None:
         properties["isolation.level"] = arguments.isolation_level
-    if arguments.group is not None or "group.id" in properties:
-        raise UsageError(
-            "consumer groups are not part of this version yet;"
-            " without --group it reads all partitions by itself"
-        )
+    group = arguments.group or properties.get("group.id")
+    if properties.get("group.id", group) != group:
+        raise UsageError(f"--group {group} and group.id={properties['group.id']} contradict")
+    if group:
+        properties["group.id"] = group
+        _add_start(arguments, properties)
     return properties
+
+
+def _add_start(arguments: argparse.Namespace, properties: dict[str, str]) -> None:
+    """Where a group begins that has no position yet."""
+    if arguments.partition is not None:
+        raise UsageError("--partition cannot go with --group: the group assigns partitions")
+    reset = properties.get("auto.offset.reset")
+    if arguments.from_beginning:
+        if reset not in (None, "earliest"):
+            raise UsageError(f"--from-beginning and auto.offset.reset={reset} contradict")
+        properties["auto.offset.reset"] = "earliest"
 
 
 def check(arguments: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """`odradek consumer-perf-test`: how fast records can be read, as kafka-consumer-perf-test does.
 
-Groups come with a later version: it reads all partitions by itself.
+It reads all partitions by itself: what is measured is reading, not how a group forms.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.num_records is None:
         raise UsageError("--num-records is needed")
     if arguments.group is not None:
-        hint("consumer groups are not part of this version yet; reading all partitions instead")
+        hint("--group changes nothing: all partitions are read, and no position is kept")
     if arguments.print_metrics:
         hint("--print-metrics prints nothing in this version")
     properties = client_properties(arguments, client_id="perf-consumer-client")

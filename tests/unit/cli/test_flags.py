@@ -246,9 +246,25 @@ class TestConsole:
         with pytest.raises(UsageError, match=complaint):
             console_consumer.starting_offset(parse("console-consumer", "--topic", "t", *flags))
 
-    def test_groups_are_for_later(self) -> None:
-        arguments = parse("console-consumer", "--topic", "t", "--group", "g")
-        with pytest.raises(UsageError, match="groups are not part of this version yet"):
+    def test_a_group_begins_where_it_stopped_or_where_asked(self) -> None:
+        flags = ("console-consumer", "--topic", "t", "--group", "g")
+        properties = console_consumer.consumer_properties(parse(*flags))
+        assert properties["group.id"] == "g"
+        assert "auto.offset.reset" not in properties
+        properties = console_consumer.consumer_properties(parse(*flags, "--from-beginning"))
+        assert properties["auto.offset.reset"] == "earliest"
+
+    @pytest.mark.parametrize(
+        ("flags", "complaint"),
+        [
+            (["--partition", "0"], "the group assigns partitions"),
+            (["--command-property", "group.id=other"], "contradict"),
+            (["--from-beginning", "--command-property", "auto.offset.reset=none"], "contradict"),
+        ],
+    )
+    def test_what_a_group_cannot_be(self, flags: list[str], complaint: str) -> None:
+        arguments = parse("console-consumer", "--topic", "t", "--group", "g", *flags)
+        with pytest.raises(UsageError, match=complaint):
             console_consumer.consumer_properties(arguments)
 
     def test_a_codec_without_value_is_gzip(self) -> None:
