@@ -10,6 +10,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 
 from benchmarks.broker_process import BrokerProcess
 from odradek.client import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client.errors import ProducerFenced
 from tests.conformance.topics import create_topic, new_topic_name
 
 T = TypeVar("T")
@@ -174,5 +175,87 @@ def test_a_pattern(any_broker: BrokerProcess) -> None:
         async with consumer_of(any_broker, group) as consumer:
             consumer.subscribe(pattern=f"{topic}.*")
             await poll_until([consumer], lambda: owned(consumer) == [0, 1])
+
+    run(work())
+
+
+async def transform(
+    broker: BrokerProcess, source: str, target: str, group: str, *, fails_at: int | None = None
+) -> None:
+    """Reads numbers and writes their doubles, each batch with its offsets in one transaction."""
+    async with (
+        Producer(bootstrap_servers=broker.bootstrap, transactional_id=group) as producer,
+        consumer_of(
+            broker,
+            group,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            max_poll_records=20,
+        ) as consumer,
+    ):
+        await producer.init_transactions()
+        consumer.subscribe([source])
+        done = 0
+        idle = 0
+        while idle < 4:
+            polled = await consumer.poll(250)
+            idle = 0 if polled or not consumer.assignment() else idle + 1
+            if not polled:
+                continue
+            async with producer.transaction():
+                for partition, records in polled.items():
+                    for record in records:
+                        done += 1
+                        await producer.send(target, b"%d" % (2 * int(record.value)))
+                        if done == fails_at:
+                            raise RuntimeError("killed")
+                    await producer.send_offsets_to_transaction(
+                        {partition: records[-1].offset + 1}, consumer.group_metadata()
+                    )
+
+
+def test_consume_transform_produce_exactly_once(any_broker: BrokerProcess) -> None:
+    source, target = create_topic(any_broker, partitions=2), create_topic(any_broker, partitions=2)
+    group = new_topic_name()
+
+    async def work() -> None:
+        await fill(any_broker, source, 200, 2)
+        for fails_at in (7, 55):
+            with pytest.raises(RuntimeError, match="killed"):
+                await transform(any_broker, source, target, group, fails_at=fails_at)
+        await transform(any_broker, source, target, group)
+        found: list[int] = []
+        async with Consumer(
+            bootstrap_servers=any_broker.bootstrap,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        ) as reader:
+            reader.assign([TopicPartition(target, index) for index in range(2)])
+            while len(found) < 200:
+                for records in (await reader.poll(1000)).values():
+                    found += [int(record.value) for record in records]
+            assert not await reader.poll(300)
+        assert sorted(found) == [2 * number for number in range(200)]
+
+    run(work())
+
+
+def test_a_producer_is_fenced_by_its_successor(any_broker: BrokerProcess) -> None:
+    topic, name = create_topic(any_broker), new_topic_name()
+
+    async def work() -> None:
+        options: dict[str, Any] = {"transactional_id": name}
+        async with (
+            Producer(bootstrap_servers=any_broker.bootstrap, **options) as old,
+            Producer(bootstrap_servers=any_broker.bootstrap, **options) as new,
+        ):
+            await old.init_transactions()
+            await old.begin_transaction()
+            await old.send_and_wait(topic, b"old")
+            await new.init_transactions()
+            async with new.transaction():
+                await new.send(topic, b"new")
+            with pytest.raises(ProducerFenced):
+                await old.commit_transaction()
 
     run(work())

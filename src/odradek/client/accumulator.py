@@ -96,8 +96,14 @@ class ProducerBatch:
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
 
-    def build(self) -> bytes:
-        return self.builder.build(0, self.producer_id, self.producer_epoch, self.base_sequence)
+    def build(self, *, is_transactional: bool = False) -> bytes:
+        return self.builder.build(
+            0,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            is_transactional=is_transactional,
+        )
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
         """Tells every record's future where the record is."""

@@ -67,6 +67,7 @@ class Connection:
         "_versions",
         "_waiters",
         "_wire",
+        "features",
         "host",
         "last_used_s",
         "port",
@@ -97,6 +98,8 @@ class Connection:
         self._timer_at_s = 0.0
         self._api_versions: ApiVersions = {_API_VERSIONS_KEY: (0, 4)}
         self._versions: dict[type[Request], int] = {}
+        # The cluster's features that are in force, such as `transaction.version`.
+        self.features: Mapping[str, int] = {}
         self._wire = _Wire(self, max_response_bytes)
         self.last_used_s = self._loop.time()
 
@@ -321,6 +324,7 @@ class Connection:
                 f"{self.address} closed the connection at once: is it a Kafka PLAINTEXT listener?"
             ) from error
         self._versions.clear()
+        self.features = {one.name: one.max_version_level for one in response.finalized_features}
         return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     # Time-outs

@@ -17,7 +17,13 @@ Key = tuple[str | TopicId, int]
 
 
 def produce_request(
-    batches: list[ProducerBatch], view: ClusterView, version: int, *, acks: int, timeout_ms: int
+    batches: list[ProducerBatch],
+    view: ClusterView,
+    version: int,
+    *,
+    acks: int,
+    timeout_ms: int,
+    transactional_id: str | None = None,
 ) -> tuple[ProduceRequest, int, dict[Key, ProducerBatch]]:
     """The request, its version (older than asked for if a topic's id is not known), the keys."""
     topics: dict[str, TopicProduceData] = {}
@@ -34,7 +40,13 @@ def produce_request(
     for batch in batches:
         name, index = batch.queue.topic_partition
         topic = topics[name]
-        topic.partition_data.append(PartitionProduceData(index=index, records=batch.build()))
+        records = batch.build(is_transactional=transactional_id is not None)
+        topic.partition_data.append(PartitionProduceData(index=index, records=records))
         by_key[topic.topic_id if by_id else name, index] = batch
-    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+    request = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=list(topics.values()),
+    )
     return request, version, by_key

@@ -10,7 +10,8 @@ this module is the face of both, and its `send` is the path that must be fast.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -21,10 +22,12 @@ from odradek.client.accumulator import (
     RecordMetadata,
 )
 from odradek.client.cluster import Cluster, Topic
-from odradek.client.errors import ClientClosed, RecordTooLarge
+from odradek.client.errors import ClientClosed, RecordTooLarge, TransactionError
+from odradek.client.group_offsets import GroupMetadata, OffsetAndMetadata
 from odradek.client.partitioners import partitioner_for
 from odradek.client.sender import Sender
 from odradek.client.settings import ProducerSettings
+from odradek.client.transactions import Transactions
 from odradek.protocol.records import HEADER_SIZE, Headers
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
@@ -106,6 +109,7 @@ class Producer:
         self._targets: dict[str, _Target] = {}
         self._cluster: Cluster | None = None
         self._sender: Sender | None = None
+        self._is_transactional = settings.transactional_id is not None
         self._running: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -154,6 +158,8 @@ class Producer:
         future need not be awaited: `flush` waits for all. `on_delivery(metadata, error)` is
         called with one of them None.
         """
+        if self._is_transactional:
+            self._transactional("send()").check_open("send()")
         if self._interceptors:
             record = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
             for interceptor in self._interceptors:
@@ -234,9 +240,11 @@ class Producer:
         sender, running = self._sender, self._running
         if sender is None or running is None or self._cluster is None:
             return
-        sender.close()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                if sender.transactions is not None:
+                    await sender.transactions.abandon()
+                sender.close()
                 await sender.flush()
         except TimeoutError:
             pass
@@ -245,6 +253,67 @@ class Producer:
             await asyncio.gather(running, return_exceptions=True)
             await sender.stop()
             await self._cluster.close()
+
+    # Transactions
+
+    async def init_transactions(self) -> None:
+        """Once, before the first transaction: fences older producers with our transactional id.
+
+        What such a producer left open is aborted before this returns.
+        """
+        await self._transactional("init_transactions()").initialise()
+
+    async def begin_transaction(self) -> None:
+        """What is sent from now on is part of a transaction."""
+        self._transactional("begin_transaction()").begin()
+
+    async def commit_transaction(self) -> None:
+        """Waits for all that was sent and makes it visible.
+
+        `MustAbort` says that something was lost, so only `abort_transaction` can follow;
+        `ProducerFenced`, that this producer must be closed. After a time-out, call it again.
+        """
+        await self._transactional("commit_transaction()").commit()
+
+    async def abort_transaction(self) -> None:
+        """Makes sure that nothing of the transaction becomes visible."""
+        await self._transactional("abort_transaction()").abort()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: GroupMetadata | str,
+    ) -> None:
+        """Commits a group's offsets with the transaction: of the next records to read.
+
+        `group` is `Consumer.group_metadata()`, so that a consumer which is no longer a member
+        cannot commit; the consumer itself must not (enable_auto_commit=False).
+        """
+        who = GroupMetadata(group) if isinstance(group, str) else group
+        whole = {
+            TopicPartition(*one): OffsetAndMetadata(given) if isinstance(given, int) else given
+            for one, given in offsets.items()
+        }
+        await self._transactional("send_offsets_to_transaction()").send_offsets(whole, who)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Begins a transaction, and commits it at the end or aborts it when something raises."""
+        transactions = self._transactional("transaction()")
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if transactions.may_abort:
+                await self.abort_transaction()
+            raise
+
+    def _transactional(self, what: str) -> Transactions:
+        _, sender = self._parts()
+        if sender.transactions is None:
+            raise TransactionError(f"{what} needs a transactional producer: set transactional.id")
+        return sender.transactions
 
     # What `send` finds not ready
 
@@ -276,6 +345,8 @@ class Producer:
             await sender.accumulator.room(size_bytes, deadline_s)
         if self._closed:
             raise ClientClosed("the producer was closed while send() waited")
+        if sender.transactions is not None:
+            sender.transactions.check_open("send()")
         target = self._targets.get(topic)
         if target is None or (partition is not None and partition not in target.queues):
             target = self._make_target(described, sender)

@@ -31,6 +31,8 @@ from odradek.client.idempotence import Idempotence
 from odradek.client.produce_request import Key, produce_request
 from odradek.client.producer_id import ask_for_producer_id
 from odradek.client.settings import ProducerSettings
+from odradek.client.transactional_sequences import TransactionalSequences
+from odradek.client.transactions import LAST_PRODUCE_OF_VERSION_1, Transactions
 from odradek.protocol.errors import (
     ErrorCode,
     KafkaError,
@@ -84,6 +86,13 @@ class Sender:
         self._background: set[asyncio.Task[None]] = set()
         self._asking_for_id = False
         self.idempotence = Idempotence() if settings.enable_idempotence else None
+        self.transactions: Transactions | None = None
+        if settings.transactional_id is not None:
+            self.idempotence = sequences = TransactionalSequences()
+            self.transactions = Transactions(
+                cluster, settings, settings.transactional_id, sequences
+            )
+            self.transactions.attach(self)
         self.accumulator = Accumulator(
             settings, on_ready=self.mark_ready, on_opened=self._opened, on_full=self._wake.set
         )
@@ -107,15 +116,25 @@ class Sender:
             self.mark_ready(batch.queue)
         self._timers.opened(batch, lingers=lingers)
 
+    def wake(self) -> None:
+        self._wake.set()
+
+    def drop_unsent(self, error: BaseException) -> None:
+        """Fails the batches that no broker has seen: their transaction ends without them."""
+        for batch in list(self.accumulator.incomplete):
+            if not batch.has_sequence and batch in batch.queue.batches:
+                self._remove_from_queue(batch)
+                self._fail(batch, error)
+
     async def flush(self) -> None:
         self._flushing += 1
-        self._mark_all_ready()
+        self.mark_all_ready()
         try:
             await self.accumulator.flushed()
         finally:
             self._flushing -= 1
 
-    def _mark_all_ready(self) -> None:
+    def mark_all_ready(self) -> None:
         for batch in self.accumulator.incomplete:
             self.mark_ready(batch.queue)
 
@@ -143,6 +162,8 @@ class Sender:
             self._expire(batch)
         for batch in self._timers.lingered():
             self.mark_ready(batch.queue)
+        if self.transactions is not None:
+            self.transactions.step()
         if self._view_version != self._cluster.view.version:
             self._view_version = self._cluster.view.version
             self._rebucket()
@@ -154,7 +175,7 @@ class Sender:
                 return
         if self.accumulator.waiters and not self._is_busy():
             # Nothing under way will make room: what lingers has to go.
-            self._mark_all_ready()
+            self.mark_all_ready()
         for leader in list(self._ready):
             self._send_to(leader)
         self._timers.set()
@@ -261,6 +282,9 @@ class Sender:
             return False
         if self._max_in_flight == 1 and queue.sending:
             return False
+        transactions = self.transactions
+        if transactions is not None and not transactions.may_produce(queue.topic_partition):
+            return False
         return self.idempotence is None or self.idempotence.may_send(queue, batch)
 
     def _is_due(self, batch: ProducerBatch, now_s: float) -> bool:
@@ -272,12 +296,16 @@ class Sender:
         )
 
     def _send(self, node: _Node, connection: Connection, batches: list[ProducerBatch]) -> None:
+        version = connection.version_for(ProduceRequest)
+        if self.transactions is not None and not self.transactions.has_version_2:
+            version = min(version, LAST_PRODUCE_OF_VERSION_1)
         request, version, by_key = produce_request(
             batches,
             self._cluster.view,
-            connection.version_for(ProduceRequest),
+            version,
             acks=self._acks,
             timeout_ms=self._settings.request_timeout_ms,
+            transactional_id=self._settings.transactional_id,
         )
         try:
             if self._acks == 0:
@@ -340,6 +368,9 @@ class Sender:
     # The producer id
 
     def _ask_for_id(self, idempotence: Idempotence) -> None:
+        if self.transactions is not None:
+            # It comes with init_transactions().
+            return
         if not self._asking_for_id and self.accumulator.incomplete:
             self._asking_for_id = True
             self._start(self._get_producer_id(idempotence))
@@ -494,6 +525,8 @@ class Sender:
         )
         batch.fail(error, record_errors or {})
         self.accumulator.finish(batch)
+        if self.transactions is not None:
+            self.transactions.batch_failed(error)
 
     # The end
 
@@ -501,7 +534,7 @@ class Sender:
         """No more records come: what there is goes out without lingering."""
         self._closing = True
         self.accumulator.close()
-        self._mark_all_ready()
+        self.mark_all_ready()
 
     def _give_up(self, error: BaseException) -> None:
         """A fault of ours: nobody may wait for ever on a producer that no longer works."""
@@ -517,6 +550,8 @@ class Sender:
 
     async def stop(self) -> None:
         self._timers.close()
+        if self.transactions is not None:
+            await self.transactions.close()
         for task in list(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

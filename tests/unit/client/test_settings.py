@@ -72,7 +72,6 @@ def test_an_unknown_keyword_is_an_error() -> None:
         ("bootstrap.servers", "host:port", "must be like host:port"),
         ("bootstrap.servers", "", "at least one broker"),
         ("security.protocol", "SASL_SSL", "only PLAINTEXT is supported so far"),
-        ("transactional.id", "t", "transactions are not supported yet"),
         ("acks", "1", "idempotence needs acks=all"),
         ("max.in.flight.requests.per.connection", "6", "idempotence allows at most 5"),
         ("retries", "0", "idempotence needs retries"),

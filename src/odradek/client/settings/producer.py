@@ -107,14 +107,15 @@ class ProducerSettings(ClientSettings):
         300_000, "Forget a topic that nothing was sent to for this long.", low=5_000
     )
     transactional_id: str | None = optional_text(
-        "Names the producer across restarts for transactions; they come with a later release."
+        "Names the producer across restarts: its transactions, and whom it fences."
     )
     transaction_timeout_ms: int = integer(60_000, "How long a transaction may stay open.", low=1)
 
     def _check_together(self) -> None:
-        if self.transactional_id is not None:
+        if self.transactional_id is not None and not self.enable_idempotence:
             raise SettingsError(
-                f"transactional.id={self.transactional_id!r}: transactions are not supported yet"
+                f"transactional.id={self.transactional_id!r}: transactions need"
+                " enable.idempotence=true"
             )
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise SettingsError(
