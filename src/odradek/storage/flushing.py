@@ -165,7 +165,8 @@ class Flusher:
         else:
             if parent is not None:
                 directory.synced_version = max(directory.synced_version, names_version)
-            if generation == self._generation:
+            if generation == self._generation and log.is_usable:
+                # A log that went offline meanwhile has left out the names.
                 self.flushed.advance(target)
             return True
         finally:
