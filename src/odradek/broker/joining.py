@@ -85,7 +85,10 @@ async def join_with_offsets(
     then no marker can come in between, behind which nobody would ever end them.
     """
     partition = TopicPartition(GROUPS, partition_of(group_id, services.images.image, GROUPS))
-    producers = services.replicas.leader(*partition).log.producers
+    try:
+        producers = services.replicas.leader(*partition).log.producers
+    except Refused as refusal:
+        raise Refused(ErrorCode.NOT_COORDINATOR) from refusal
     known = producers.entries.get(producer.producer_id)
     if known is not None and known.epoch > producer.producer_epoch:
         raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH)

@@ -6,12 +6,13 @@ from odradek.cluster.topics import NewTopic, Topics
 from odradek.config import BrokerSettings
 from odradek.metadata import ImageKeeper
 from odradek.protocol.errors import ErrorCode
+from odradek.replication.partition import INTERNAL_TOPICS
 from odradek.replication.refusal import Refused
+
+__all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure"]
 
 GROUPS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
-
-INTERNAL_TOPICS: Final = frozenset({GROUPS, TRANSACTIONS})
 
 
 async def ensure(name: str, topics: Topics, images: ImageKeeper, settings: BrokerSettings) -> None:

@@ -37,6 +37,9 @@ from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.producer_state import Membership, TransactionNotOpen
 from odradek.world.disk import Buffer
 
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+"""The memory of coordinators: clients read them, brokers alone write."""
+
 _ACKS_ALL: Final = -1
 _NO_EPOCH: Final = -1
 
@@ -83,6 +86,7 @@ class Partition:
 
     __slots__ = (
         "_flush_follower",
+        "_is_internal",
         "_last_stable",
         "high_watermark",
         "in_sync_replicas",
@@ -99,6 +103,7 @@ class Partition:
         self.topic_id = topic_id
         self.log = log
         self.is_leader = False
+        self._is_internal = topic_partition.topic in INTERNAL_TOPICS
         self.leader_epoch = LeaderEpoch(_NO_EPOCH)
         self.replicas = 0
         self.in_sync_replicas = 0
@@ -157,6 +162,8 @@ class Partition:
 
         Raises `TransactionNotOpen` if the coordinator must be asked first.
         """
+        if self._is_internal:
+            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "Clients cannot write to this topic.")
         if acks == _ACKS_ALL:
             self._check_in_sync()
         try:

@@ -80,11 +80,15 @@ class Segments:
             # A gap at the segment's end, as compaction leaves them: go on in the next one.
 
     def end_of(self, found: Slice) -> int | None:
-        """The offset of the first batch behind a slice; None if the slice reaches the end."""
-        for number in range(len(self._all) - 1, -1, -1):
+        """The offset of the first batch behind a slice; None if it may reach the log's end."""
+        active = self._all[-1]
+        if active.file is found.file:
+            return active.offset_at(found.position + len(found))
+        for number in range(len(self._all) - 1):
             segment = self._all[number]
             if segment.file is found.file:
-                return segment.offset_at(found.position + len(found))
+                behind = segment.offset_at(found.position + len(found))
+                return self._bases[number + 1] if behind is None else behind
         return None
 
     def base_of(self, offset: int) -> int:

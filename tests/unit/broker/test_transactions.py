@@ -442,3 +442,17 @@ def test_a_restarted_broker_goes_on_with_transactions() -> None:
             assert values_of(await fetch(client)) == [b"a", b"b"]
 
     run(main, seed=1)
+
+
+def test_clients_do_not_write_where_coordinators_do() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        producer = Producer(client)
+        await producer.start()
+        request = producer.request(producer.batch(b"a"))
+        request.topic_data[0].name = "__transaction_state"
+        response = await client.ask(request, ProduceResponse, version=12)
+        error = response.responses[0].partition_responses[0].error_code
+        assert error == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    with_broker(test)
