@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from odradek.client import Consumer, Producer, ProducerSettings, RecordMetadata
+from odradek.client import Consumer, ConsumerSettings, Producer, ProducerSettings, RecordMetadata
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
@@ -82,7 +82,8 @@ class ConsumingClient:
     async def run(self, world: World) -> None:
         for partition in self._partitions:
             self._history.moved(self.name, partition)
-        async with Consumer(world=world, **self._options) as consumer:
+        settings = ConsumerSettings.from_options(self._options)
+        async with Consumer(settings, world=world) as consumer:
             consumer.assign(self._partitions)
             consumer.seek_to_beginning()
             while True:
@@ -112,7 +113,7 @@ async def read_to_the_end(
 ) -> dict[TopicPartition, list[tuple[int, bytes]]]:
     """Everything in the partitions, as a fresh consumer sees it."""
     found: dict[TopicPartition, list[tuple[int, bytes]]] = {one: [] for one in partitions}
-    async with Consumer(world=world, **options) as consumer:
+    async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
         consumer.assign(partitions)
         consumer.seek_to_beginning()
         ends = await consumer.end_offsets(partitions)

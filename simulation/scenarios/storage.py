@@ -338,7 +338,7 @@ def _epochs_from(start: int, epochs: dict[int, int], end: int) -> dict[int, int]
     return {
         epoch: max(first, start)
         for (epoch, first), last in zip(epochs.items(), ends, strict=True)
-        if last > start
+        if last > max(first, start)
     }
 
 
