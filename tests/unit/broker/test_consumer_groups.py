@@ -82,24 +82,24 @@ def test_two_members_share_a_topic(version: int) -> None:
         missing = await described(client, version)
         assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
         first = await join(client, version, "one" if version else "")
-        assert (first.member_epoch, partitions(first)) == (1, [0, 1])
+        assert (first.member_epoch, partitions(first)) == (2, [0, 1])
         member_id = first.member_id or ""
         second = await join(client, version, "two")
-        assert (second.member_epoch, partitions(second)) == (2, [])
+        assert (second.member_epoch, partitions(second)) == (3, [])
         owned = [TopicPartitions(topic_id=topic_id, partitions=[0, 1])]
         told = await beat(
-            client, version, member_id=member_id, member_epoch=1, topic_partitions=owned
+            client, version, member_id=member_id, member_epoch=2, topic_partitions=owned
         )
-        assert (told.member_epoch, partitions(told)) == (1, [0])
+        assert (told.member_epoch, partitions(told)) == (2, [0])
         owned = [TopicPartitions(topic_id=topic_id, partitions=[0])]
         done = await beat(
-            client, version, member_id=member_id, member_epoch=1, topic_partitions=owned
+            client, version, member_id=member_id, member_epoch=2, topic_partitions=owned
         )
-        assert (done.member_epoch, partitions(done)) == (2, None)
-        given = await beat(client, version, member_id="two", member_epoch=2)
+        assert (done.member_epoch, partitions(done)) == (3, None)
+        given = await beat(client, version, member_id="two", member_epoch=3)
         assert partitions(given) == [1]
         group = await described(client, version)
-        assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 2, 2)
+        assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 3, 3)
         assert (group.assignor_name, group.authorized_operations) == ("uniform", 3400)
         assert {each.member_id: each.member_type for each in group.members} == {
             member_id: 1 if version else -1,
@@ -139,8 +139,8 @@ def test_new_partitions_reach_the_members() -> None:
             topics=[CreatePartitionsTopic(name="t", count=3, assignments=None)]
         )
         await client.ask(more, CreatePartitionsResponse)
-        told = await beat(client, 1, member_id="one", member_epoch=1)
-        assert (told.member_epoch, partitions(told)) == (2, [0, 1, 2])
+        told = await beat(client, 1, member_id="one", member_epoch=2)
+        assert (told.member_epoch, partitions(told)) == (3, [0, 1, 2])
 
     with_broker(test)
 

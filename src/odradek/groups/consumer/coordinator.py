@@ -224,10 +224,14 @@ class ConsumerGroups:
         turn = self._turn(_existing(groups, asked.group_id), now)
         member = turn.group.check_member(asked.member_id, asked.instance_id)
         if asked.member_epoch == STATIC_LEAVING_EPOCH:
-            # Its session runs on: until it ends, its partitions wait for it.
+            # Its session runs on: until it ends, its partitions wait for it. Whoever comes back
+            # in its place goes on as if it had had them all along.
             turn.put_member(
                 member._replace(
-                    epoch=STATIC_LEAVING_EPOCH, state=MemberState.STABLE, to_revoke=NOTHING
+                    epoch=STATIC_LEAVING_EPOCH,
+                    state=MemberState.STABLE,
+                    assigned=dict.fromkeys(member.assigned, 0),
+                    to_revoke=NOTHING,
                 )
             )
             turn.set_deadline(REBALANCE, member.member_id, None)

@@ -69,7 +69,8 @@ class ConsumerGroup:
     def __init__(self, group_id: str, images: Images) -> None:
         self._images = images
         self.group_id = group_id
-        self.epoch = 0
+        # As in Kafka: so the first epoch that is written, with the first member, is 2.
+        self.epoch = 1
         self.assignment_epoch = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}

@@ -194,7 +194,7 @@ def member_record(group_id: str, member: ConsumerMember) -> LogRecord:
         client_id=profile.client_id,
         client_host=profile.client_host,
         subscribed_topic_names=sorted(profile.topics),
-        subscribed_topic_regex=profile.pattern or None,
+        subscribed_topic_regex=profile.pattern,
         rebalance_timeout_ms=profile.rebalance_timeout_ms,
         server_assignor=profile.assignor,
         classic_member_metadata=None
@@ -329,7 +329,7 @@ def _given(topics: list[CurrentPartitions], member_epoch: int) -> Given:
     given = {}
     for topic in topics:
         epochs = topic.assignment_epochs
-        if epochs is None:
+        if not epochs:
             epochs = [member_epoch] * len(topic.partitions)
         elif len(epochs) != len(topic.partitions):
             raise MalformedMessage("a member's partitions and their epochs differ in number")

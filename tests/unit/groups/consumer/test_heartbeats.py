@@ -45,7 +45,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
     coordinator = ConsumerCoordinator()
     one = Consumer(coordinator, "one")
     reply = one.join()
-    assert (reply.member_epoch, reply.heartbeat_interval_ms) == (1, 5000)
+    assert (reply.member_epoch, reply.heartbeat_interval_ms) == (2, 5000)
     assert one.partitions == [0, 1, 2, 3]
     assert coordinator.consumer_group.state is GroupState.STABLE
     coordinator.check_replay()
@@ -66,16 +66,16 @@ def test_a_partition_changes_hands_when_it_was_let_go() -> None:
     one, two = Consumer(coordinator, "one"), Consumer(coordinator, "two")
     one.join()
     two.join()
-    assert (two.epoch, two.partitions) == (2, [])
+    assert (two.epoch, two.partitions) == (3, [])
     assert coordinator.consumer_group.members["two"].state is MemberState.UNRELEASED_PARTITIONS
     assert coordinator.consumer_group.state is GroupState.RECONCILING
     told = one.send()
-    assert told.member_epoch == 1
+    assert told.member_epoch == 2
     two.beat()
     assert two.partitions == []  # `one` was told, but has not said that it is done.
     one.receive(told)
     one.beat()
-    assert (one.epoch, one.partitions) == (2, [0, 1])
+    assert (one.epoch, one.partitions) == (3, [0, 1])
     two.beat()
     assert two.partitions == [2, 3]
     assert coordinator.consumer_group.state is GroupState.STABLE
@@ -88,7 +88,7 @@ def test_who_leaves_frees_its_partitions() -> None:
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("two", -1, None)
     assert coordinator.consumer_group.state is GroupState.ASSIGNING
     one.beat()
-    assert (one.epoch, one.partitions) == (3, [0, 1, 2, 3])
+    assert (one.epoch, one.partitions) == (4, [0, 1, 2, 3])
     one.leave()
     assert coordinator.consumer_group.state is GroupState.EMPTY
     coordinator.check_replay()
@@ -210,14 +210,14 @@ def test_who_is_unknown() -> None:
 
 def test_epochs_fence() -> None:
     _, one, _ = two_members()
-    assert one.epoch == 2
-    assert refused(one, one.request(epoch=3)) is ErrorCode.FENCED_MEMBER_EPOCH
-    with_more = one.request(epoch=1)
+    assert one.epoch == 3
+    assert refused(one, one.request(epoch=4)) is ErrorCode.FENCED_MEMBER_EPOCH
+    with_more = one.request(epoch=2)
     stranger = next(iter(one.owned))._replace(partition=3)
     more = with_more._replace(owned=one.owned | {stranger})
     assert refused(one, more) is ErrorCode.FENCED_MEMBER_EPOCH
     assert refused(one, with_more._replace(owned=None)) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert one.send(with_more).member_epoch == 2
+    assert one.send(with_more).member_epoch == 3
 
 
 def test_a_lost_answer_is_said_again() -> None:
@@ -225,17 +225,17 @@ def test_a_lost_answer_is_said_again() -> None:
     one = Consumer(coordinator, "one")
     one.send()
     one.beat()
-    assert (one.epoch, one.partitions) == (1, [0, 1, 2, 3])
+    assert (one.epoch, one.partitions) == (2, [0, 1, 2, 3])
     coordinator.set_topics(t=6)
     one.send()
     reply = one.beat()
-    assert (reply.member_epoch, one.partitions) == (2, [0, 1, 2, 3, 4, 5])
+    assert (reply.member_epoch, one.partitions) == (3, [0, 1, 2, 3, 4, 5])
 
 
 def test_a_member_that_comes_back_with_nothing_gets_its_part_again() -> None:
     coordinator, one, two = two_members()
     one.join()
-    assert (one.epoch, one.partitions) == (2, [0, 1])
+    assert (one.epoch, one.partitions) == (3, [0, 1])
     settle(one, two)
     coordinator.check_replay()
 
@@ -348,7 +348,7 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     one.join()
     two.join()
     told = one.send()
-    assert told.member_epoch == 1
+    assert told.member_epoch == 2
     for _ in range(REBALANCE_MS // 10_000):
         coordinator.pass_time(9_999)
         one.send()  # It reports that it still owns everything.
@@ -401,11 +401,11 @@ def test_commits_need_an_epoch_in_which_the_partition_was_the_members() -> None:
         )
         return error
 
-    assert commit("one", 2, kept) is ErrorCode.NONE
-    assert commit("one", 1, kept) is ErrorCode.NONE  # It had it in epoch 1 already.
-    assert commit("one", 1, lost) is ErrorCode.STALE_MEMBER_EPOCH
-    assert commit("two", 1, lost) is ErrorCode.STALE_MEMBER_EPOCH  # It got it in epoch 2.
-    assert commit("two", 2, lost) is ErrorCode.NONE
+    assert commit("one", 3, kept) is ErrorCode.NONE
+    assert commit("one", 2, kept) is ErrorCode.NONE  # It had it in epoch 2 already.
+    assert commit("one", 2, lost) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit("two", 2, lost) is ErrorCode.STALE_MEMBER_EPOCH  # It got it in epoch 3.
+    assert commit("two", 3, lost) is ErrorCode.NONE
 
 
 def test_commits_and_fetches_that_are_refused() -> None:
@@ -417,7 +417,7 @@ def test_commits_and_fetches_that_are_refused() -> None:
 
     assert refusal("stranger", 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert refusal("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert refusal("one", 3) is ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal("one", 4) is ErrorCode.STALE_MEMBER_EPOCH
     group.check_fetch(None, -1)
     group.check_fetch("one", one.epoch)
     assert coordinator.refusal(coordinator.fetch_command("one", 1)) is ErrorCode.STALE_MEMBER_EPOCH
@@ -440,7 +440,7 @@ def test_an_empty_group_can_be_deleted_and_one_with_members_not() -> None:
 def test_a_group_is_described_and_listed() -> None:
     coordinator, one, _ = two_members()
     described = coordinator.ask(DescribeConsumerGroup(GROUP)).answer(ConsumerGroupDescription)
-    assert described[:5] == (GROUP, "Stable", 2, 2, "uniform")
+    assert described[:5] == (GROUP, "Stable", 3, 3, "uniform")
     assert [each.member.member_id for each in described.members] == ["one", "two"]
     assert described.members[0].target == one.owned
     (listing,) = coordinator.machine.listings(types=["Consumer"], states=["stable"])
