@@ -55,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_argument(
         "--delete-offsets", action="store_true", help="forget a group's positions in topics"
     )
+    actions.add_argument(
+        "--validate-regex",
+        metavar="PATTERN",
+        help="say whether the new consumer protocol takes this pattern for topics; asks no broker",
+    )
     parser.add_argument(
         "--group",
         metavar="ID",
@@ -224,7 +229,21 @@ def _check_reset(action: str, arguments: argparse.Namespace) -> None:
         raise UsageError("--from-file names the topics itself; leave --topic and --all-topics out")
 
 
+def validate(pattern: str) -> int:
+    from odradek.groups.consumer.topic_patterns import InvalidPattern, TopicPattern
+
+    try:
+        TopicPattern(pattern)
+    except InvalidPattern as problem:
+        print(f"The regular expression `{pattern}` is invalid: {problem}.")
+        return 1
+    print(f"The regular expression `{pattern}` is valid.")
+    return 0
+
+
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.validate_regex is not None:
+        return validate(arguments.validate_regex)
     action = chosen_action(arguments)
     import asyncio
 

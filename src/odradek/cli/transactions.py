@@ -51,7 +51,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"odradek transactions {'|'.join(_ACTIONS)} [flags]"
     parser.epilog = _EXAMPLES
-    parser.add_argument("action", choices=_ACTIONS, help="what to do, see below")
+    parser.add_argument("action", choices=_ACTIONS, nargs="?", help="what to do, see below")
     parser.add_argument(
         "--transactional-id",
         metavar="ID",
@@ -120,6 +120,8 @@ def _flag(name: str) -> str:
 def check(arguments: argparse.Namespace) -> None:
     """Whether the flags go with the action."""
     action = arguments.action
+    if action is None:
+        raise UsageError(f"say what to do: {', '.join(_ACTIONS)}")
     needed = _NEEDED.get(action, ())
     for name in needed:
         if getattr(arguments, name) is None:

@@ -71,6 +71,12 @@ class TestConsumerGroups:
         with pytest.raises(UsageError, match=complaint):
             consumer_groups.chosen_action(parse("consumer-groups", *flags))
 
+    def test_a_pattern_is_valid_or_not(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert consumer_groups.run(parse("consumer-groups", "--validate-regex", "a.*")) == 0
+        assert capsys.readouterr().out == "The regular expression `a.*` is valid.\n"
+        assert consumer_groups.run(parse("consumer-groups", "--validate-regex", "(a")) == 1
+        assert capsys.readouterr().out.startswith("The regular expression `(a` is invalid: ")
+
 
 class TestGroups:
     def test_states_and_types_in_any_case(self) -> None:
@@ -119,6 +125,7 @@ class TestTransactions:
     @pytest.mark.parametrize(
         ("words", "complaint"),
         [
+            ((), "say what to do: list, describe"),
             (("list", "--topic", "t"), "--topic does not go with list"),
             (("describe",), "describe needs --transactional-id"),
             (("describe-producers", "--topic", "t"), "needs --topic and --partition"),
