@@ -53,7 +53,7 @@ def owned(consumer: Consumer) -> list[int]:
     return sorted(one.partition for one in consumer.assignment())
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "new"])
 def test_two_share_one_leaves_the_other_takes_over(
     any_broker: BrokerProcess, strategy: str
 ) -> None:
@@ -62,6 +62,8 @@ def test_two_share_one_leaves_the_other_takes_over(
     async def work() -> None:
         await fill(any_broker, topic, 40, 4)
         options: dict[str, Any] = {"partition_assignment_strategy": strategy}
+        if strategy == "new":
+            options = {"group_protocol": "consumer"}
         async with consumer_of(any_broker, group, **options) as one:
             one.subscribe([topic])
             assert len(await read(one, 40)) == 40
@@ -120,6 +122,48 @@ def test_a_group_with_librdkafka(any_broker: BrokerProcess, strategy: str, is_le
                     await polling
                 await asyncio.to_thread(theirs.close)
             await poll_until([ours], lambda: len(owned(ours)) == 4)
+
+    run(work())
+
+
+def test_a_group_of_the_new_protocol_with_librdkafka(any_broker: BrokerProcess) -> None:
+    topic, group = create_topic(any_broker, partitions=4), new_topic_name()
+    theirs = ConfluentConsumer(
+        {
+            "bootstrap.servers": any_broker.bootstrap,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+
+    async def work() -> None:
+        async with consumer_of(any_broker, group, group_protocol="consumer") as ours:
+            ours.subscribe([topic])
+            await poll_until([ours], lambda: len(owned(ours)) == 4)
+            theirs.subscribe([topic])
+
+            async def poll_theirs() -> None:
+                while len(theirs.assignment()) != 2:
+                    await asyncio.to_thread(theirs.poll, 0.1)
+
+            polling = asyncio.get_running_loop().create_task(poll_theirs())
+            await poll_until([ours], lambda: polling.done() and len(owned(ours)) == 2)
+            mine = {one.partition for one in theirs.assignment()}
+            assert mine | set(owned(ours)) == {0, 1, 2, 3}
+            await asyncio.to_thread(theirs.close)
+            await poll_until([ours], lambda: len(owned(ours)) == 4)
+
+    run(work())
+
+
+def test_a_pattern_that_the_broker_compares(any_broker: BrokerProcess) -> None:
+    topic, group = create_topic(any_broker, partitions=2), new_topic_name()
+
+    async def work() -> None:
+        async with consumer_of(any_broker, group, group_protocol="consumer") as consumer:
+            consumer.subscribe(pattern=f"{topic[:-2]}.*")
+            await poll_until([consumer], lambda: owned(consumer) == [0, 1])
 
     run(work())
 

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from odradek.client.cluster import Cluster
+from odradek.client.consumer_membership import ConsumerMembership
 from odradek.client.coordinator import Coordinator, Kind
-from odradek.client.errors import ClientError, CommitFailed, RequestTimedOut, is_retriable
+from odradek.client.errors import ClientError, CommitFailed, RequestTimedOut
 from odradek.client.group_offsets import (
     GroupMetadata,
     GroupOffsets,
     OffsetAndMetadata,
     Offsets,
     StartingOffsets,
+    may_pass,
 )
 from odradek.client.holdings import Holdings
 from odradek.client.membership import ClassicMembership
@@ -32,7 +34,6 @@ from odradek.protocol.types import TopicPartition
 _log = logging.getLogger("odradek.client")
 
 OnCommit = Callable[[Offsets, BaseException | None], None]
-Membership = ClassicMembership
 
 _MISSING_TOPIC_LOOK_S = 1.0
 _DROPPED = (
@@ -42,10 +43,34 @@ _DROPPED = (
 )
 
 
-class CommitListener(Protocol):
-    """Hears of every commit that worked."""
+class Membership(Protocol):
+    """How a consumer is in its group: by the classic protocol or by the new one."""
 
-    def on_commit(self, offsets: Offsets) -> None: ...
+    async def run(self) -> None:
+        """Keeps it there, until it is cancelled."""
+        ...
+
+    def who(self) -> GroupMetadata:
+        """Its identity; the generation is -1 while it is not a member."""
+        ...
+
+    def offsets_reader(self) -> GroupMetadata | None:
+        """As whom committed offsets are read, if that matters."""
+        ...
+
+    def subscription_changed(self) -> None: ...
+
+    def metadata_changed(self) -> None: ...
+
+    def refused(self, code: ErrorCode, generation: int) -> None:
+        """The coordinator refused a commit of a generation."""
+        ...
+
+    def take_fault(self) -> BaseException | None:
+        """What poll() is to raise."""
+        ...
+
+    async def leave(self, reason: str) -> None: ...
 
 
 class Group:
@@ -121,7 +146,9 @@ class Group:
             self._running.add_done_callback(self._ended)
 
     def _make_membership(self) -> Membership:
-        return ClassicMembership(
+        is_classic = self._settings.group_protocol == "classic"
+        made = ClassicMembership if is_classic else ConsumerMembership
+        return made(
             self._cluster,
             self._settings,
             self.group_id,
@@ -249,7 +276,7 @@ class Group:
                     try:
                         await self._commit_once(wanted)
                     except (ClientError, KafkaError) as error:
-                        if not is_retriable(error) and not _is_stale(error):
+                        if not may_pass(error):
                             raise
                         reason = error
                     else:
@@ -353,11 +380,6 @@ class Group:
             await self._subscription.close()
             await self._starting.close()
             await self._coordinator.close()
-
-
-def _is_stale(error: BaseException) -> bool:
-    """A member of the new protocol learns its epoch with the next heartbeat."""
-    return isinstance(error, KafkaError) and error.code == ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _log_failure(offsets: Mapping[TopicPartition, object], error: BaseException | None) -> None:

@@ -13,7 +13,7 @@ from odradek.client.coordinator import Coordinator
 from odradek.client.errors import ClientError, RequestTimedOut, is_retriable
 from odradek.client.positions import PartitionState, Positions
 from odradek.client.settings import ConsumerSettings
-from odradek.protocol.errors import KafkaError, error_for, raise_for
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -118,7 +118,7 @@ class GroupOffsets:
                     try:
                         return await self.committed_once(wanted, who)
                     except (ClientError, KafkaError) as error:
-                        if not is_retriable(error):
+                        if not may_pass(error):
                             raise
                         reason = error
                     failures += 1
@@ -168,6 +168,18 @@ class GroupOffsets:
             self._coordinator.forget_if_moved(error)
             raise
         return {one: found.get(one) for one in partitions}
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether to try again; a member of the new protocol learns its epoch by heartbeat."""
+    return is_retriable(error) or (
+        isinstance(error, KafkaError) and error.code == ErrorCode.STALE_MEMBER_EPOCH
+    )
+
+
+def _is_of_members(error: BaseException) -> bool:
+    """The membership finds out too, and then these partitions are not ours any more."""
+    return isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def _found(topics: Iterable[object]) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -223,7 +235,7 @@ class StartingOffsets:
                         [state.partition for state in asked], self._who()
                     )
                 except (ClientError, KafkaError) as error:
-                    if is_retriable(error):
+                    if may_pass(error) or _is_of_members(error):
                         failures += 1
                         _log.info("committed offsets could not be read, trying again: %s", error)
                         await self._back_off(failures)
@@ -277,4 +289,11 @@ class StartingOffsets:
             await asyncio.gather(self._task, return_exceptions=True)
 
 
-__all__ = ["GroupMetadata", "GroupOffsets", "OffsetAndMetadata", "Offsets", "StartingOffsets"]
+__all__ = [
+    "GroupMetadata",
+    "GroupOffsets",
+    "OffsetAndMetadata",
+    "Offsets",
+    "StartingOffsets",
+    "may_pass",
+]

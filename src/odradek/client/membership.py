@@ -117,10 +117,6 @@ class ClassicMembership:
         """Who reads offsets: in the classic protocol anybody may."""
         return None
 
-    @property
-    def is_rebalancing(self) -> bool:
-        return self._generation >= 0 and not self._is_stable
-
     def request_rejoin(self, reason: str) -> None:
         """The next generation is needed; the group's task goes for it."""
         if not self._rejoin.is_set():

@@ -21,7 +21,6 @@ class GroupCluster:
         self.simulation = simulation
         self.client = client
         self.host = host
-        self._host = simulation.host("clients")
         self._clients: list[Consumer | Producer] = []
 
     def consumer(self, group: str | None = "g", **options: Any) -> Consumer:
@@ -38,7 +37,8 @@ class GroupCluster:
         return made
 
     def world(self) -> World:
-        return self._host.world()
+        """One a client: each has a randomness of its own."""
+        return self.simulation.host(f"client-{len(self._clients)}").world()
 
     async def fill(self, topic: str, count: int, partitions: int = 1) -> None:
         """Records 0, 1, 2, ... one partition after the other."""
