@@ -30,6 +30,7 @@ from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.types import TopicId
 from tests.unit.broker.harness import Client, with_broker
 
 Connect = Callable[[], Awaitable[Client]]
@@ -67,9 +68,9 @@ async def described(client: Client, version: int) -> DescribedGroup:
     return group
 
 
-async def prepared(connect: Connect) -> tuple[Client, bytes]:
+async def prepared(connect: Connect) -> tuple[Client, TopicId]:
     client = await connect()
-    topic_id = await client.create_topic("t", 2)
+    topic_id = TopicId(await client.create_topic("t", 2))
     find = FindCoordinatorRequest(key=GROUP, coordinator_keys=[GROUP])
     await client.ask(find, FindCoordinatorResponse)
     return client, topic_id

@@ -29,6 +29,10 @@ def refused(consumer: Consumer, request: ConsumerHeartbeat | None = None) -> Err
     return consumer.coordinator.refusal(request or consumer.request())
 
 
+def state_of(coordinator: ConsumerCoordinator) -> GroupState:
+    return coordinator.consumer_group.state
+
+
 def two_members() -> tuple[ConsumerCoordinator, Consumer, Consumer]:
     coordinator = ConsumerCoordinator()
     one, two = Consumer(coordinator, "one"), Consumer(coordinator, "two")
@@ -47,7 +51,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
     reply = one.join()
     assert (reply.member_epoch, reply.heartbeat_interval_ms) == (2, 5000)
     assert one.partitions == [0, 1, 2, 3]
-    assert coordinator.consumer_group.state is GroupState.STABLE
+    assert state_of(coordinator) is GroupState.STABLE
     coordinator.check_replay()
 
 
@@ -68,7 +72,7 @@ def test_a_partition_changes_hands_when_it_was_let_go() -> None:
     two.join()
     assert (two.epoch, two.partitions) == (3, [])
     assert coordinator.consumer_group.members["two"].state is MemberState.UNRELEASED_PARTITIONS
-    assert coordinator.consumer_group.state is GroupState.RECONCILING
+    assert state_of(coordinator) is GroupState.RECONCILING
     told = one.send()
     assert told.member_epoch == 2
     two.beat()
@@ -78,7 +82,7 @@ def test_a_partition_changes_hands_when_it_was_let_go() -> None:
     assert (one.epoch, one.partitions) == (3, [0, 1])
     two.beat()
     assert two.partitions == [2, 3]
-    assert coordinator.consumer_group.state is GroupState.STABLE
+    assert state_of(coordinator) is GroupState.STABLE
     coordinator.check_replay()
 
 
@@ -86,11 +90,11 @@ def test_who_leaves_frees_its_partitions() -> None:
     coordinator, one, two = two_members()
     reply = two.leave()
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("two", -1, None)
-    assert coordinator.consumer_group.state is GroupState.ASSIGNING
+    assert state_of(coordinator) is GroupState.ASSIGNING
     one.beat()
     assert (one.epoch, one.partitions) == (4, [0, 1, 2, 3])
     one.leave()
-    assert coordinator.consumer_group.state is GroupState.EMPTY
+    assert state_of(coordinator) is GroupState.EMPTY
     coordinator.check_replay()
 
 

@@ -71,7 +71,7 @@ class Classic:
 
 def classic_pair(**properties: str) -> tuple[ConsumerCoordinator, Classic, Classic]:
     """A Stable classic group of two, with two partitions each."""
-    coordinator = ConsumerCoordinator(**properties)
+    coordinator = ConsumerCoordinator(None, **properties)
     waiting = [coordinator.join(protocols=cooperative()) for _ in range(2)]
     while not waiting[0].is_answered:
         coordinator.pass_time(100)
