@@ -26,6 +26,7 @@ from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import (
+    AppendRejected,
     AppendResult,
     Log,
     OffsetOutOfRange,
@@ -170,6 +171,8 @@ class Partition:
             result = self.log.append(records, leader_epoch=self.leader_epoch, membership=membership)
         except TransactionNotOpen:
             raise
+        except AppendRejected as error:
+            raise Refused(error.code, error.message, error.record_errors) from error
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
         return self._appended(result)

@@ -4,7 +4,15 @@ from odradek.protocol.errors import ErrorCode
 
 
 class Refused(Exception):
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+    """`record_errors` names the records of a batch that are at fault, by index, where known."""
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str | None = None,
+        record_errors: tuple[tuple[int, str], ...] = (),
+    ) -> None:
         self.code = code
         self.message = message or code.message
+        self.record_errors = record_errors
         super().__init__(self.message)

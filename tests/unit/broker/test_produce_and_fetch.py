@@ -21,7 +21,7 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from odradek.protocol.records import decode_records, split_batches
+from odradek.protocol.records import BatchBuilder, decode_records, split_batches
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
 from tests.unit.broker.harness import Client, batch, with_broker
 
@@ -333,5 +333,20 @@ def test_pipelined_requests_are_answered_in_order() -> None:
         assert offsets == list(range(200))
         data = await fetch(client, fetch_request(0))
         assert values(data) == [b"%d" % number for number in range(200)]
+
+    with_broker(test)
+
+
+def test_the_records_at_fault_are_named() -> None:
+    builder = BatchBuilder()
+    for key in (b"a", None, b"b", None):
+        builder.append(key, b"value", [], 1_700_000_000_000)
+
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", cleanup_policy="compact")
+        answer = await produce(client, builder.build())
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+        assert [error.batch_index for error in answer.record_errors] == [1, 3]
 
     with_broker(test)

@@ -18,6 +18,7 @@ from odradek.broker.joining import join, retriable
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -105,6 +106,10 @@ def _append(
 def _refuse(answer: PartitionProduceResponse, refusal: Refused) -> None:
     answer.error_code = refusal.code
     answer.error_message = refusal.message
+    answer.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+        for index, message in refusal.record_errors
+    ]
     answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
 
 
