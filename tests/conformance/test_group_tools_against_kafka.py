@@ -5,6 +5,7 @@ Odradek; then both tools look at each, and at the files of the internal topics t
 Kafka's tools print rows in the order of a hash table, so rows are compared without order.
 """
 
+import asyncio
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.broker_process import odradek_broker as running_odradek
+from tests.scenarios.hanging_transaction import leave_hanging
 
 TOOLS = {
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -51,7 +53,11 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
+    # Lets a transaction hang.
+    "transaction.partition.verification.enable": "false",
 }
+HANGING = "transactions find-hanging --topic payments"
+ABORTED = f"{HANGING} # once it was aborted"
 
 
 class Said(NamedTuple):
@@ -143,6 +149,12 @@ def look_while_it_runs(kafka_home: ApacheKafka, broker: BrokerProcess) -> dict[s
         for line in COMMANDS
     }
     pending.abort_transaction(60)
+    asyncio.run(leave_hanging(bootstrap, "payments", timestamp_ms=1_700_000_000_000))
+    seen[HANGING] = ask_both(kafka_home, HANGING, *where, directory=broker.data_directory)
+    abort = ["abort", "--topic", "payments", "--partition", "0", "--start-offset", "1"]
+    ours = [sys.executable, "-m", "odradek.cli", "transactions"]
+    said([*ours, *where, *abort], broker.data_directory)
+    seen[ABORTED] = ask_both(kafka_home, HANGING, *where, directory=broker.data_directory)
     for member in members:
         member.close()
     return seen
@@ -170,3 +182,11 @@ def test_both_tools_say_the_same(seen: dict[str, Pair], line: str) -> None:
     assert ours.rows == theirs.rows
     assert ours.complaints == theirs.complaints
     assert ours.rows
+
+
+def test_a_hanging_transaction_is_found_and_then_gone(seen: dict[str, Pair]) -> None:
+    for theirs, ours in (seen[HANGING], seen[ABORTED]):
+        # The last cell is how many minutes ago, and the two tools ran one after the other.
+        cells = [[row.split("\t")[:-2] for row in said.rows] for said in (theirs, ours)]
+        assert cells[0] == cells[1]
+    assert [len(seen[line].ours.rows) for line in (HANGING, ABORTED)] == [2, 1]

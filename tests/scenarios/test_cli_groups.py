@@ -11,16 +11,8 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from odradek.client.connection import Connection
-from odradek.protocol.compression import Codec
-from odradek.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from odradek.protocol.records import BatchBuilder
 from odradek.testing import Cluster
+from tests.scenarios.hanging_transaction import PRODUCER_ID, leave_hanging
 from tests.scenarios.test_cli import Shell
 
 RESET = ("consumer-groups", "--reset-offsets")
@@ -300,34 +292,6 @@ def test_an_open_transaction_is_seen_and_ended(
     assert 'there is no transactional id "nobody\'s"' in complaint
 
 
-async def leave_hanging(bootstrap: str, topic: str, timestamp_ms: int) -> None:
-    """A transactional batch that no coordinator knows of: version 11 does not ask one."""
-    host, _, port = bootstrap.partition(":")
-    builder = BatchBuilder(Codec.NONE)
-    builder.append(None, b"hangs", (), timestamp_ms)
-    batch = builder.build(0, 777_777, 0, 0, is_transactional=True)
-    connection = await Connection.open(host, int(port), client_id="test")
-    try:
-        response = await connection.request(
-            ProduceRequest(
-                transactional_id="forgotten",
-                acks=-1,
-                timeout_ms=30_000,
-                topic_data=[
-                    TopicProduceData(
-                        name=topic, partition_data=[PartitionProduceData(index=0, records=batch)]
-                    )
-                ],
-            ),
-            ProduceResponse,
-            max_version=11,
-        )
-        assert response.responses[0].partition_responses[0].error_code == 0
-    finally:
-        connection.close()
-        await connection.wait_closed()
-
-
 def test_a_hanging_transaction_is_found_and_aborted() -> None:
     with Cluster(settings={"transaction.partition.verification.enable": "false"}) as cluster:
         odradek = Shell(cluster.bootstrap)
@@ -340,7 +304,7 @@ def test_a_hanging_transaction_is_found_and_aborted() -> None:
         assert odradek.ok(*committed) == ""
         header, line = odradek.ok("transactions", "find-hanging", "--topic", topic).splitlines()
         assert header.split()[5] == "StartOffset"
-        assert line.split()[:3] == [topic, "0", "777777"]
+        assert line.split()[:3] == [topic, "0", str(PRODUCER_ID)]
         assert odradek.ok("transactions", "find-hanging", "--broker-id", "1").count("\n") == 2
         complaint = odradek.refused("transactions", "abort", *place, "--start-offset", "1")
         assert f"no open transaction begins at offset 1 of {topic}-0" in complaint
