@@ -86,6 +86,15 @@ def test_a_partition_changes_hands_when_it_was_let_go() -> None:
     coordinator.check_replay()
 
 
+def test_who_waits_for_others_asks_more_often() -> None:
+    coordinator = ConsumerCoordinator()
+    one, two = Consumer(coordinator, "one"), Consumer(coordinator, "two")
+    one.join()
+    assert two.join().heartbeat_interval_ms == 1000
+    settle(one, two)
+    assert two.beat().heartbeat_interval_ms == 5000
+
+
 def test_who_leaves_frees_its_partitions() -> None:
     coordinator, one, two = two_members()
     reply = two.leave()
