@@ -67,10 +67,15 @@ class StatePartitions(Generic[Command, Event]):
 
     async def run(self) -> None:
         """Loads machines as leadership comes, until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            self.follow(self._image)
-            await asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                self.follow(self._image)
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._group = None
+            for partition in list(self._loaded):
+                self._unload(partition)
 
     async def ask(self, key: str, command: Command) -> object:
         """The machine's reply, once what it rests on is committed."""

@@ -75,12 +75,15 @@ class MarkerWriter:
 
     async def run(self) -> None:
         """Writes markers until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            for transactional_id in self._waiting:
-                self.prepared(transactional_id)
-            self._waiting.clear()
-            await asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for transactional_id in self._waiting:
+                    self.prepared(transactional_id)
+                self._waiting.clear()
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._group = None
 
     def prepared(self, transactional_id: str) -> None:
         """The fate of a transaction was written down."""
