@@ -48,6 +48,37 @@ def test_many_threads_share_a_producer(any_broker: BrokerProcess) -> None:
         assert sorted(threads.map(send, range(200))) == list(range(200))
 
 
+def test_groups_and_transactions(any_broker: BrokerProcess) -> None:
+    topic, name = create_topic(any_broker), new_topic_name()
+    told: list[str] = []
+
+    class Listener:
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            told.append(f"assigned {len(partitions)}")
+            consumer.seek(partitions[0], 1)
+
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            told.append("revoked")
+            consumer.commit()
+
+    with Producer(bootstrap_servers=any_broker.bootstrap, transactional_id=name) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send(topic, b"zero")
+            producer.send(topic, b"one")
+        with pytest.raises(RuntimeError, match="mine"), producer.transaction():
+            raise RuntimeError("mine")
+    options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    with Consumer(bootstrap_servers=any_broker.bootstrap, group_id=name, **options) as consumer:
+        consumer.subscribe([topic], listener=Listener())
+        assert next(iter(consumer)).value == b"one"
+    assert told == ["assigned 1", "revoked"]
+    partition = TopicPartition(topic, 0)
+    with Consumer(bootstrap_servers=any_broker.bootstrap, group_id=name) as consumer:
+        # The marker that commits the transaction has an offset too.
+        assert consumer.committed([partition])[partition].offset in {2, 3}
+
+
 def test_administer(any_broker: BrokerProcess) -> None:
     name = new_topic_name()
     with Admin(bootstrap_servers=any_broker.bootstrap) as admin:

@@ -299,15 +299,20 @@ class Producer:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
         """Begins a transaction, and commits it at the end or aborts it when something raises."""
-        transactions = self._transactional("transaction()")
         await self.begin_transaction()
         try:
             yield self
             await self.commit_transaction()
         except BaseException:
-            if transactions.may_abort:
+            if self.may_abort:
                 await self.abort_transaction()
             raise
+
+    @property
+    def may_abort(self) -> bool:
+        """Whether a transaction is open that `abort_transaction` could end."""
+        transactions = None if self._sender is None else self._sender.transactions
+        return transactions is not None and transactions.may_abort
 
     def _transactional(self, what: str) -> Transactions:
         _, sender = self._parts()

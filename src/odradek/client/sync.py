@@ -13,6 +13,7 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, Self, TypeVar
 
 import uvloop
@@ -136,16 +137,49 @@ class Producer(_SyncClient[AsyncProducer]):
         )
         return delivery
 
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Begins a transaction, and commits it at the end or aborts it when something raises."""
+        self._thread.call(self._client.begin_transaction())
+        try:
+            yield self
+            self._thread.call(self._client.commit_transaction())
+        except BaseException:
+            if self._client.may_abort:
+                self._thread.call(self._client.abort_transaction())
+            raise
+
 
 class Consumer(_SyncClient[AsyncConsumer]):
-    """`odradek.client.Consumer`, waiting where that one awaits; iterate over it for records."""
+    """`odradek.client.Consumer`, waiting where that one awaits; iterate over it for records.
+
+    Rebalance listeners are called in a thread of their own while `poll` waits, and may call
+    the client. Commit callbacks are called in the client's thread, and must not.
+    """
 
     def __init__(self, *settings: Any, **options: Any) -> None:
         super().__init__(lambda: AsyncConsumer(*settings, **options))
 
+    def subscribe(self, *topics: Any, listener: object | None = None, **options: Any) -> None:
+        """Shares topics with the other members of `group.id`; poll() takes part."""
+        if listener is not None:
+            options["listener"] = _Elsewhere(listener)
+        self._thread.call(_finished(self._client.subscribe, topics, options))
+
     def __iter__(self) -> Iterator[ConsumerRecord]:
         while True:
             yield self._thread.call(self._client.__anext__())
+
+
+class _Elsewhere:
+    """A listener whose methods run in another thread, so that they may call the client."""
+
+    def __init__(self, listener: object) -> None:
+        self._listener = listener
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        told = getattr(self._listener, name)
+        return lambda *arguments: asyncio.to_thread(told, *arguments)
 
 
 class Admin(_SyncClient[AsyncAdmin]):
