@@ -17,12 +17,12 @@ we have heard.
 import asyncio
 import copy
 import logging
-from collections.abc import Sequence
 
-from odradek.client.assignors import Assignor, Member, Remembering
+from odradek.client.assignors import Assignor, Remembering
 from odradek.client.cluster import Cluster
 from odradek.client.coordinator import Coordinator
 from odradek.client.errors import ClientError, is_retriable
+from odradek.client.group_leader import GroupLeader, by_topic
 from odradek.client.group_offsets import GroupMetadata
 from odradek.client.holdings import Holdings
 from odradek.client.poll_gate import PollGate
@@ -35,7 +35,6 @@ from odradek.protocol.messages.consumer_protocol import (
     decode_versioned,
     encode_versioned,
 )
-from odradek.protocol.messages.consumer_protocol import TopicPartition as NamedPartitions
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.join_group import (
     JoinGroupRequest,
@@ -58,7 +57,6 @@ _log = logging.getLogger("odradek.client")
 
 _PROTOCOL_TYPE = "consumer"
 _SUBSCRIPTION_VERSION = 3
-_ASSIGNMENT_VERSION = 0
 # A join waits at the coordinator for everybody else, this much longer than the rest may take.
 _JOIN_MARGIN_MS = 5_000
 # On a connection of its own, for answers come in order and this one may be long in coming.
@@ -102,9 +100,7 @@ class ClassicMembership:
         self._rejoin_reason = "the consumer is new"
         self._beating = asyncio.Event()
         self._fault_seen = asyncio.Event()
-        # What the leader based its assignment on: the number of partitions of each topic.
-        self._assigned_from: dict[str, int] | None = None
-        self._tracked_for_group: set[str] = set()
+        self._leader = GroupLeader(cluster, subscription)
 
     # What others ask and tell
 
@@ -129,8 +125,7 @@ class ClassicMembership:
 
     def metadata_changed(self) -> None:
         """A leader shares out again when topics have grown, come or gone."""
-        based_on = self._assigned_from
-        if based_on is not None and self._is_stable and based_on != self._counts(based_on):
+        if self._is_stable and self._leader.is_outdated:
             self.request_rejoin("the topics of the group have changed")
 
     def refused(self, code: ErrorCode, generation: int) -> None:
@@ -271,7 +266,7 @@ class ClassicMembership:
             ConsumerProtocolSubscription(
                 topics=list(self._subscription.topics),
                 user_data=assignor.user_data() if isinstance(assignor, Remembering) else None,
-                owned_partitions=_by_topic(owned),
+                owned_partitions=by_topic(owned),
                 generation_id=self._generation if owned else -1,
                 rack_id=self._settings.client_rack or None,
             ),
@@ -281,9 +276,9 @@ class ClassicMembership:
     async def _synchronise(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         shares: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id:
-            shares = await self._share_out(joined)
+            shares = await self._leader.share_out(joined, self._assignor(joined))
         else:
-            self._lead_no_more()
+            self._leader.resign()
         response = await self._coordinator.ask(
             SyncGroupRequest(
                 group_id=self._group_id,
@@ -311,51 +306,6 @@ class ClassicMembership:
             for index in one.partitions
         ]
 
-    # Leading
-
-    async def _share_out(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        members = []
-        for one in joined.members:
-            told = decode_versioned(ConsumerProtocolSubscription, one.metadata)
-            members.append(
-                Member(
-                    member_id=one.member_id,
-                    topics=tuple(told.topics),
-                    instance_id=one.group_instance_id,
-                    owned=tuple(
-                        TopicPartition(owned.topic, index)
-                        for owned in told.owned_partitions
-                        for index in owned.partitions
-                    ),
-                    generation=told.generation_id,
-                    user_data=told.user_data,
-                    rack=told.rack_id,
-                )
-            )
-        topics = sorted({topic for member in members for topic in member.topics})
-        await self._learn_of(topics)
-        self._assigned_from = self._counts(topics)
-        if joined.skip_assignment:
-            # A static leader came back: the group goes on with the assignment it has.
-            return []
-        view = self._cluster.view
-        partitions = {
-            topic: view.topics[topic].all_partitions for topic in topics if topic in view.topics
-        }
-        shares = self._assignor(joined).assign(partitions, members)
-        return [
-            SyncGroupRequestAssignment(
-                member_id=member.member_id,
-                assignment=encode_versioned(
-                    ConsumerProtocolAssignment(
-                        assigned_partitions=_by_topic(list(shares.get(member.member_id, ())))
-                    ),
-                    _ASSIGNMENT_VERSION,
-                ),
-            )
-            for member in members
-        ]
-
     def _assignor(self, joined: JoinGroupResponse) -> Assignor:
         for one in self._assignors:
             if one.name == joined.protocol_name:
@@ -364,29 +314,6 @@ class ClassicMembership:
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"The coordinator chose {joined.protocol_name!r}, which this member does not offer.",
         )
-
-    async def _learn_of(self, topics: Sequence[str]) -> None:
-        """A leader needs the partitions of topics that only others subscribe to as well."""
-        for topic in topics:
-            if topic not in self._subscription.topics:
-                self._cluster.track(topic)
-                self._tracked_for_group.add(topic)
-        if any(topic not in self._cluster.view.topics for topic in topics):
-            try:
-                await self._cluster.refresh()
-            except (ClientError, KafkaError) as error:
-                if not is_retriable(error):
-                    raise
-
-    def _lead_no_more(self) -> None:
-        self._assigned_from = None
-        for topic in self._tracked_for_group.difference(self._subscription.topics):
-            self._cluster.untrack(topic)
-        self._tracked_for_group.clear()
-
-    def _counts(self, topics: Sequence[str] | dict[str, int]) -> dict[str, int]:
-        known = self._cluster.view.topics
-        return {topic: len(known[topic].partitions) if topic in known else 0 for topic in topics}
 
     # What comes of it
 
@@ -507,7 +434,7 @@ class ClassicMembership:
         self._generation, self._member_id = -1, ""
         self._is_stable = False
         self._beating.clear()
-        self._lead_no_more()
+        self._leader.resign()
         await self._leave(who, reason)
 
     async def _leave(self, who: GroupMetadata, reason: str) -> None:
@@ -540,10 +467,3 @@ def _fenced(group_id: str, instance_id: str | None) -> KafkaError:
         f"Another consumer of group {group_id} runs as group.instance.id={instance_id}:"
         " give each its own, and close this one.",
     )
-
-
-def _by_topic(partitions: Sequence[TopicPartition]) -> list[NamedPartitions]:
-    topics: dict[str, NamedPartitions] = {}
-    for topic, index in partitions:
-        topics.setdefault(topic, NamedPartitions(topic=topic)).partitions.append(index)
-    return list(topics.values())
