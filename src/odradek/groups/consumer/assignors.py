@@ -13,6 +13,7 @@ depend on their input alone, never on its order.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 from typing import Final, NamedTuple
 
@@ -61,22 +62,18 @@ def uniform(subscribers: Subscribers, topics: Topics) -> dict[str, Partitions]:
 
 def _spread_evenly(subscribers: Subscribers, topics: Topics) -> dict[str, list[TopicIdPartition]]:
     members = sorted(subscribers)
-    total = sum(topic.partitions for topic in topics.values())
-    fewest, with_one_more = divmod(total, len(members))
+    free = set(all_partitions(topics))
+    fewest, with_one_more = divmod(len(free), len(members))
     owned: dict[str, list[TopicIdPartition]] = {}
-    taken: set[TopicIdPartition] = set()
     for member in members:
-        valid = sorted(
-            each
-            for each in subscribers[member].target
-            if _exists(each, topics) and each not in taken
-        )
-        limit = fewest
-        if len(valid) > fewest and with_one_more:
-            limit, with_one_more = fewest + 1, with_one_more - 1
-        owned[member] = valid[:limit]
-        taken.update(owned[member])
-    free = [each for each in all_partitions(topics) if each not in taken]
+        kept = list(free & subscribers[member].target)
+        if len(kept) > fewest:
+            limit = fewest
+            if with_one_more:
+                limit, with_one_more = fewest + 1, with_one_more - 1
+            kept = sorted(kept)[:limit]
+        owned[member] = kept
+        free.difference_update(kept)
     room = {}
     for member in members:
         missing = fewest - len(owned[member])
@@ -84,18 +81,23 @@ def _spread_evenly(subscribers: Subscribers, topics: Topics) -> dict[str, list[T
             missing, with_one_more = missing + 1, with_one_more - 1
         if missing > 0:
             room[member] = missing
-    for partition in _placed_by_rack(free, subscribers, topics, owned, room):
-        member = next(iter(room))
-        _place(partition, member, owned, room)
+    for partition in _placed_by_rack(sorted(free), subscribers, topics, owned, room):
+        _place(partition, next(iter(room)), owned, room)
     return owned
 
 
 def all_partitions(topics: Topics) -> list[TopicIdPartition]:
     return [
-        TopicIdPartition(topic_id, partition)
+        partition
         for topic_id, topic in topics.items()
-        for partition in range(topic.partitions)
+        for partition in _partitions_of(topic_id, topic.partitions)
     ]
+
+
+@lru_cache(maxsize=1024)
+def _partitions_of(topic_id: TopicId, count: int) -> tuple[TopicIdPartition, ...]:
+    """Made once: groups are assigned again and again over the same topics."""
+    return tuple(TopicIdPartition(topic_id, partition) for partition in range(count))
 
 
 def _exists(partition: TopicIdPartition, topics: Topics) -> bool:
