@@ -19,6 +19,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -454,5 +455,36 @@ def test_clients_do_not_write_where_coordinators_do() -> None:
         response = await client.ask(request, ProduceResponse, version=12)
         error = response.responses[0].partition_responses[0].error_code
         assert error == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+    with_broker(test)
+
+
+def test_read_committed_waits_for_the_disk_where_acknowledgements_do() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", flush_messages="1")
+        producer = Producer(client)
+        await producer.start()
+        for value, committed in ((b"a", False), (b"b", True)):
+            assert await producer.send(value) == 0
+            assert await producer.end(committed=committed) == 0
+            await settled(client)
+        data = await fetch(client)
+        assert values_of(data) == [b"b"]
+        assert data.last_stable_offset == data.high_watermark == 4
+
+    with_broker(test)
+
+
+def test_a_topic_that_is_gone_holds_nothing_up() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        producer = Producer(client)
+        await producer.start()
+        assert await producer.send(b"a") == 0
+        await client.ask(DeleteTopicsRequest(topic_names=["t"]), DeleteTopicsResponse, version=5)
+        assert await producer.end(committed=True) == 0
+        assert await settled(client) == "CompleteCommit"
 
     with_broker(test)

@@ -59,6 +59,8 @@ class Counter:
         self.counts: dict[str, int] = {}
         self.parked: list[tuple[str, Caller]] = []
         self.expired: list[Hashable] = []
+        # What was counted when a marker came.
+        self.markers: list[tuple[dict[str, int], Marker]] = []
 
     def decide(
         self, command: tuple[str, str], caller: Caller | None, now: Now
@@ -84,7 +86,9 @@ class Counter:
         if isinstance(entry, Written):
             assert entry.record.value is not None
             self.counts[entry.record.key.decode()] = int(entry.record.value)
-        elif not isinstance(entry, Marker):
+        elif isinstance(entry, Marker):
+            self.markers.append((dict(self.counts), entry))
+        else:
             self.parked.append(entry)
 
     def expire(self, key: Hashable, now: Now) -> Outcome[tuple[str, Caller]]:
@@ -100,6 +104,18 @@ async def loaded(log: MemoryLog) -> tuple[Runner[tuple[str, str], tuple[str, Cal
     runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(machine, log, SystemClock())
     await runner.load()
     return runner, machine
+
+
+async def test_a_marker_that_comes_during_a_replay_counts_behind_it() -> None:
+    log = MemoryLog(LogRecord(b"a", b"1"))
+    machine = Counter()
+    runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(machine, log, SystemClock())
+    marker = Marker(ProducerIdentity(7, 0), committed=True)
+    runner.note(marker)
+    assert machine.markers == []
+    await runner.load()
+    runner.note(marker)
+    assert machine.markers == [({"a": 1}, marker)] * 2
 
 
 async def test_a_replay_brings_the_state_back() -> None:
