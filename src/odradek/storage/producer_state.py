@@ -313,9 +313,10 @@ class ProducerStates:
         """Below it every transaction is decided, and the decision survives this replica."""
         if self._unreplicated:
             self._unreplicated = [one for one in self._unreplicated if one[1] >= high_watermark]
-        undecided = [first for first, _ in self._unreplicated]
-        undecided += list(self.ongoing.values())[:1]
-        return min(high_watermark, *undecided) if undecided else high_watermark
+        stable = next(iter(self.ongoing.values()), high_watermark)
+        for first_offset, _ in self._unreplicated:
+            stable = min(stable, first_offset)
+        return min(stable, high_watermark)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets producers that have been silent for long and have nothing open."""
