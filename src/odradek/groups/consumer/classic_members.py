@@ -22,7 +22,7 @@ from odradek.groups.commands import (
 )
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.member import ClassicSide, ConsumerMember, MemberState, Profile
-from odradek.groups.consumer.migration import classic_assignment, owned_partitions
+from odradek.groups.consumer.migration import classic_assignment, downgrade_for, owned_partitions
 from odradek.groups.consumer.turn import JOIN, SYNC, Turn
 from odradek.groups.group import GroupOutcome
 from odradek.protocol.errors import ErrorCode, MalformedMessage
@@ -41,18 +41,18 @@ class ClassicMembers:
 
     def decide(self, turn: Turn, command: ClassicCommand, caller: Caller | None) -> GroupOutcome:
         if isinstance(command, JoinGroup):
-            return turn.outcome(caller, self._join(turn, command))
+            return self._join(turn, command, caller)
         if isinstance(command, SyncGroup):
             return turn.outcome(caller, _sync(turn, command))
         if isinstance(command, LeaveGroup):
             return turn.outcome(caller, _leave(turn, command))
         return turn.outcome(caller, _heartbeat(turn, command))
 
-    def _join(self, turn: Turn, command: JoinGroup) -> JoinReply:
+    def _join(self, turn: Turn, command: JoinGroup, caller: Caller | None) -> GroupOutcome:
         self._check(turn.group, command)
         if command.requires_member_id and not command.member_id and not command.group_instance_id:
             member_id = f"{command.client_id}-{self._new_identifier()}"
-            return JoinReply(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            return turn.outcome(caller, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         subscription = _subscription(command)
         member = self._member(turn, command)
         profile = Profile(
@@ -68,19 +68,17 @@ class ClassicMembers:
         )
         if turn.update_profile(member, profile):
             turn.bump_epoch()
+        if downgrade_for(turn, member, caller):
+            return turn.outcome(None, None)
         turn.assign_if_due()
         owned = owned_partitions(subscription.owned_partitions, turn.image)
         member = turn.reconcile(turn.group.members[member.member_id], owned)
         turn.expect_sign_of_life(member)
         turn.set_deadline(JOIN, member.member_id, None)
         turn.set_deadline(SYNC, member.member_id, command.rebalance_timeout_ms)
-        return JoinReply(
-            ErrorCode.NONE,
-            member.member_id,
-            member.epoch,
-            CONSUMER_PROTOCOL,
-            command.protocols[0].name,
-        )
+        name = command.protocols[0].name
+        reply = JoinReply(ErrorCode.NONE, member.member_id, member.epoch, CONSUMER_PROTOCOL, name)
+        return turn.outcome(caller, reply)
 
     def _check(self, group: ConsumerGroup, command: JoinGroup) -> None:
         settings = self._settings

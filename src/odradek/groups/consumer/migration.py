@@ -5,13 +5,15 @@ generation becomes its epoch, what each member has becomes its place and its tar
 classic members go on as members that speak another language (`classic_members`). Whoever
 waits for a rebalance is told to join again.
 
-Down: the last member of the new protocol goes, and those who are left all speak the classic
-one. They become a classic group in the generation of the epoch, which rebalances at once.
+Down: the last member of the new protocol goes, or comes back (a static member) with the
+classic one. Those who are left become a classic group in the generation of the epoch, which
+rebalances at once.
 
 `group.consumer.migration.policy` says which of the two may happen. An empty group changes
 either way, whatever the policy.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from odradek.config.coordinator_settings import GroupSettings
@@ -49,7 +51,7 @@ from odradek.protocol.messages.consumer_protocol import (
     encode_versioned,
 )
 from odradek.replication.refusal import Refused
-from odradek.statemachine.machine import Deadline
+from odradek.statemachine.machine import Caller, Deadline
 
 _UP: Final = ("upgrade", "bidirectional")
 _DOWN: Final = ("downgrade", "bidirectional")
@@ -151,22 +153,32 @@ def owned_partitions(
 
 def remove_or_downgrade(turn: Turn, member: ConsumerMember) -> None:
     """A member is gone. If it was the last of the new protocol, so is the new protocol."""
-    if _may_downgrade(turn, member):
-        _downgrade(turn, member)
+    others = [each for each in turn.group.members.values() if each is not member]
+    if member.profile.classic is None and _may_downgrade(turn, others):
+        _downgrade(turn, others, f"{member.member_id} is gone")
         return
     turn.remove(member)
     turn.bump_epoch()
 
 
-def _may_downgrade(turn: Turn, leaving: ConsumerMember) -> bool:
-    others = [each for each in turn.group.members.values() if each is not leaving]
+def downgrade_for(turn: Turn, joining: ConsumerMember, caller: Caller | None) -> bool:
+    """A classic member took the place of the last one of the new protocol: whether the group
+    is a classic one now, in whose rebalance the joining member waits."""
+    members = list(turn.group.members.values())
+    if not _may_downgrade(turn, members):
+        return False
+    _downgrade(turn, members, f"{joining.member_id} came back", {joining.member_id: caller})
+    return True
+
+
+def _may_downgrade(turn: Turn, members: list[ConsumerMember]) -> bool:
+    """Whether these could be a classic group by themselves."""
     return (
-        bool(others)
-        and leaving.profile.classic is None
-        and all(each.profile.classic is not None for each in others)
+        bool(members)
+        and all(each.profile.classic is not None for each in members)
         and turn.settings.group_consumer_migration_policy in _DOWN
-        and len(others) <= turn.settings.group_max_size
-        and len(_common_protocols(others)) > 0
+        and len(members) <= turn.settings.group_max_size
+        and len(_common_protocols(members)) > 0
     )
 
 
@@ -180,9 +192,13 @@ def _common_protocols(members: list[ConsumerMember]) -> list[str]:
     return [name for name in offered[0] if all(name in names for names in offered[1:])]
 
 
-def _downgrade(turn: Turn, leaving: ConsumerMember) -> None:
+def _downgrade(
+    turn: Turn,
+    members: list[ConsumerMember],
+    why: str,
+    waiting: Mapping[str, Caller | None] | None = None,
+) -> None:
     group = turn.group
-    members = [each for each in group.members.values() if each is not leaving]
     protocol = _common_protocols(members)[0]
     classic = ClassicGroup.from_value(
         group.group_id,
@@ -198,8 +214,10 @@ def _downgrade(turn: Turn, leaving: ConsumerMember) -> None:
     for member in members:
         if member.profile.classic is not None:
             known = classic.members[member.member_id]
-            protocols = member.profile.classic.protocols
-            classic.members[member.member_id] = known._replace(protocols=protocols)
+            classic.members[member.member_id] = known._replace(
+                protocols=member.profile.classic.protocols,
+                awaiting_join=(waiting or {}).get(member.member_id),
+            )
     for member_id in group.members:
         for kind in (SESSION, REBALANCE, JOIN, SYNC):
             turn.set_deadline(kind, member_id, None)
@@ -207,7 +225,7 @@ def _downgrade(turn: Turn, leaving: ConsumerMember) -> None:
     after.records += [*group.tombstones(), classic.record()]
     for each in classic.members.values():
         after.expect_sign_of_life(each)
-    after.rebalance(f"{leaving.member_id}, the last of the consumer protocol, is gone")
+    after.rebalance(f"nobody speaks the consumer protocol any more: {why}")
     outcome = after.outcome()
     turn.records += outcome.records
     turn.events += outcome.events

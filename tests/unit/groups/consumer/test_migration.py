@@ -295,7 +295,7 @@ def test_a_policy_against_going_down() -> None:
 
 
 def test_static_members_change_their_protocol_and_keep_their_part() -> None:
-    coordinator = ConsumerCoordinator()
+    coordinator = ConsumerCoordinator(None, group_consumer_migration_policy="upgrade")
     one = Consumer(coordinator, "one", instance="i")
     one.join()
     joined = coordinator.join(instance="i", protocols=cooperative()).answer(JoinReply)
@@ -306,6 +306,20 @@ def test_static_members_change_their_protocol_and_keep_their_part() -> None:
     again.join()
     assert again.partitions == [0, 1, 2, 3]
     coordinator.check_replay()
+
+
+def test_down_by_a_static_member_that_comes_back_with_the_classic_protocol() -> None:
+    coordinator = ConsumerCoordinator()
+    one = Consumer(coordinator, "one", instance="i")
+    one.join()
+    epoch = coordinator.consumer_group.epoch
+    joined = coordinator.join(instance="i", protocols=cooperative()).answer(JoinReply)
+    assert isinstance(coordinator.machine.groups[GROUP], ClassicGroup)
+    assert isinstance(coordinator.replayed().groups[GROUP], ClassicGroup)
+    assert (joined.error, joined.generation_id) == (ErrorCode.NONE, epoch + 1)
+    assert joined.leader == joined.member_id
+    mine = {joined.member_id: assignment(0, 1, 2, 3)}
+    assert read(coordinator.sync(joined, mine, instance="i").answer(SyncReply)) == [0, 1, 2, 3]
 
 
 def test_classic_joins_that_are_refused() -> None:
