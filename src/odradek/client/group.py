@@ -36,6 +36,8 @@ _log = logging.getLogger("odradek.client")
 OnCommit = Callable[[Offsets, BaseException | None], None]
 
 _MISSING_TOPIC_LOOK_S = 1.0
+# A group that is not told notices by itself, only later.
+_GOODBYE_S = 3.0
 _DROPPED = (
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -197,7 +199,11 @@ class Group:
             self._subscription.clear()
             self._positions.subscribed = frozenset()
             self._holdings.listener = None
-            await membership.leave("the consumer unsubscribed")
+            try:
+                async with asyncio.timeout(_GOODBYE_S):
+                    await membership.leave("the consumer unsubscribed")
+            except TimeoutError:
+                _log.info("group %s: nobody was there to say goodbye to", self.group_id)
 
     async def _stop_running(self) -> None:
         if self._running is not None:

@@ -12,6 +12,9 @@ from odradek.client.fetched import ConsumerRecord
 from odradek.client.group_offsets import Offsets
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
+from simulation.run import run
+from simulation.world import Simulation
+from tests.unit.broker.harness import BrokerHost
 from tests.unit.client.group_cluster import GroupCluster, with_groups
 
 EAGER = "range"
@@ -315,6 +318,46 @@ def test_subscribing_anew_and_not_at_all() -> None:
         consumer.assign([TopicPartition("a", 0)])
 
     with_groups(test)
+
+
+def test_a_consumer_closes_in_time_when_its_broker_is_gone() -> None:
+    async def main(simulation: Simulation) -> None:
+        host = BrokerHost(simulation, {"group.initial.rebalance.delay.ms": "0"})
+        async with host.running() as connect:
+            cluster = GroupCluster(simulation, await connect(), host)
+            await cluster.client.create_topic("t")
+            await cluster.fill("t", 1)
+            consumer = cluster.consumer()
+            consumer.subscribe(["t"])
+            await read(consumer, 1)
+        before_s = simulation.loop.time()
+        await consumer.close(timeout_ms=5_000)
+        assert simulation.loop.time() - before_s < 10
+
+    run(main, 1)
+
+
+def test_a_group_goes_on_after_its_broker_was_away() -> None:
+    async def main(simulation: Simulation) -> None:
+        host = BrokerHost(simulation, {"group.initial.rebalance.delay.ms": "0"})
+        async with host.running() as connect:
+            cluster = GroupCluster(simulation, await connect(), host)
+            await cluster.client.create_topic("t", 2)
+            await cluster.fill("t", 2, 2)
+            consumer = cluster.consumer(auto_commit_interval_ms=100)
+            consumer.subscribe(["t"])
+            await read(consumer, 2)
+            await asyncio.sleep(0.2)
+            await consumer.poll(100)
+        await consumer.poll(5_000)
+        async with host.running():
+            await cluster.fill("t", 2, 2)
+            again = await read(consumer, 2)
+            assert [record.value for record in again] in ([b"0", b"1"], [b"1", b"0"])
+            await consumer.commit()
+            await consumer.close()
+
+    run(main, 1)
 
 
 def test_interceptors_see_records_and_commits() -> None:
