@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
+from kafka import KafkaConsumer as KafkaPythonConsumer
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from benchmarks.broker_process import BrokerProcess
 from odradek.client import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
@@ -121,6 +123,46 @@ def test_a_group_with_librdkafka(any_broker: BrokerProcess, strategy: str, is_le
                 with contextlib.suppress(asyncio.CancelledError):
                     await polling
                 await asyncio.to_thread(theirs.close)
+            await poll_until([ours], lambda: len(owned(ours)) == 4)
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_leader", [True, False], ids=["we-lead", "they-lead"])
+def test_a_sticky_group_with_kafka_python(any_broker: BrokerProcess, is_leader: bool) -> None:
+    topic, group = create_topic(any_broker, partitions=4), new_topic_name()
+    theirs = KafkaPythonConsumer(
+        bootstrap_servers=any_broker.bootstrap,
+        group_id=group,
+        partition_assignment_strategy=[StickyPartitionAssignor],
+        heartbeat_interval_ms=200,
+        session_timeout_ms=10_000,
+        # It may lead before it knows the topic, and then looks again only when this is over.
+        metadata_max_age_ms=500,
+    )
+
+    def their_partitions() -> list[int]:
+        return sorted(one.partition for one in theirs.assignment())
+
+    async def work() -> None:
+        async with consumer_of(any_broker, group, partition_assignment_strategy="sticky") as ours:
+
+            async def all_poll(wanted: Callable[[], bool]) -> None:
+                while not wanted():
+                    await asyncio.gather(ours.poll(50), asyncio.to_thread(theirs.poll, 50))
+
+            if is_leader:
+                ours.subscribe([topic])
+                await poll_until([ours], lambda: len(owned(ours)) == 4)
+                theirs.subscribe([topic])
+            else:
+                theirs.subscribe([topic])
+                while len(their_partitions()) < 4:
+                    await asyncio.to_thread(theirs.poll, 50)
+                ours.subscribe([topic])
+            await all_poll(lambda: len(owned(ours)) == len(their_partitions()) == 2)
+            assert sorted(owned(ours) + their_partitions()) == [0, 1, 2, 3]
+            await asyncio.to_thread(theirs.close)
             await poll_until([ours], lambda: len(owned(ours)) == 4)
 
     run(work())
