@@ -13,6 +13,7 @@ from odradek.client.errors import (
     NoOffset,
     OffsetOutOfRange,
 )
+from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsRequest
@@ -28,8 +29,9 @@ T0, T1, T2 = (TopicPartition("t", index) for index in range(3))
 
 def consumer(cluster: MiniCluster, simulation: Simulation, **options: object) -> Consumer:
     world = simulation.host("main").world()
-    options = {"auto_offset_reset": "earliest", **options}
-    return Consumer(bootstrap_servers=cluster.bootstrap, world=world, **options)
+    defaults = {"bootstrap_servers": cluster.bootstrap, "auto_offset_reset": "earliest"}
+    settings = ConsumerSettings.from_options({**defaults, **options})
+    return Consumer(settings, world=world)
 
 
 def fill(log: PartitionLog, numbers: Iterable[int], batch_records: int = 10) -> None:
