@@ -329,6 +329,8 @@ def test_up_listens_where_asked() -> None:
     arguments = parse("up", "--port", "0", "--host", "::1", "--data", "d")
     assert up.properties_for(arguments) == {
         "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.min.heartbeat.interval.ms": "500",
         "listeners": "PLAINTEXT://[::1]:0",
         "log.dirs": "d",
     }
