@@ -159,9 +159,9 @@ class Runner(Generic[Command, Event]):
         if records:
             try:
                 offset = self._log.append(records, outcome.producer, self._clock.now_ms())
-            except Exception as error:
-                self.end(error)
-                raise
+            except Exception as error:  # noqa: BLE001 - whatever it is, leadership is over
+                self.end(error)  # Who waits, the caller among them, is told.
+                return
             for record in records:
                 apply(Written(record, offset, outcome.producer))
                 offset += 1

@@ -200,3 +200,13 @@ async def test_nobody_is_served_before_the_log_is_replayed() -> None:
     )
     with pytest.raises(RunnerEnded):
         await runner.ask(("read", "a"))
+
+
+async def test_a_deadline_that_passes_when_leadership_is_gone_ends_the_runner_quietly() -> None:
+    log = MemoryLog()
+    runner, _ = await loaded(log)
+    waiting = asyncio.ensure_future(runner.ask(("wait", "a")))
+    await runner.ask(("alarm", "x"))
+    log.is_leader = False
+    with pytest.raises(ConnectionError):
+        await waiting
