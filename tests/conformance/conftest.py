@@ -19,12 +19,6 @@ from tests.conformance.needs import need
 from tests.conformance.peer import Peer, java_peer
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Clients of others may use what Python deprecates; our own code may not."""
-    for message in ("read_text is deprecated", "open_text is deprecated"):
-        config.addinivalue_line("filterwarnings", f"ignore:{message}:DeprecationWarning")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep what shares a broker on one worker (--dist loadgroup), so each broker starts once."""
     for item in items:

@@ -343,11 +343,15 @@ def test_a_verifiable_producer_that_is_stopped_counts_everything(
         "verifiable-producer", "--topic", odradek_topic, "--throughput", "200"
     ) as tool:
         assert tool.stdout is not None
-        first = [json.loads(tool.stdout.readline()) for _ in range(2)]
+        assert tool.stderr is not None
+        lines = [tool.stdout.readline() for _ in range(2)]
         tool.send_signal(signal.SIGTERM)
-        rest, complaints = tool.communicate(timeout=30)
+        # Not communicate: it would miss what the reader of lines has taken already.
+        lines += tool.stdout.readlines()
+        complaints = tool.stderr.read()
+        tool.wait(30)
     assert complaints == ""
-    events = first + [json.loads(line) for line in rest.splitlines()]
+    events = [json.loads(line) for line in lines]
     acknowledged = sum(event["name"] == "producer_send_success" for event in events)
     assert events[-1]["acked"] == acknowledged
     shown = odradek.ok("get-offsets", "--topic", odradek_topic)
