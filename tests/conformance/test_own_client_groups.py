@@ -156,6 +156,9 @@ def test_a_sticky_group_with_kafka_python(any_broker: BrokerProcess, is_leader: 
                 await poll_until([ours], lambda: len(owned(ours)) == 4)
                 theirs.subscribe([topic])
             else:
+                # A leader that does not know the topic yet would assign nothing.
+                while len(await asyncio.to_thread(theirs.partitions_for_topic, topic) or ()) < 4:
+                    pass
                 theirs.subscribe([topic])
                 while len(their_partitions()) < 4:
                     await asyncio.to_thread(theirs.poll, 50)

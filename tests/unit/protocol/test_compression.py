@@ -159,7 +159,8 @@ def test_lz4_with_linked_blocks_and_checksums_is_read() -> None:
 
 
 def test_lz4_with_its_size_in_front_is_read_and_believed() -> None:
-    frame = pytest.importorskip("lz4.frame")
+    from lz4 import frame
+
     compressed = frame.compress(TEXT, store_size=True)
     assert decompress(Codec.LZ4, compressed, len(TEXT)) == TEXT
     with pytest.raises(DecompressedTooLarge):
@@ -171,7 +172,8 @@ def test_lz4_with_its_size_in_front_is_read_and_believed() -> None:
 
 
 def test_zstd_with_and_without_its_size_in_front_is_read() -> None:
-    zstandard = pytest.importorskip("zstandard")
+    import zstandard
+
     for size in (0, 1, 200, 255, 256, 300, 65_535, 65_536 + 256, len(TEXT)):
         for writes_size in (True, False):
             compressor = zstandard.ZstdCompressor(write_content_size=writes_size)
@@ -249,4 +251,5 @@ def test_the_result_is_not_held_twice(codec: Codec) -> None:
     compressed = _zeros(codec)
     peak = PeakMemory()
     assert len(decompress(codec, compressed, 64 * MEBIBYTE)) == 64 * MEBIBYTE
-    assert peak.growth_bytes() <= (64 + 6) * MEBIBYTE
+    # Half of a second copy, for what the allocator and other threads take meanwhile.
+    assert peak.growth_bytes() <= (64 + 32) * MEBIBYTE
