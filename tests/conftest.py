@@ -1,9 +1,19 @@
-"""What every test has: `async def` tests run on a fresh asyncio loop of their own."""
+"""What every test has: `async def` tests run on a fresh asyncio loop of their own.
+
+Hypothesis looks for new examples on a developer's machine; in CI it repeats the same ones, so
+that a change is judged by the change.
+"""
 
 import asyncio
 import inspect
+import os
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("exploring", deadline=None)
+settings.load_profile("repeatable" if os.environ.get("CI") == "true" else "exploring")
 
 
 @pytest.hookimpl(tryfirst=True)
