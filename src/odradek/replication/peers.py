@@ -1,0 +1,147 @@
+"""Connections from this broker to the others of its cluster.
+
+Whoever needs a peer asks for the connection each time and gets one that is open: kept between
+calls, opened again when it broke, dropped at once when the broker leaves the cluster's image,
+comes back under another epoch or moves. Requests of one `purpose` share a connection and wait
+behind each other there; a long poll has a purpose of its own.
+
+Invariant: at most one connection and one attempt a broker and purpose, and none to a broker
+that the image does not show.
+"""
+
+import asyncio
+
+from odradek.client.connection import Connection
+from odradek.client.errors import ClientError
+from odradek.config import Listener
+from odradek.metadata import ImageChange, ImageKeeper
+from odradek.metadata.image import ClusterImage
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import BrokerId
+
+_Key = tuple[BrokerId, str]
+
+
+class PeerUnreachable(Exception):
+    """The broker is not there, or not any more; the image says when it is back."""
+
+
+class Peers:
+    def __init__(
+        self,
+        images: ImageKeeper,
+        listener_name: str,
+        client_id: str,
+        *,
+        connect_timeout_ms: int = 3_000,
+        request_timeout_ms: int = 30_000,
+    ) -> None:
+        self._images = images
+        self._listener_name = listener_name
+        self._client_id = client_id
+        self._connect_timeout_ms = connect_timeout_ms
+        self._request_timeout_ms = request_timeout_ms
+        self._open: dict[_Key, Connection] = {}
+        self._opening: dict[_Key, _Opening] = {}
+        self._is_closed = False
+        images.subscribe(self._follow)
+
+    async def connection(self, broker_id: BrokerId, purpose: str = "control") -> Connection:
+        """An open connection to that broker, or raises `PeerUnreachable`."""
+        key = (broker_id, purpose)
+        known = self._open.get(key)
+        if known is not None:
+            if known.is_open:
+                return known
+            del self._open[key]
+        opening = self._opening.get(key)
+        if opening is None:
+            listener = self._listener(broker_id)
+            opening = self._opening[key] = _Opening()
+            opening.task = asyncio.get_running_loop().create_task(
+                self._connect(key, listener, opening)
+            )
+        # Shielded: others may wait for the same attempt.
+        return await asyncio.shield(opening.connection)
+
+    def close(self) -> None:
+        """Closes every connection and opens none any more."""
+        self._is_closed = True
+        for key in [*self._open, *self._opening]:
+            self._drop(key)
+
+    def _listener(self, broker_id: BrokerId) -> Listener:
+        listener = _listener(self._images.image, broker_id, self._listener_name)
+        if listener is None or self._is_closed:
+            raise PeerUnreachable(
+                f"broker {broker_id} is not in the cluster, or has no listener "
+                f"{self._listener_name}"
+            )
+        return listener
+
+    async def _connect(self, key: _Key, listener: Listener, opening: "_Opening") -> None:
+        try:
+            connection = await Connection.open(
+                listener.host,
+                listener.port,
+                client_id=self._client_id,
+                connect_timeout_ms=self._connect_timeout_ms,
+                request_timeout_ms=self._request_timeout_ms,
+            )
+        except (ClientError, KafkaError) as error:
+            opening.fail(PeerUnreachable(f"broker {key[0]}: {error}"))
+        else:
+            self._open[key] = connection
+            opening.succeed(connection)
+        self._opening.pop(key, None)
+
+    def _follow(self, change: ImageChange) -> None:
+        for key in [*self._open, *self._opening]:
+            broker_id = key[0]
+            if broker_id not in change.brokers:
+                continue
+            before, after = (
+                change.before.brokers.get(broker_id),
+                change.after.brokers.get(broker_id),
+            )
+            if (
+                before is None
+                or after is None
+                or before.epoch != after.epoch
+                or before.listener(self._listener_name) != after.listener(self._listener_name)
+            ):
+                self._drop(key)
+
+    def _drop(self, key: _Key) -> None:
+        connection = self._open.pop(key, None)
+        if connection is not None:
+            connection.close()
+        opening = self._opening.pop(key, None)
+        if opening is not None and opening.task is not None:
+            opening.task.cancel()
+            opening.fail(PeerUnreachable(f"broker {key[0]} left, or came back elsewhere"))
+
+
+class _Opening:
+    """One attempt, and everyone who waits for it."""
+
+    __slots__ = ("connection", "task")
+
+    def __init__(self) -> None:
+        self.connection: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[None] | None = None
+
+    def succeed(self, connection: Connection) -> None:
+        if not self.connection.done():
+            self.connection.set_result(connection)
+
+    def fail(self, reason: PeerUnreachable) -> None:
+        if not self.connection.done():
+            self.connection.set_exception(reason)
+            # Whoever waited may have given up.
+            self.connection.exception()
+
+
+def _listener(image: ClusterImage, broker_id: BrokerId, name: str) -> Listener | None:
+    broker = image.brokers.get(broker_id)
+    return None if broker is None else broker.listener(name)
