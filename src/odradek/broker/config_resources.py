@@ -1,6 +1,8 @@
 """What settings belong to, as DescribeConfigs and AlterConfigs name it."""
 
+from collections.abc import Callable
 from enum import IntEnum
+from typing import Protocol
 
 from odradek.broker.services import Services
 from odradek.protocol.errors import ErrorCode
@@ -28,7 +30,35 @@ def broker_resource(services: Services, name: str) -> BrokerId | None:
     return services.broker_id
 
 
+class Resource(Protocol):
+    """What settings are asked for, in either API."""
+
+    resource_type: int
+    resource_name: str
+
+
 async def replace_overrides(
+    services: Services,
+    asked: Resource,
+    overrides_of: Callable[[], dict[str, str]],
+    *,
+    validate_only: bool,
+) -> tuple[ErrorCode, str | None]:
+    """Makes these all the overrides of a resource; says why not, if it cannot."""
+    try:
+        await _replace(
+            services,
+            asked.resource_type,
+            asked.resource_name,
+            overrides_of(),
+            validate_only=validate_only,
+        )
+    except Refused as refusal:
+        return refusal.code, refusal.message
+    return ErrorCode.NONE, None
+
+
+async def _replace(
     services: Services,
     resource_type: int,
     name: str,
@@ -36,7 +66,6 @@ async def replace_overrides(
     *,
     validate_only: bool,
 ) -> None:
-    """Makes these all the overrides of a resource."""
     if resource_type == ResourceType.TOPIC:
         services.configs.topic_overrides(name)
         await services.configs.set_topic(name, overrides, validate_only=validate_only)

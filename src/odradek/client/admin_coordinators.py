@@ -6,34 +6,21 @@ asked while its state loads or moves is asked again, within the time that a call
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from enum import IntEnum
 from typing import Final, TypeVar
 
 from odradek.client.admin_channel import AdminChannel
 from odradek.client.cluster import Broker
 from odradek.client.connection import Connection
+from odradek.client.coordinator_lookup import KeyType, look_up
 from odradek.client.errors import ClientError, RequestTimedOut, is_retriable
 from odradek.protocol.errors import CoordinatorError, ErrorCode, KafkaError, error_for
-from odradek.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from odradek.protocol.types import BrokerId
 
 T = TypeVar("T")
 
-_FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 # What a coordinator says while it is busy with the very thing that is asked about.
 _BUSY: Final = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.REQUEST_TIMED_OUT})
 _LEFT_OUT: Final = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "The broker left it out.")
-
-
-class KeyType(IntEnum):
-    """What a coordinator is looked up for."""
-
-    GROUP = 0
-    TRANSACTION = 1
 
 
 class CoordinatorChannel(AdminChannel):
@@ -179,15 +166,7 @@ class CoordinatorChannel(AdminChannel):
         """Looks coordinators up; returns why some were not found."""
         if not keys:
             return {}
-        connection = await self.connection(None)
-        if connection.supports(FindCoordinatorRequest, _FIRST_VERSION_WITH_MANY_KEYS):
-            response = await connection.request(
-                FindCoordinatorRequest(key_type=kind, coordinator_keys=keys),
-                FindCoordinatorResponse,
-            )
-            found = response.coordinators
-        else:
-            found = [await _find_one(connection, kind, key) for key in keys]
+        found = await look_up(await self.connection(None), kind, keys)
         for one in found:
             if not one.error_code:
                 broker = Broker(BrokerId(one.node_id), one.host, one.port)
@@ -198,20 +177,6 @@ class CoordinatorChannel(AdminChannel):
         }
         left_out = [key for key in keys if (kind, key) not in self._known_coordinators]
         return dict.fromkeys(left_out, _LEFT_OUT) | problems
-
-
-async def _find_one(connection: Connection, kind: KeyType, key: str) -> Coordinator:
-    response = await connection.request(
-        FindCoordinatorRequest(key=key, key_type=kind), FindCoordinatorResponse
-    )
-    return Coordinator(
-        key=key,
-        node_id=response.node_id,
-        host=response.host,
-        port=response.port,
-        error_code=response.error_code,
-        error_message=response.error_message,
-    )
 
 
 def _is_passing(error: KafkaError) -> bool:

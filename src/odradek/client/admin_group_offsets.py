@@ -3,9 +3,10 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from odradek.client.admin_coordinators import CoordinatorChannel, KeyType
+from odradek.client.admin_coordinators import CoordinatorChannel
 from odradek.client.admin_group_types import GroupOffset
 from odradek.client.connection import Connection
+from odradek.client.coordinator_lookup import KeyType
 from odradek.client.leaders import Answers
 from odradek.protocol.errors import CoordinatorError, KafkaError, error_for
 from odradek.protocol.messages.offset_commit import (

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from odradek.client.admin_coordinators import CoordinatorChannel, KeyType
+from odradek.client.admin_coordinators import CoordinatorChannel
 from odradek.client.admin_group_types import (
     CLASSIC,
     CONSUMER,
@@ -16,6 +16,7 @@ from odradek.client.admin_group_types import (
 )
 from odradek.client.cluster import Broker
 from odradek.client.connection import Connection
+from odradek.client.coordinator_lookup import KeyType
 from odradek.protocol.errors import ErrorCode, KafkaError, MalformedMessage, error_for, raise_for
 from odradek.protocol.messages.consumer_group_describe import (
     Assignment,

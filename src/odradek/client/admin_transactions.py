@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from odradek.client.admin_coordinators import CoordinatorChannel, KeyType
+from odradek.client.admin_coordinators import CoordinatorChannel
 from odradek.client.admin_group_offsets import by_topic
 from odradek.client.cluster import Broker
 from odradek.client.connection import Connection
+from odradek.client.coordinator_lookup import KeyType
 from odradek.client.leaders import Answers, ask_leaders
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
 from odradek.protocol.messages.describe_producers import (

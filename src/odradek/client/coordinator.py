@@ -6,36 +6,26 @@ Place: between `cluster` and all that works with groups and transactions.
 """
 
 import asyncio
-from enum import IntEnum
 from typing import TypeVar
 
 from odradek.client.cluster import Broker, Cluster
 from odradek.client.connection import Connection
+from odradek.client.coordinator_lookup import KeyType, look_up
 from odradek.client.errors import ClientError, is_retriable
 from odradek.protocol.errors import CoordinatorError, KafkaError, raise_for
-from odradek.protocol.messages.find_coordinator import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import BrokerId
 
 R = TypeVar("R", bound=Response)
 
-_FIRST_VERSION_WITH_MANY_KEYS = 4
 PURPOSE = "coordinator"
 """Of the connection: what is asked here never waits behind fetches and the like."""
-
-
-class Kind(IntEnum):
-    GROUP = 0
-    TRANSACTION = 1
 
 
 class Coordinator:
     """The coordinator of one key."""
 
-    def __init__(self, cluster: Cluster, kind: Kind, key: str) -> None:
+    def __init__(self, cluster: Cluster, kind: KeyType, key: str) -> None:
         self._cluster = cluster
         self._kind = kind
         self._key = key
@@ -108,21 +98,9 @@ class Coordinator:
 
     async def _look_up(self) -> BrokerId:
         connection = await self._cluster.any_connection()
-        if connection.supports(FindCoordinatorRequest, _FIRST_VERSION_WITH_MANY_KEYS):
-            response = await connection.request(
-                FindCoordinatorRequest(key_type=self._kind, coordinator_keys=[self._key]),
-                FindCoordinatorResponse,
-            )
-            one = response.coordinators[0]
-            raise_for(one.error_code, one.error_message)
-            broker = Broker(BrokerId(one.node_id), one.host, one.port)
-        else:
-            response = await connection.request(
-                FindCoordinatorRequest(key=self._key, key_type=self._kind),
-                FindCoordinatorResponse,
-            )
-            raise_for(response.error_code, response.error_message)
-            broker = Broker(BrokerId(response.node_id), response.host, response.port)
+        (one,) = await look_up(connection, self._kind, [self._key])
+        raise_for(one.error_code, one.error_message)
+        broker = Broker(BrokerId(one.node_id), one.host, one.port)
         known = self._cluster.view.brokers.get(broker.id)
         if known is None or (known.host, known.port) != (broker.host, broker.port):
             self._cluster.view.brokers[broker.id] = broker

@@ -12,7 +12,8 @@ from typing import Protocol
 
 from odradek.client.cluster import Cluster
 from odradek.client.consumer_membership import ConsumerMembership
-from odradek.client.coordinator import Coordinator, Kind
+from odradek.client.coordinator import Coordinator
+from odradek.client.coordinator_lookup import KeyType
 from odradek.client.errors import ClientError, CommitFailed, RequestTimedOut
 from odradek.client.group_offsets import (
     GroupMetadata,
@@ -96,7 +97,7 @@ class Group:
         self._on_committed = committed
         self._on_news = on_news
         self._loop = asyncio.get_running_loop()
-        self._coordinator = Coordinator(cluster, Kind.GROUP, group_id)
+        self._coordinator = Coordinator(cluster, KeyType.GROUP, group_id)
         self._offsets = GroupOffsets(self._coordinator, settings, group_id)
         self._starting = StartingOffsets(
             self._offsets,

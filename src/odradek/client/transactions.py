@@ -26,7 +26,8 @@ from enum import Enum
 from typing import Protocol, TypeVar
 
 from odradek.client.cluster import Cluster
-from odradek.client.coordinator import Coordinator, Kind
+from odradek.client.coordinator import Coordinator
+from odradek.client.coordinator_lookup import KeyType
 from odradek.client.errors import (
     ClientError,
     MustAbort,
@@ -127,7 +128,7 @@ class Transactions:
         self._settings = settings
         self._sequences = sequences
         self._loop = asyncio.get_running_loop()
-        self._coordinator = Coordinator(cluster, Kind.TRANSACTION, transactional_id)
+        self._coordinator = Coordinator(cluster, KeyType.TRANSACTION, transactional_id)
         self._group_coordinators: dict[str, Coordinator] = {}
         self._fault: BaseException | None = None
         self._is_started = False
@@ -206,7 +207,7 @@ class Transactions:
             await self._until_done(lambda: add_offsets(self._coordinator, self._who, group))
         coordinator = self._group_coordinators.get(group.group_id)
         if coordinator is None:
-            coordinator = Coordinator(self._cluster, Kind.GROUP, group.group_id)
+            coordinator = Coordinator(self._cluster, KeyType.GROUP, group.group_id)
             self._group_coordinators[group.group_id] = coordinator
         await self._until_done(
             lambda: commit_offsets(

@@ -3,6 +3,8 @@
 What is not named goes back to its default: IncrementalAlterConfigs is the kinder way.
 """
 
+from functools import partial
+
 from odradek.broker.config_resources import replace_overrides
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
@@ -20,22 +22,17 @@ async def handle(
 ) -> AlterConfigsResponse:
     responses = []
     for asked in request.resources:
-        response = AlterConfigsResourceResponse(
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
-            error_message=None,
+        code, message = await replace_overrides(
+            services, asked, partial(_given, asked), validate_only=request.validate_only
         )
-        responses.append(response)
-        try:
-            await replace_overrides(
-                services,
-                asked.resource_type,
-                asked.resource_name,
-                _given(asked),
-                validate_only=request.validate_only,
+        responses.append(
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
             )
-        except Refused as refusal:
-            response.error_code, response.error_message = refusal.code, refusal.message
+        )
     return AlterConfigsResponse(responses=responses)
 
 

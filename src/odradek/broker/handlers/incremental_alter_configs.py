@@ -1,5 +1,7 @@
 """IncrementalAlterConfigs 0-1: sets, deletes, appends to and subtracts from settings."""
 
+from functools import partial
+
 from odradek.broker.config_resources import ResourceType, replace_overrides
 from odradek.broker.services import RequestContext, Services
 from odradek.config import BROKER_DECLARED, AlterOperation, InvalidSetting, TopicSettings, alter
@@ -18,22 +20,17 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     responses = []
     for asked in request.resources:
-        response = AlterConfigsResourceResponse(
-            resource_type=asked.resource_type,
-            resource_name=asked.resource_name,
-            error_message=None,
+        code, message = await replace_overrides(
+            services, asked, partial(_altered, services, asked), validate_only=request.validate_only
         )
-        responses.append(response)
-        try:
-            await replace_overrides(
-                services,
-                asked.resource_type,
-                asked.resource_name,
-                _altered(services, asked),
-                validate_only=request.validate_only,
+        responses.append(
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=asked.resource_type,
+                resource_name=asked.resource_name,
             )
-        except Refused as refusal:
-            response.error_code, response.error_message = refusal.code, refusal.message
+        )
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
