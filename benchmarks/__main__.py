@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks import scenarios
+from benchmarks import coordinators, scenarios
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.broker_process import (
     BrokerProcess,
@@ -32,7 +32,13 @@ from benchmarks.scenarios import FULL, QUICK, Effort
 
 OURS, THEIRS = "Odradek", "Apache Kafka"
 # Topics come and go here; neither broker shall carry the files of dead ones along for a minute.
-OVERRIDES = {"log.segment.delete.delay.ms": "1000"}
+# Groups start at once on both, and the new protocol's members speak every half second.
+OVERRIDES = {
+    "log.segment.delete.delay.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
 SETTLING_S = 3.0
 
 Scenario = Callable[[BrokerProcess, Effort], Figures]
@@ -57,6 +63,11 @@ def broker_scenarios(kafka: ApacheKafka | None) -> dict[str, Scenario]:
     plan["latency"] = scenarios.librdkafka_latency
     plan["wire-latency"] = scenarios.wire_latency
     plan["slow-connections"] = scenarios.slow_connections
+    plan["commits"] = coordinators.commits
+    for protocol in ("classic", "consumer"):
+        plan[f"join-{protocol}"] = partial(coordinators.joins, protocol=protocol)
+    plan["transactions"] = coordinators.transactions
+    plan["read-committed"] = coordinators.read_committed
     return plan
 
 

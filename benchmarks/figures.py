@@ -31,6 +31,9 @@ KINDS = (
     Kind("CPU", "s per million", Better.LOWER),
     Kind("produce", "records/s", Better.HIGHER),
     Kind("consume", "records/s", Better.HIGHER),
+    Kind("commits", "commits/s", Better.HIGHER),
+    Kind("transactions", "transactions/s", Better.HIGHER),
+    Kind("join", "ms", Better.LOWER),
     Kind("Java produce", "records/s", Better.HIGHER),
     Kind("one-record", "requests/s", Better.HIGHER),
     Kind("beside 200 slow connections: one-record", "requests/s", Better.HIGHER),
@@ -74,7 +77,8 @@ def goal_of(name: str) -> Goal | None:
     }
     if name in absolute:
         return Goal(absolute[name], is_ratio=False)
-    if name.startswith(("produce", "consume")) and "acks=all" not in name:
+    as_good = ("produce", "consume", "commits", "transactions", "join")
+    if name.startswith(as_good) and "acks=all" not in name:
         return Goal(1.0, is_ratio=True)
     if name.startswith(("CPU to produce", "CPU to consume")) and "acks=all" not in name:
         return Goal(0.7, is_ratio=True)

@@ -78,6 +78,11 @@ def library() -> ctypes.CDLL:
         "rd_kafka_consume_callback_queue": (integer, [pointer, integer, pointer, pointer]),
         "rd_kafka_consume_queue": (ctypes.POINTER(Message), [pointer, integer]),
         "rd_kafka_message_destroy": (None, [ctypes.POINTER(Message)]),
+        "rd_kafka_init_transactions": (pointer, [pointer, integer]),
+        "rd_kafka_begin_transaction": (pointer, [pointer]),
+        "rd_kafka_commit_transaction": (pointer, [pointer, integer]),
+        "rd_kafka_abort_transaction": (pointer, [pointer, integer]),
+        "rd_kafka_error_string": (text, [pointer]),
         "rd_kafka_query_watermark_offsets": (
             integer,
             [pointer, text, ctypes.c_int32, pointer, pointer, integer],
@@ -161,6 +166,60 @@ def produce(
     if stored != count:
         raise RuntimeError(f"{count} records were sent to {topic}, {stored} are there")
     return elapsed
+
+
+def _succeed(error: int | None) -> None:
+    if error:
+        raise RuntimeError(library().rd_kafka_error_string(error).decode())
+
+
+def produce_transactions(
+    bootstrap: str, topic: str, count: int, records_each: int, *, aborted_every: int = 0
+) -> float:
+    """One transaction after the other, 100-byte records in one partition; seconds for all of them.
+
+    Every ``aborted_every``-th is aborted once its records are in the log, none if it is 0.
+    """
+    native = library()
+    payload = ctypes.create_string_buffer(100)
+    messages = (Message * records_each)()
+    for message in messages:
+        message.payload = ctypes.addressof(payload)
+        message.len = 100
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "transactional.id": f"{topic}-writer",
+        "linger.ms": 0,
+        "queue.buffering.max.messages": 1_000_000,
+        "log_level": 3,
+    }
+    with client(_PRODUCER, settings) as handle:
+        topic_handle = native.rd_kafka_topic_new(handle, topic.encode(), None)
+        _succeed(native.rd_kafka_init_transactions(handle, _TIMEOUT_MS))
+        records_in(handle, topic, 1)
+        started = time.perf_counter()
+        for number in range(1, count + 1):
+            _succeed(native.rd_kafka_begin_transaction(handle))
+            _enqueue(topic_handle, messages, records_each)
+            if aborted_every and number % aborted_every == 0:
+                native.rd_kafka_flush(handle, _TIMEOUT_MS)
+                _succeed(native.rd_kafka_abort_transaction(handle, _TIMEOUT_MS))
+            else:
+                _succeed(native.rd_kafka_commit_transaction(handle, _TIMEOUT_MS))
+        elapsed = time.perf_counter() - started
+        stored = _settled_end(handle, topic, count * (records_each + 1))
+        native.rd_kafka_topic_destroy(topic_handle)
+    if stored != count * (records_each + 1):
+        raise RuntimeError(f"{topic} ends at {stored} after {count} transactions")
+    return elapsed
+
+
+def _settled_end(handle: int, topic: str, expected: int) -> int:
+    """The end of a topic whose last marker may be on its way: it is written after the reply."""
+    deadline = time.monotonic() + 10
+    while (end := records_in(handle, topic, 1)) < expected and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return end
 
 
 def _enqueue(topic_handle: int, messages: "ctypes.Array[Message]", wanted: int) -> int:

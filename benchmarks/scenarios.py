@@ -32,10 +32,12 @@ class Effort:
     round_trips: int
     slow_s: float
     java_records: int
+    joins: int
+    transactions: int
 
 
-FULL = Effort(500 * MEGABYTE, 100_000, 20_000, 5.0, 2_000_000)
-QUICK = Effort(50 * MEGABYTE, 10_000, 1_000, 1.0, 200_000)
+FULL = Effort(500 * MEGABYTE, 100_000, 20_000, 5.0, 2_000_000, 10, 2_000)
+QUICK = Effort(50 * MEGABYTE, 10_000, 1_000, 1.0, 200_000, 3, 200)
 
 
 @contextmanager
@@ -144,10 +146,9 @@ def sequential_requests(
 
 
 def pipelined_requests(
-    broker: BrokerProcess, topic: str, count: int, *, connections: int, depth: int
+    broker: BrokerProcess, frame: bytes, count: int, *, connections: int, depth: int
 ) -> float:
     """Each connection keeps ``depth`` requests under way; seconds until all are answered."""
-    frame = wire.produce_frame(topic, wire.one_record_batch(b"x" * 100, int(time.time() * 1000)))
     peers = [wire.WireConnection(broker.port) for _ in range(connections)]
     peers[0].send(frame)
     answer_bytes = 4 + len(peers[0].receive())  # all answers have the same size
@@ -191,10 +192,12 @@ def one_record_requests(broker: BrokerProcess, effort: Effort) -> Figures:
     with fresh_topic(broker) as topic:
         elapsed, durations = sequential_requests(broker, topic, count // 4)
         figures["one-record requests, 1 connection, 1 under way"] = len(durations) / elapsed
-        elapsed = pipelined_requests(broker, topic, count, connections=8, depth=1)
+        batch = wire.one_record_batch(b"x" * 100, int(time.time() * 1000))
+        frame = wire.produce_frame(topic, batch)
+        elapsed = pipelined_requests(broker, frame, count, connections=8, depth=1)
         figures["one-record requests, 8 connections, 1 under way each"] = count / elapsed
         before = broker.usage().cpu_s
-        elapsed = pipelined_requests(broker, topic, count, connections=4, depth=32)
+        elapsed = pipelined_requests(broker, frame, count, connections=4, depth=32)
         cpu = broker.usage().cpu_s - before
         figures["one-record requests, 4 connections, 32 under way each"] = count / elapsed
         figures["CPU for a million pipelined requests"] = cpu / count * 1e6

@@ -2,7 +2,8 @@
 
 Where the work per request is measured (one-record requests, round trips, slow peers), a real client
 would be the limit. These frames are Kafka's protocol by hand, in the last versions without
-compact types, understood by every broker since 2.4: Produce 7, Fetch 11, Metadata 4.
+compact types, understood by every broker since 2.4: Produce 7, Fetch 11, Metadata 4,
+OffsetCommit 7.
 """
 
 import socket
@@ -14,6 +15,7 @@ import crc32c
 _PRODUCE: Final = (0, 7)
 _FETCH: Final = (1, 11)
 _METADATA: Final = (3, 4)
+_OFFSET_COMMIT: Final = (8, 7)
 _CORRELATION: Final = 7
 
 
@@ -64,6 +66,14 @@ def metadata_frame(topic: str) -> bytes:
     return _frame(_METADATA, struct.pack(">i", 1) + _text(topic) + b"\1")
 
 
+def commit_frame(group: str, topic: str, offset: int) -> bytes:
+    """A commit of one partition by somebody who is in no group."""
+    body = _text(group) + struct.pack(">i", -1) + _text("") + struct.pack(">h", -1)
+    body += struct.pack(">i", 1) + _text(topic)
+    body += struct.pack(">iiqi", 1, 0, offset, -1) + _text("")
+    return _frame(_OFFSET_COMMIT, body)
+
+
 class WireConnection:
     """A blocking connection; answers come in the order of the requests."""
 
@@ -104,6 +114,12 @@ def produce_error(answer: bytes, topic: str) -> int:
     """The error code in the answer to ``produce_frame``."""
     position = 4 + 4 + 2 + len(topic) + 4 + 4
     code: int = struct.unpack_from(">h", answer, position)[0]
+    return code
+
+
+def commit_error(answer: bytes) -> int:
+    """The error code in the answer to ``commit_frame``: its last two bytes."""
+    code: int = struct.unpack_from(">h", answer, len(answer) - 2)[0]
     return code
 
 
