@@ -64,6 +64,7 @@ class PartitionImage(NamedTuple):
     version: int
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    is_recovering: bool = False
 
 
 class TopicImage(NamedTuple):
@@ -77,7 +78,9 @@ class TopicImage(NamedTuple):
 
 
 class ClusterImage(NamedTuple):
-    """`number` rises with every image that a keeper publishes."""
+    """`number` rises with every image that a keeper publishes. `controller_epoch_version` is
+    the version of that epoch's node, for the check that goes with changes of leadership; -1
+    if there is no node yet."""
 
     number: int = 0
     cluster_id: str = ""
@@ -89,6 +92,7 @@ class ClusterImage(NamedTuple):
     topics_by_id: MappingProxyType[TopicId, TopicImage] = MappingProxyType({})
     broker_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     topics_to_delete: frozenset[str] = frozenset()
+    controller_epoch_version: int = -1
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.topics.get(topic)
@@ -251,7 +255,7 @@ class ImageBuilder:
             registered = BrokerRegistration.decode(f"{BROKER_IDS}/{name}", node.value)
             image = BrokerImage(
                 broker_id,
-                node.created,
+                registered.epoch if registered.epoch >= 0 else node.created,
                 registered.listeners,
                 registered.security_protocols,
                 registered.rack,
@@ -277,6 +281,7 @@ class ImageBuilder:
             self._fields["controller_epoch"] = (
                 0 if node is None else decode_controller_epoch(node.value)
             )
+            self._fields["controller_epoch_version"] = -1 if node is None else node.version
         elif path == CLUSTER_ID:
             self._fields["cluster_id"] = "" if node is None else ClusterId.decode(node.value).id
         elif path.startswith(BROKER_CONFIGS + "/"):
@@ -380,7 +385,12 @@ def _topic_image(
 def _with_state(partition: PartitionImage, path: str, node: Node | None) -> PartitionImage:
     if node is None:
         return partition._replace(
-            leader=NO_LEADER, leader_epoch=LeaderEpoch(-1), isr=(), controller_epoch=0, version=-1
+            leader=NO_LEADER,
+            leader_epoch=LeaderEpoch(-1),
+            isr=(),
+            controller_epoch=0,
+            version=-1,
+            is_recovering=False,
         )
     state = PartitionState.decode(path, node.value)
     return partition._replace(
@@ -389,4 +399,5 @@ def _with_state(partition: PartitionImage, path: str, node: Node | None) -> Part
         isr=state.isr,
         controller_epoch=state.controller_epoch,
         version=node.version,
+        is_recovering=state.is_recovering,
     )

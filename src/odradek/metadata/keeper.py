@@ -2,9 +2,14 @@
 
 Invariant: `image` only moves forward, and each published change begins where the one before
 ended. A reader takes `keeper.image` once and uses that picture throughout.
+
+A path leaves `_unread` only when the image holds what was read there. So a read that fails or
+is cancelled loses nothing: with the store back, its watch says `EVERYTHING`, all is read
+again, and the difference is published.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 
 from odradek.metadata.image import (
@@ -22,7 +27,9 @@ from odradek.metadata.layout import (
     topic_config_path,
     topic_path,
 )
-from odradek.metadata.store import EVERYTHING, MetadataStore, Operation, Watch
+from odradek.metadata.store import EVERYTHING, MetadataStore, Operation, StoreUnavailable, Watch
+
+logger = logging.getLogger("odradek.metadata")
 
 
 class ImageKeeper:
@@ -30,6 +37,7 @@ class ImageKeeper:
         self._store = store
         self.image = ClusterImage()
         self._watch: Watch | None = None
+        self._unread: dict[str, None] = {}
         self._refreshing = asyncio.Lock()
         self._newer = asyncio.Event()
         self._subscribers: list[Callable[[ImageChange], None]] = []
@@ -43,15 +51,20 @@ class ImageKeeper:
         if self._watch is None:
             # Watch first, read afterwards: what changes in between is read twice, not missed.
             self._watch = self._store.watch()
+        if self.image.number == 0:
             await self.caught_up(EVERYTHING)
         return self.image
 
     async def run(self) -> None:
-        """Follows the store until cancelled, or until `SessionExpired`."""
+        """Follows the store until cancelled, or until `SessionExpired`: the store was closed.
+        While the store is away the image stays as it is."""
         await self.load()
         assert self._watch is not None  # load has made it
         while True:
-            await self._refresh(await self._watch.next())
+            try:
+                await self._refresh(await self._watch.next())
+            except StoreUnavailable as error:
+                logger.info("the cluster's image waits for the metadata store: %s", error)
 
     async def caught_up(self, *paths: str) -> ClusterImage:
         """The image with every change that was notified so far, and with what the nodes at
@@ -61,9 +74,17 @@ class ImageKeeper:
         return self.image
 
     async def write(self, *operations: Operation) -> list[int]:
-        """A multi whose effect is in `image` when it returns."""
+        """A multi whose effect is in `image` when it returns.
+
+        After `OutcomeUnknown` the change may have happened, and may be in the image or not yet:
+        the caller reads its nodes back from the store before it tries again or gives up.
+        After any other error nothing happened. That the image cannot be read again just now is
+        no error of the write: it follows when the store is back."""
         versions = await self._store.multi(*operations)
-        await self.caught_up(*(operation.path for operation in operations))
+        try:
+            await self.caught_up(*(operation.path for operation in operations))
+        except StoreUnavailable as error:
+            logger.info("the cluster's image waits for the metadata store: %s", error)
         return versions
 
     async def newer_than(self, number: int) -> ClusterImage:
@@ -73,25 +94,36 @@ class ImageKeeper:
         return self.image
 
     async def _refresh(self, paths: Iterable[str]) -> None:
+        self._unread.update(dict.fromkeys(paths))
+        # One at a time: two that read by turns could publish the older state last.
+        async with self._refreshing:
+            unread, self._unread = self._unread, {}
+            try:
+                await self._read_again(unread)
+            except BaseException:
+                self._unread = {**unread, **self._unread}
+                raise
+
+    async def _read_again(self, paths: Iterable[str]) -> None:
         affected = Affected()
         for path in paths:
             affected.add(path)
-        # One at a time: two that read by turns could publish the older state last.
-        async with self._refreshing:
-            if affected.everything:
-                nodes = await self._store.read_tree("/")
-                self._publish(difference(self.image, image_of(nodes, self.image.number + 1)))
-                return
-            builder = ImageBuilder(self.image)
-            for topic, partitions in affected.topics.items():
-                await self._read_topic(builder, topic, partitions)
-            for broker in affected.brokers:
-                builder.set_broker(broker, await self._store.read(broker_path(broker)))
-            for path in affected.singles:
-                builder.set_single(path, await self._store.read(path))
-            change = builder.change()
-            if change is not None:
-                self._publish(change)
+        if affected.everything:
+            nodes = await self._store.read_tree("/")
+            after = image_of(nodes, self.image.number + 1)
+            if self.image.number == 0 or after != self.image._replace(number=after.number):
+                self._publish(difference(self.image, after))
+            return
+        builder = ImageBuilder(self.image)
+        for topic, partitions in affected.topics.items():
+            await self._read_topic(builder, topic, partitions)
+        for broker in affected.brokers:
+            builder.set_broker(broker, await self._store.read(broker_path(broker)))
+        for path in affected.singles:
+            builder.set_single(path, await self._store.read(path))
+        change = builder.change()
+        if change is not None:
+            self._publish(change)
 
     async def _read_topic(
         self, builder: ImageBuilder, topic: str, partitions: Iterable[int] | None

@@ -41,6 +41,7 @@ CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+BROKER_EPOCHS: Final = "/odradek/broker_epochs"
 
 _ROOTS: Final = (
     "/cluster",
@@ -55,6 +56,8 @@ _ROOTS: Final = (
     "/config/ips",
     "/admin",
     DELETE_TOPICS,
+    "/odradek",
+    BROKER_EPOCHS,
 )
 
 
@@ -72,6 +75,12 @@ class MalformedNode(MetadataError):
 
 def broker_path(broker_id: int | str) -> str:
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def broker_epoch_path(broker_id: int | str) -> str:
+    """A node that outlives the broker: its version is the broker's epoch, set again with every
+    registration, so that a `Check` of it lets in nobody who has restarted since."""
+    return f"{BROKER_EPOCHS}/{broker_id}"
 
 
 def topic_path(topic: str) -> str:
@@ -110,12 +119,14 @@ class ClusterId(NamedTuple):
 
 
 class BrokerRegistration(NamedTuple):
-    """A live broker: where clients find it, by listener name."""
+    """A live broker: where clients find it, by listener name. `epoch` is the version that the
+    node at `broker_epoch_path` got with this registration; -1 if whoever registered has none."""
 
     listeners: tuple[Listener, ...]
     security_protocols: Mapping[str, str]
     rack: str | None = None
     timestamp_ms: int = 0
+    epoch: int = -1
 
     def encode(self) -> bytes:
         plain = [
@@ -137,6 +148,8 @@ class BrokerRegistration(NamedTuple):
         }
         if self.rack is not None:
             fields["rack"] = self.rack
+        if self.epoch >= 0:
+            fields["epoch"] = self.epoch
         return _encode(fields)
 
     @classmethod
@@ -151,6 +164,7 @@ class BrokerRegistration(NamedTuple):
             fields.text_map("listener_security_protocol_map"),
             fields.optional_text("rack"),
             fields.whole_text("timestamp"),
+            fields.whole("epoch", -1),
         )
 
 

@@ -1,10 +1,13 @@
-"""A session with a store that lives in the same process: what `memory` and `sqlite` share."""
+"""A store that lives in the same process: what `memory` and `sqlite` share.
 
-import asyncio
-from collections.abc import Iterable, Sequence
+Its sessions end when they are closed, and `memory` may also expire them.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from odradek.metadata.store import Node, Operation, SessionExpired, Watch
+from odradek.metadata.sessions import PathWatch, Sessions, Watches
+from odradek.metadata.store import EVERYTHING, Node, Operation, Watch
 from odradek.metadata.tree import Tree
 
 
@@ -20,83 +23,66 @@ class LocalSession:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._tree = backend.tree
-        self._session_id = self._tree.begin_session()
-        self._watches: list[LocalWatch] = []
+        self._sessions = Sessions()
+        self._watches = Watches()
+        self._sessions.begin(self._tree.begin_session())
+        self._tree.listen(self._notice)
+
+    @property
+    def tree(self) -> Tree:
+        return self._tree
 
     @property
     def session_id(self) -> int:
-        return self._session_id
+        return self._sessions.session_id
+
+    async def next_session(self, previous: int = 0) -> int:
+        return await self._sessions.after(previous)
+
+    def may_have_expired(self) -> bool:
+        return self._sessions.closed
 
     async def read(self, path: str) -> Node | None:
-        self._require_alive()
+        self._sessions.require_open()
         return self._tree.get(path)
 
     async def children(self, path: str) -> list[str]:
-        self._require_alive()
+        self._sessions.require_open()
         return self._tree.children(path)
 
     async def read_tree(self, prefix: str) -> dict[str, Node]:
-        self._require_alive()
+        self._sessions.require_open()
         return self._tree.read_tree(prefix)
 
     async def multi(self, *operations: Operation) -> list[int]:
-        self._require_alive()
-        return await self._backend.commit(self._session_id, operations)
+        self._sessions.require_open()
+        return await self._backend.commit(self.session_id, operations)
 
     def watch(self) -> Watch:
-        self._require_alive()
-        watch = LocalWatch(self._tree)
-        self._watches.append(watch)
-        return watch
+        return self.watch_with(None)
+
+    def watch_with(self, on_note: Callable[[], None] | None) -> PathWatch:
+        """A watch that also calls back whenever there is something to take from it."""
+        self._sessions.require_open()
+        return self._watches.add(PathWatch(on_note))
 
     async def close(self) -> None:
         self.end()
 
     def end(self) -> None:
-        """Ends the session, as its owner's wish or as its expiry."""
-        if self._tree.is_alive(self._session_id):
-            self._tree.end_session(self._session_id)
-        for watch in self._watches:
-            watch.expire()
+        """What `close` does, for those who cannot wait."""
+        if self._sessions.closed:
+            return
+        self._sessions.close()
+        self._tree.end_session(self.session_id)
+        self._tree.unlisten(self._notice)
+        self._watches.expire()
 
-    def _require_alive(self) -> None:
-        if not self._tree.is_alive(self._session_id):
-            raise SessionExpired
+    def _notice(self, paths: Iterable[str]) -> None:
+        self._watches.note(paths)
 
-
-class LocalWatch:
-    """A `Watch`: paths gather here until somebody asks for them."""
-
-    __slots__ = ("_changed", "_expired", "_tree", "_wakened")
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self._changed: dict[str, None] = {}
-        self._wakened = asyncio.Event()
-        self._expired = False
-        tree.listen(self.note)
-
-    def note(self, paths: Iterable[str]) -> None:
-        self._changed.update(dict.fromkeys(paths))
-        self._wakened.set()
-
-    async def next(self) -> list[str]:
-        while not self._changed:
-            if self._expired:
-                raise SessionExpired
-            self._wakened.clear()
-            await self._wakened.wait()
-        return self.pending()
-
-    def pending(self) -> list[str]:
-        changed = list(self._changed)
-        self._changed.clear()
-        return changed
-
-    def expire(self) -> None:
-        self.close()
-        self._expired = True
-        self._wakened.set()
-
-    def close(self) -> None:
-        self._tree.unlisten(self.note)
+    def renew(self) -> None:
+        """The session expires and the next begins: its ephemeral nodes are gone."""
+        self._tree.end_session(self.session_id)
+        self._sessions.begin(self._tree.begin_session())
+        self._watches.note([EVERYTHING])

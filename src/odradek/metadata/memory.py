@@ -1,7 +1,8 @@
 """The store in memory: for `odradek up --memory`, for tests and for the simulation.
 
 Strong unless told otherwise. `Weakness` makes it as weak as ZooKeeper may be: notifications
-late, replies lost after or before the change, sessions expired.
+late, replies lost after or before the change. `MemorySession` can be cut off, expired and
+crashed from outside; what happens by chance comes from a seed.
 """
 
 import asyncio
@@ -9,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 
-from odradek.metadata.local import LocalSession, LocalWatch
-from odradek.metadata.store import EVERYTHING, Operation, OutcomeUnknown, Watch
+from odradek.metadata.local import LocalSession
+from odradek.metadata.store import EVERYTHING, Node, Operation, OutcomeUnknown, StoreUnavailable
 from odradek.metadata.tree import Overlay, Tree
 from odradek.world import Randomness
 
@@ -46,8 +47,12 @@ class Weakness:
         if self._ordered:
             return self._ordered.popleft()
         if self.lost_replies and self._randomness.fraction() < self.lost_replies:
-            return list(LostReply)[self._randomness.below(2)]
+            return self.cut_reply()
         return None
+
+    def cut_reply(self) -> LostReply:
+        """What became of a change during which the connection was cut."""
+        return list(LostReply)[self._randomness.below(2)]
 
     def notification_delay_s(self) -> float:
         return self._delay_s(self.longest_notification_delay_s)
@@ -60,11 +65,14 @@ class Weakness:
 
 
 class MemoryMetadata:
-    """The store itself; `connect` gives each broker its own session."""
+    """The store itself; `connect` gives each broker its own line to it."""
 
-    def __init__(self, weakness: Weakness | None = None) -> None:
+    def __init__(
+        self, weakness: Weakness | None = None, *, session_timeout_ms: int = 6_000
+    ) -> None:
         self.tree = Tree()
         self.weakness = weakness or Weakness()
+        self.session_timeout_s = session_timeout_ms / 1000
 
     def connect(self) -> "MemorySession":
         return MemorySession(self)
@@ -82,66 +90,135 @@ class MemoryMetadata:
 
 
 class MemorySession(LocalSession):
+    """A `MetadataStore` whose connection can be cut, and whose session can be expired.
+
+    A cut session lives on in the store until it was silent for the session timeout; only when
+    the connection is mended does the broker learn what became of it."""
+
     def __init__(self, metadata: MemoryMetadata) -> None:
         super().__init__(metadata)
         self._weakness = metadata.weakness
+        self._timeout_s = metadata.session_timeout_s
+        self._late: dict[str, None] = {}
+        self._delivery: asyncio.TimerHandle | None = None
+        self._cut_at: float | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self._cuts = 0
+
+    # What brokers ask
+
+    def may_have_expired(self) -> bool:
+        if self._cut_at is None or self._sessions.closed:
+            return self._sessions.closed
+        # A real client hears from its store every third of the timeout, and goes by the last.
+        silent_s = asyncio.get_running_loop().time() - self._cut_at
+        return silent_s >= self._timeout_s * 2 / 3
+
+    async def read(self, path: str) -> Node | None:
+        self._require_connection()
+        return await super().read(path)
+
+    async def children(self, path: str) -> list[str]:
+        self._require_connection()
+        return await super().children(path)
+
+    async def read_tree(self, prefix: str) -> dict[str, Node]:
+        self._require_connection()
+        return await super().read_tree(prefix)
 
     async def multi(self, *operations: Operation) -> list[int]:
+        self._require_connection()
+        session_id, cuts = self.session_id, self._cuts
         delay_s = self._weakness.operation_delay_s()
         if delay_s:
             await asyncio.sleep(delay_s)
         lost = self._weakness.next_lost_reply()
-        if lost is LostReply.DID_NOT_HAPPEN:
-            self._lose_connection()
-        versions = await super().multi(*operations)
+        if cuts != self._cuts and lost is None:
+            lost = self._weakness.cut_reply()
+        if lost is LostReply.DID_NOT_HAPPEN or not self._tree.is_alive(session_id):
+            self._lose_reply()
+        versions = await self._backend.commit(session_id, operations)
         if lost is LostReply.HAPPENED:
-            self._lose_connection()
+            self._lose_reply()
         return versions
 
-    def watch(self) -> Watch:
-        self._require_alive()
-        watch = LateWatch(self._tree, self._weakness)
-        self._watches.append(watch)
-        return watch
+    async def close(self) -> None:
+        self._stop_timers()
+        await super().close()
+
+    # What happens to them
 
     def expire(self) -> None:
         """What the store does to a session that was silent for too long."""
-        self.end()
+        if self._cut_at is None:
+            self.renew()
+        else:
+            self._tree.end_session(self.session_id)
 
-    def _lose_connection(self) -> None:
-        # Whoever reconnects may have missed notifications.
-        for watch in self._watches:
-            watch.note([EVERYTHING])
-        raise OutcomeUnknown
+    def cut(self) -> None:
+        """The connection is lost."""
+        if self._cut_at is not None or self._sessions.closed:
+            return
+        loop = asyncio.get_running_loop()
+        self._cuts += 1
+        self._cut_at = loop.time()
+        self._expiry = loop.call_later(self._timeout_s, self.expire)
 
+    def mend(self) -> None:
+        """The connection is there again, with the old session or with a new one."""
+        if self._cut_at is None or self._sessions.closed:
+            return
+        self._cut_at = None
+        self._stop_timers()
+        if self._tree.is_alive(self.session_id):
+            self._watches.note([EVERYTHING])
+        else:
+            self.renew()
 
-class LateWatch(LocalWatch):
-    """Delivers after a delay, so later and earlier changes arrive together."""
+    def crash(self, *, is_noticed: bool = True) -> None:
+        """The broker dies. An embedded store notices at once; ZooKeeper, with `is_noticed`
+        false, when the session was silent for its timeout."""
+        self._stop_timers()
+        if is_noticed:
+            self._tree.end_session(self.session_id)
+        else:
+            asyncio.get_running_loop().call_later(
+                self._timeout_s, self._tree.end_session, self.session_id
+            )
+        self._sessions.close()
+        self._tree.unlisten(self._notice)
+        self._watches.expire()
 
-    __slots__ = ("_due", "_late", "_weakness")
-
-    def __init__(self, tree: Tree, weakness: Weakness) -> None:
-        super().__init__(tree)
-        self._weakness = weakness
-        self._late: dict[str, None] = {}
-        self._due: asyncio.TimerHandle | None = None
-
-    def note(self, paths: Iterable[str]) -> None:
+    def _notice(self, paths: Iterable[str]) -> None:
+        if self._cut_at is not None:
+            return
         delay_s = self._weakness.notification_delay_s()
-        if not delay_s and self._due is None:
-            super().note(paths)
+        if not delay_s and self._delivery is None:
+            self._watches.note(paths)
             return
         self._late.update(dict.fromkeys(paths))
-        if self._due is None:
-            self._due = asyncio.get_running_loop().call_later(delay_s, self._deliver)
+        if self._delivery is None:
+            self._delivery = asyncio.get_running_loop().call_later(delay_s, self._deliver)
 
     def _deliver(self) -> None:
-        self._due = None
+        self._delivery = None
         late, self._late = self._late, {}
-        super().note(late)
+        if self._cut_at is None:
+            self._watches.note(late)
 
-    def close(self) -> None:
-        super().close()
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
+    def _lose_reply(self) -> None:
+        # Whoever reconnects may have missed notifications.
+        if self._cut_at is None:
+            self._watches.note([EVERYTHING])
+        raise OutcomeUnknown
+
+    def _require_connection(self) -> None:
+        self._sessions.require_open()
+        if self._cut_at is not None:
+            raise StoreUnavailable("the connection to the metadata store is lost")
+
+    def _stop_timers(self) -> None:
+        for timer in (self._delivery, self._expiry):
+            if timer is not None:
+                timer.cancel()
+        self._delivery = self._expiry = None

@@ -14,9 +14,12 @@ Exceptions:
     │   ├── BadVersion     the node has another version than expected
     │   ├── NotEmpty       Delete: there are nodes below
     │   └── InvalidPath    the path is malformed, or its parent is ephemeral
-    ├── SessionExpired     the store gave this session up; its ephemeral nodes are gone
+    ├── SessionExpired     this store was closed; nothing more will come of it
     ├── OutcomeUnknown     the change may or may not have happened
-    └── StoreUnavailable   the store cannot be opened, or failed for good
+    └── StoreUnavailable   nothing changed: the store is away, cannot be opened, or failed
+
+A `MetadataStore` outlives its sessions. When the store gave one up, its ephemeral nodes are
+gone, the next session begins by itself as soon as it can, and `next_session` says so.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -62,7 +65,7 @@ class InvalidPath(Refused):
 
 class SessionExpired(MetadataError):
     def __init__(self) -> None:
-        super().__init__("the metadata store gave this session up")
+        super().__init__("the session with the metadata store is over")
 
 
 class OutcomeUnknown(MetadataError):
@@ -122,7 +125,8 @@ class Watch(Protocol):
 
     async def next(self) -> list[str]:
         """Waits for changes and returns the paths of nodes that were made, set or removed, each
-        once. `EVERYTHING` among them means that some may be missing.
+        once. `EVERYTHING` among them means that some may be missing: so it is whenever the
+        connection was lost, and as soon as it is there again.
 
         Raises `SessionExpired` when no more will come."""
         ...
@@ -135,7 +139,7 @@ class Watch(Protocol):
 
 
 class Metadata(Protocol):
-    """A store that gives out sessions, one for each broker."""
+    """A store that brokers connect to."""
 
     def connect(self) -> "MetadataStore": ...
 
@@ -143,10 +147,27 @@ class Metadata(Protocol):
 
 
 class MetadataStore(Protocol):
-    """One session with the store."""
+    """A broker's line to the store, through one session after the other.
+
+    While the store is away, whatever is asked of it raises `StoreUnavailable`, or
+    `OutcomeUnknown` if a change was already on its way."""
 
     @property
-    def session_id(self) -> int: ...
+    def session_id(self) -> int:
+        """The present session, or the last one there was; 0 before the first."""
+        ...
+
+    async def next_session(self, previous: int = 0) -> int:
+        """Waits until a session other than `previous` is open. Its ephemeral nodes are to be
+        made anew, and whatever rested on the former ones is void.
+
+        Raises `SessionExpired` once the store is closed."""
+        ...
+
+    def may_have_expired(self) -> bool:
+        """Whether, by this machine's monotonic clock, the store may have given the session up:
+        true is a doubt, false a certainty. Cheap enough to ask at every request."""
+        ...
 
     async def read(self, path: str) -> Node | None: ...
 
@@ -155,7 +176,9 @@ class MetadataStore(Protocol):
         ...
 
     async def read_tree(self, prefix: str) -> dict[str, Node]:
-        """A node and all below it by path, parents first; empty if there is no such node."""
+        """A node and all below it by path, parents first; empty if there is no such node.
+
+        Each node is as it was at some moment, not all of them at the same one."""
         ...
 
     async def multi(self, *operations: Operation) -> list[int]:
@@ -166,7 +189,7 @@ class MetadataStore(Protocol):
         ...
 
     def watch(self) -> Watch:
-        """Changes from now on."""
+        """Changes from now on, of this session and of those that follow it."""
         ...
 
     async def close(self) -> None:

@@ -1,19 +1,22 @@
 """The implementations under one roof: what the contract asks of one, it asks of all."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from odradek.metadata import Metadata
 from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.remote import SocketMetadata
+from odradek.metadata.service import MetadataService
 from odradek.metadata.sqlite import SqliteMetadata
 from odradek.world import World
 
 T = TypeVar("T")
 
-Metadata = MemoryMetadata | SqliteMetadata
 Scenario = Callable[[Metadata], Awaitable[None]]
 Run = Callable[[Scenario], None]
 
@@ -28,21 +31,48 @@ class InlineWorkers:
         pass
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-threaded"])
+@asynccontextmanager
+async def served(directory: Path, timeout_ms: int = 6_000) -> AsyncIterator[SocketMetadata]:
+    """A store in a file, served at a socket beside it."""
+    world = World(workers=InlineWorkers())
+    owned = SqliteMetadata(str(directory / "metadata.sqlite"), world)
+    path = str(directory / "metadata.sock")
+    service = MetadataService(owned, path)
+    await service.start()
+    metadata = SocketMetadata(path, world, session_timeout_ms=timeout_ms)
+    try:
+        yield metadata
+    finally:
+        await metadata.close()
+        await service.close()
+        await owned.close()
+
+
+@asynccontextmanager
+async def opened(kind: str, directory: Path) -> AsyncIterator[Metadata]:
+    if kind == "socket":
+        async with served(directory) as remote:
+            yield remote
+        return
+    world = World() if kind == "sqlite-threaded" else World(workers=InlineWorkers())
+    metadata: Metadata
+    if kind == "memory":
+        metadata = MemoryMetadata()
+    else:
+        metadata = SqliteMetadata(str(directory / "metadata.sqlite"), world)
+    try:
+        yield metadata
+    finally:
+        await metadata.close()
+        world.workers.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite-threaded", "socket"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Runs a scenario on a new store of each kind."""
 
     async def play(scenario: Scenario) -> None:
-        world = World() if request.param == "sqlite-threaded" else World(workers=InlineWorkers())
-        metadata: Metadata
-        if request.param == "memory":
-            metadata = MemoryMetadata()
-        else:
-            metadata = SqliteMetadata(str(tmp_path / "metadata.sqlite"), world)
-        try:
+        async with opened(request.param, tmp_path) as metadata:
             await scenario(metadata)
-        finally:
-            await metadata.close()
-            world.workers.close()
 
     return lambda scenario: asyncio.run(play(scenario))

@@ -10,6 +10,7 @@ from odradek.metadata import (
     Check,
     Create,
     Delete,
+    Metadata,
     MetadataStore,
     NodeExists,
     NoNode,
@@ -18,9 +19,10 @@ from odradek.metadata import (
     Refused,
     SessionExpired,
     Set,
+    Watch,
 )
-from odradek.metadata.store import InvalidPath
-from tests.unit.metadata.conftest import Metadata, Run
+from odradek.metadata.store import EVERYTHING, InvalidPath
+from tests.unit.metadata.conftest import Run
 
 
 async def value_of(store: MetadataStore, path: str) -> bytes | None:
@@ -109,9 +111,12 @@ def test_of_two_that_expect_the_same_version_one_wins(run: Run) -> None:
             two.multi(Set("/a", b"two", 0)),
             return_exceptions=True,
         )
-        assert outcomes[0] == [1]
-        assert isinstance(outcomes[1], BadVersion)
-        assert await value_of(two, "/a") == b"one"
+        won = [outcome == [1] for outcome in outcomes]
+        assert sorted(won) == [False, True]
+        assert isinstance(outcomes[won.index(False)], BadVersion)
+        winner = (b"one", b"two")[won.index(True)]
+        assert await value_of(two, "/a") == winner
+        assert await value_of(one, "/a") == winner
 
     run(scenario)
 
@@ -185,20 +190,42 @@ def test_a_tree_is_read_parents_first(run: Run) -> None:
     run(scenario)
 
 
-def test_a_watch_reports_each_changed_path_once(run: Run) -> None:
+async def collect(watch: Watch, *expected: str) -> None:
+    """Waits until the watch has told of all of these, or of everything."""
+    told: set[str] = set()
+    while not told & {EVERYTHING} and not told >= set(expected):
+        told |= set(await watch.next())
+
+
+def test_a_watch_tells_of_every_changed_node(run: Run) -> None:
     async def scenario(metadata: Metadata) -> None:
         store, other = metadata.connect(), metadata.connect()
         await store.multi(Create("/before"))
+        await other.read("/before")
         watch = store.watch()
         await other.multi(Create("/a"), Create("/a/b"), Check("/before"))
         await store.multi(Set("/a/b", b"1"))
         await store.multi(Set("/a/b", b"2"))
-        assert await watch.next() == ["/a", "/a/b"]
+        await collect(watch, "/a", "/a/b")
         await other.multi(Delete("/a/b"))
-        assert watch.pending() == ["/a/b"]
-        assert watch.pending() == []
+        await collect(watch, "/a/b")
+        assert await store.read("/a/b") is None
+
+    run(scenario)
+
+
+def test_a_refused_change_is_told_to_nobody(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        await store.read("/")
+        watch = store.watch()
         with pytest.raises(NoNode):
             await store.multi(Create("/c"), Delete("/missing"))
+        await store.multi(Create("/marker"))
+        told: set[str] = set()
+        while "/marker" not in told:
+            told |= set(await watch.next())
+        assert "/c" not in told
         assert watch.pending() == []
 
     run(scenario)
@@ -207,16 +234,35 @@ def test_a_watch_reports_each_changed_path_once(run: Run) -> None:
 def test_a_watch_wakes_its_waiter(run: Run) -> None:
     async def scenario(metadata: Metadata) -> None:
         store, mortal = metadata.connect(), metadata.connect()
+        await store.read("/")
         watch = store.watch()
-        waiting = asyncio.ensure_future(watch.next())
+        waiting = asyncio.ensure_future(collect(watch, "/a"))
         await mortal.multi(Create("/a", b"", True))
-        assert await waiting == ["/a"]
-        waiting = asyncio.ensure_future(watch.next())
+        await waiting
+        waiting = asyncio.ensure_future(collect(watch, "/a"))
         await mortal.close()
-        assert await waiting == ["/a"]
+        await waiting
+        assert await store.read("/a") is None
         watch.close()
         await store.multi(Create("/b"))
         assert watch.pending() == []
+
+    run(scenario)
+
+
+def test_the_present_session_is_known(run: Run) -> None:
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        session_id = await store.next_session()
+        assert session_id == store.session_id != 0
+        assert not store.may_have_expired()
+        waiting = asyncio.ensure_future(store.next_session(session_id))
+        await store.read("/")
+        assert not waiting.done()
+        await store.close()
+        with pytest.raises(SessionExpired):
+            await waiting
+        assert store.may_have_expired()
 
     run(scenario)
 

@@ -205,6 +205,10 @@ def test_run_follows_the_store_until_the_session_ends() -> None:
         await keeper.write(*topic("own", 2))
         assert "own" in keeper.image.topics
         store.expire()
+        await writer.multi(*topic("later", 3))
+        while "later" not in keeper.image.topics:
+            await keeper.newer_than(keeper.image.number)
+        await store.close()
         with pytest.raises(SessionExpired):
             await running
 

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 
 import pytest
 
-from odradek.metadata import Create, OutcomeUnknown, SessionExpired, Set
+from odradek.metadata import Create, OutcomeUnknown, SessionExpired, Set, StoreUnavailable
 from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
 from odradek.metadata.store import EVERYTHING
 from odradek.world import Randomness
@@ -49,17 +49,99 @@ def test_late_notifications_arrive_together() -> None:
     run(scenario())
 
 
-def test_an_expired_session_is_told_so() -> None:
+def test_an_expired_session_is_followed_by_another() -> None:
     async def scenario() -> None:
         metadata = MemoryMetadata()
         store, witness = metadata.connect(), metadata.connect()
+        former = store.session_id
+        watch = store.watch()
         await store.multi(Create("/a", b"", True))
+        watch.pending()
+        waiting = asyncio.ensure_future(store.next_session(former))
+        await asyncio.sleep(0)
         store.expire()
         assert await witness.read("/a") is None
-        with pytest.raises(SessionExpired):
+        assert await waiting == store.session_id != former
+        assert EVERYTHING in watch.pending()
+        await store.multi(Create("/a", b"", True))
+
+    run(scenario())
+
+
+def test_a_short_cut_leaves_the_session_as_it_was() -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        store, witness = metadata.connect(), metadata.connect()
+        former = store.session_id
+        await store.multi(Create("/a", b"", True))
+        watch = store.watch()
+        store.cut()
+        with pytest.raises(StoreUnavailable):
+            await store.read("/a")
+        with pytest.raises(StoreUnavailable):
             await store.multi(Create("/b"))
+        await witness.multi(Create("/c"))
+        assert watch.pending() == []
+        store.mend()
+        assert watch.pending() == [EVERYTHING]
+        assert store.session_id == former
+        assert await store.read("/a") is not None
+        assert not store.may_have_expired()
+
+    run(scenario())
+
+
+def test_a_long_cut_ends_the_session_and_the_broker_learns_it_afterwards() -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata(session_timeout_ms=30)
+        store, witness = metadata.connect(), metadata.connect()
+        former = store.session_id
+        await store.multi(Create("/a", b"", True))
+        watch = witness.watch()
+        store.cut()
+        assert not store.may_have_expired()
+        assert await watch.next() == ["/a"]
+        # It was in doubt before anybody else could know.
+        assert store.may_have_expired()
+        assert store.session_id == former
+        store.mend()
+        assert store.session_id != former
+        assert not store.may_have_expired()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_change_cut_off_has_an_unknown_outcome(seed: int) -> None:
+    async def scenario() -> None:
+        weakness = Weakness(Randomness(seed), longest_operation_delay_s=0.001)
+        metadata = MemoryMetadata(weakness)
+        store, witness = metadata.connect(), metadata.connect()
+        change = asyncio.ensure_future(store.multi(Create("/a")))
+        await asyncio.sleep(0)
+        store.cut()
+        with pytest.raises(OutcomeUnknown):
+            await change
+        seen = await witness.read("/a")
+        store.mend()
+        assert await store.read("/a") == seen
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_crash_is_noticed_at_once_or_after_the_timeout(is_noticed: bool) -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata(session_timeout_ms=10)
+        store, witness = metadata.connect(), metadata.connect()
+        await store.multi(Create("/a", b"", True))
+        watch = witness.watch()
+        store.crash(is_noticed=is_noticed)
+        assert (await witness.read("/a") is None) is is_noticed
+        assert await watch.next() == ["/a"]
+        assert await witness.read("/a") is None
         with pytest.raises(SessionExpired):
-            store.watch()
+            await store.read("/a")
 
     run(scenario())
 

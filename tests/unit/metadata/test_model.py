@@ -27,7 +27,7 @@ from odradek.metadata.memory import MemoryMetadata
 from odradek.metadata.sqlite import SqliteMetadata
 from odradek.metadata.store import InvalidPath
 from odradek.world import World
-from tests.unit.metadata.conftest import InlineWorkers, Metadata
+from tests.unit.metadata.conftest import InlineWorkers
 
 paths = st.sampled_from(["/a", "/b", "/a/a", "/a/b", "/b/a", "/a/a/a"])
 versions = st.sampled_from([ANY_VERSION, ANY_VERSION, 0, 1, 2])
@@ -107,7 +107,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model = Model()
         self.seen = dict(self.model.nodes)
 
-    def open(self) -> Metadata:
+    def open(self) -> MemoryMetadata | SqliteMetadata:
         if not self.durable:
             return MemoryMetadata()
         path = f"{self.directory.name}/metadata.sqlite"

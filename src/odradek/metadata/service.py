@@ -1,0 +1,204 @@
+"""The metadata store of a machine, for its brokers: one process owns it, others reach it here.
+
+A broker's connection is its session. The end of the connection is a crash, and its ephemeral
+nodes go at once; a connection that is open and silent for the session timeout is expired.
+Changes are pushed to everybody as soon as they are durable.
+
+What a broker cannot do is hold up the others: one that does not read gets its changes late
+and together, and its requests wait in its own socket.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from odradek.metadata import wire
+from odradek.metadata.local import LocalSession
+from odradek.metadata.sessions import PathWatch
+from odradek.metadata.sqlite import SqliteMetadata
+from odradek.metadata.store import MetadataError, StoreUnavailable
+from odradek.world.unix_sockets import listening_socket, remove_socket
+
+logger = logging.getLogger("odradek.metadata")
+
+# How often silence is looked for, at most and at least.
+_SHORTEST_CHECK_S: Final = 0.02
+_LONGEST_CHECK_S: Final = 1.0
+# A process that was itself stopped reads what lies in its sockets before it expires anybody.
+_LAST_CHANCE_S: Final = 0.01
+
+
+class MetadataService:
+    """Serves a store at a Unix socket. `start` it, and `close` it before the store."""
+
+    def __init__(self, metadata: SqliteMetadata, path: str) -> None:
+        self._metadata = metadata
+        self._path = path
+        self._connections: dict[_Connection, None] = {}
+        self._server: asyncio.Server | None = None
+        self._check: asyncio.TimerHandle | None = None
+
+    async def start(self) -> None:
+        """Listens; raises `StoreUnavailable` with one line that says why not."""
+        loop = asyncio.get_running_loop()
+        try:
+            listener = listening_socket(self._path)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"cannot listen at {self._path}: {error.strerror or error}"
+            ) from None
+        self._server = await loop.create_unix_server(lambda: _Connection(self), sock=listener)
+        self._check = loop.call_later(_SHORTEST_CHECK_S, self._look_for_silence)
+
+    async def close(self) -> None:
+        """Stops listening and lets go of everybody; their sessions are over."""
+        if self._check is not None:
+            self._check.cancel()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            remove_socket(self._path)
+        for connection in list(self._connections):
+            connection.drop()
+
+    def connect(self) -> LocalSession:
+        return self._metadata.connect()
+
+    def add(self, connection: "_Connection") -> None:
+        self._connections[connection] = None
+
+    def remove(self, connection: "_Connection") -> None:
+        self._connections.pop(connection, None)
+
+    def _look_for_silence(self) -> None:
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        shortest_s = _LONGEST_CHECK_S
+        for connection in self._connections:
+            shortest_s = min(shortest_s, connection.timeout_s / 6)
+            if connection.is_overdue(now_s):
+                loop.call_later(_LAST_CHANCE_S, connection.expire_if_overdue)
+        self._check = loop.call_later(max(shortest_s, _SHORTEST_CHECK_S), self._look_for_silence)
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, service: MetadataService) -> None:
+        self._service = service
+        self._reader = wire.FrameReader()
+        self._session: LocalSession | None = None
+        self._watch: PathWatch | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_paused = False
+        self._transport: asyncio.Transport
+        self._heard_at = asyncio.get_running_loop().time()
+        self.timeout_s = _LONGEST_CHECK_S * 6
+        self._methods: dict[str, Callable[..., Any]] = {}
+
+    # The transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._service.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
+        try:
+            for message in self._reader.feed(data):
+                self._serve(message)
+        except (wire.NotOurProtocol, KeyError, TypeError, ValueError) as error:
+            logger.warning("closing a connection that does not speak our protocol: %r", error)
+            self._transport.abort()
+
+    def connection_lost(self, exception: Exception | None) -> None:
+        self._service.remove(self)
+        if self._session is not None:
+            self._session.end()
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+        self._push()
+
+    # Silence
+
+    def is_overdue(self, now_s: float) -> bool:
+        return now_s - self._heard_at > self.timeout_s
+
+    def expire_if_overdue(self) -> None:
+        if self.is_overdue(asyncio.get_running_loop().time()) and not self._transport.is_closing():
+            if self._session is not None:
+                logger.info("session %d expired", self._session.session_id)
+                self._session.end()
+            self._transport.write(wire.frame([0, wire.EXPIRED]))
+            self._transport.close()
+
+    def drop(self) -> None:
+        self._transport.abort()
+
+    # Requests
+
+    def _serve(self, message: list[Any]) -> None:
+        request, method, *arguments = message
+        session = self._session
+        if session is None:
+            if method != "hello":
+                raise wire.NotOurProtocol("no greeting")
+            self._greet(request, *arguments)
+        elif method == "multi":
+            operations = [wire.decode_operation(one) for one in arguments[0]]
+            task = asyncio.get_running_loop().create_task(self._commit(request, operations))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif method == "close":
+            session.end()
+            self._reply(request, None)
+            self._transport.close()
+        else:
+            self._reply(request, self._methods[method](*arguments))
+
+    def _greet(self, request: int, protocol: int, timeout_ms: int) -> None:
+        if protocol != wire.PROTOCOL:
+            why = f"it speaks version {wire.PROTOCOL} of the protocol, this broker {protocol}"
+            self._transport.write(wire.frame([request, "StoreUnavailable", "", why]))
+            self._transport.close()
+            return
+        self.timeout_s = timeout_ms / 1000
+        session = self._session = self._service.connect()
+        tree = session.tree
+        self._methods = {
+            "ping": lambda: None,
+            "read": lambda path: wire.encode_node(tree.get(path)),
+            "children": tree.children,
+            "tree": lambda prefix: wire.encode_tree(tree.read_tree(prefix)),
+        }
+        self._watch = session.watch_with(self._push)
+        self._reply(request, session.session_id)
+
+    async def _commit(self, request: int, operations: list[Any]) -> None:
+        assert self._session is not None  # greeted
+        try:
+            versions = await self._session.multi(*operations)
+        except MetadataError as error:
+            if not self._transport.is_closing():
+                self._transport.write(wire.frame(wire.encode_error(request, error)))
+        else:
+            self._reply(request, versions)
+
+    def _reply(self, request: int, result: object) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(wire.frame([request, None, result]))
+
+    def _push(self) -> None:
+        """Sends what changed, unless the other side does not read: then it gathers."""
+        if self._watch is None or self._is_paused or self._transport.is_closing():
+            return
+        changed = self._watch.pending()
+        if changed:
+            self._transport.write(wire.frame([0, wire.CHANGED, changed]))
