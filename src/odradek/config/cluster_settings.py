@@ -29,14 +29,16 @@ class ClusterSettings(Settings):
     odradek_metadata_store = string(
         "odradek.metadata.store",
         "sqlite",
-        "What keeps topics, settings and leadership: sqlite (a file), memory (gone at the end).",
-        choices=("sqlite", "memory"),
+        "What keeps topics, settings and leadership: sqlite (a file of this broker), socket (a"
+        " service that the brokers of a machine share), memory (gone at the end).",
+        choices=("sqlite", "socket", "memory"),
         importance=Importance.HIGH,
     )
     odradek_metadata_path = string(
         "odradek.metadata.path",
         None,
-        "The file of the sqlite store; metadata.sqlite in the first log directory if unset.",
+        "The file of the sqlite store, or the Unix socket of the service; metadata.sqlite in the"
+        " first log directory if unset.",
         importance=Importance.HIGH,
     )
     odradek_metadata_session_timeout_ms = integer(
