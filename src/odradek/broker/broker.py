@@ -118,10 +118,26 @@ class Broker:
         settings = self._settings.broker
         if settings.odradek_metadata_store == "memory":
             return MemoryMetadata()
+        if settings.odradek_metadata_store == "socket":
+            return self._shared_metadata()
         directory = settings.data_directories[0]
         self._make_directory(directory)
         path = settings.odradek_metadata_path or f"{directory}/metadata.sqlite"
         return SqliteMetadata(path, self._world)
+
+    def _shared_metadata(self) -> Metadata:
+        from odradek.metadata.remote import SocketMetadata  # noqa: PLC0415 - only in clusters
+
+        settings = self._settings.broker
+        if settings.odradek_metadata_path is None:
+            raise InvalidSetting(
+                "odradek.metadata.path", "(unset)", "name the Unix socket of the metadata service"
+            )
+        return SocketMetadata(
+            settings.odradek_metadata_path,
+            self._world,
+            session_timeout_ms=settings.odradek_metadata_session_timeout_ms,
+        )
 
     def _make_directory(self, directory: str) -> None:
         try:

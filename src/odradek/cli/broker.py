@@ -20,6 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "config", metavar="CONFIG", help="a properties file with Kafka's names of settings"
     )
     add_serving_arguments(parser)
+    parser.add_argument(
+        "--log-file", metavar="FILE", help="where the broker's log goes, not to stderr"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,4 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"{arguments.config} is not a text file of settings") from None
     from odradek.cli.serving import serve, settings_from
 
-    return serve(settings_from(properties, arguments.override), log_level=arguments.log_level)
+    return serve(
+        settings_from(properties, arguments.override),
+        log_level=arguments.log_level or ("INFO" if arguments.log_file else "WARN"),
+        log_path=arguments.log_file,
+    )

@@ -1,15 +1,18 @@
 """Runs a broker in the foreground for `up` and `broker`: from settings to a clean stop.
 
 One line on standard output when the broker is ready, one when it has stopped. The first Ctrl-C
-or SIGTERM stops it cleanly; a second one ends it at once.
+or SIGTERM stops it cleanly; a second one ends it at once. While it runs, `broker.pid` in its
+first log directory says which process it is.
 """
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from odradek.cli.cluster_directory import PID_FILE, remove_pid, write_pid
 from odradek.cli.event_loop import fastest_loop
 from odradek.cli.failures import CommandFailed
 from odradek.cli.terminal import watch_input_end
@@ -49,28 +52,47 @@ def serve(
     settings: BrokerSettings,
     *,
     log_level: str,
+    log_path: str | None = None,
     in_memory: bool = False,
     until_input_closes: bool = False,
+    on_ready: Callable[[str], None] | None = None,
 ) -> int:
-    """Until the broker is told to stop. Returns the exit code."""
+    """Until the broker is told to stop. Returns the exit code.
+
+    `on_ready` is called with the broker's address in place of the lines on standard output.
+    """
     from odradek.broker import Broker
     from odradek.telemetry.logs import start_logging
-    from odradek.world import MemoryDisk, World
+    from odradek.world import MemoryDisk, OsDisk, World
 
-    start_logging(log_level)
+    start_logging(log_level, disk=OsDisk() if log_path else None, path=log_path)
     world = World(disk=MemoryDisk()) if in_memory else World()
     kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
+    pid_path = None if in_memory else f"{settings.data_directories[0]}/{PID_FILE}"
     broker = Broker(settings, world)
-    with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-        runner.run(_serve(broker, world, kept, until_input_closes))
-    print("odradek has stopped", flush=True)
+
+    def announce() -> None:
+        if pid_path is not None:
+            write_pid(world.disk, pid_path, os.getpid())
+        if on_ready is not None:
+            on_ready(broker.bootstrap)
+        else:
+            print(f"odradek is ready at {broker.bootstrap} ({kept}); Ctrl-C stops it", flush=True)
+
+    try:
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+            runner.run(_serve(broker, world, announce, until_input_closes))
+    finally:
+        if pid_path is not None:
+            remove_pid(world.disk, pid_path, os.getpid())
+    if on_ready is None:
+        print("odradek has stopped", flush=True)
     return 0
 
 
-async def _serve(broker: "Broker", world: "World", kept: str, until_input_closes: bool) -> None:
-    def announce() -> None:
-        print(f"odradek is ready at {broker.bootstrap} ({kept}); Ctrl-C stops it", flush=True)
-
+async def _serve(
+    broker: "Broker", world: "World", announce: Callable[[], None], until_input_closes: bool
+) -> None:
     task = asyncio.create_task(broker.run(on_ready=announce))
     loop = asyncio.get_running_loop()
 

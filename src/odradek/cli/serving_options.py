@@ -14,6 +14,5 @@ def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level",
         choices=("ERROR", "WARN", "INFO", "DEBUG"),
-        default="WARN",
-        help="what the broker says on stderr (default: WARN)",
+        help="what brokers say (default: WARN on stderr, INFO into a file)",
     )

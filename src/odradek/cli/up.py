@@ -1,4 +1,4 @@
-"""`odradek up`: a broker in the foreground, with nothing to configure."""
+"""`odradek up`: a broker or a cluster in the foreground, with nothing to configure."""
 
 import argparse
 
@@ -13,6 +13,12 @@ examples:
   odradek up                                        # 127.0.0.1:9092, data in ./odradek-data
   odradek up --memory --port 0                      # any free port, nothing kept
   odradek up --override num.partitions=3 --override log.retention.ms=3600000
+  odradek up --brokers 3                            # ports 9092 to 9094, odradek-data/broker-1 ...
+  odradek broker odradek-data/broker-2/server.properties       # bring one back that died
+
+With several brokers, topics have a copy on each (at most three), and acks=all means on two of
+them (min.insync.replicas=2 from three brokers on): one may die and nothing is lost or refused.
+Three brokers on one machine still share one power cord.
 
 A new group waits for no further members (group.initial.rebalance.delay.ms=0), so a consumer
 reads at once, and members of the new protocol hear of changes within half a second
@@ -57,7 +63,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop when standard input ends: for programs that start a broker",
     )
     parser.add_argument(
-        "--brokers", metavar="N", type=positive_number, default=1, help=argparse.SUPPRESS
+        "--brokers",
+        metavar="N",
+        type=positive_number,
+        default=1,
+        help="how many; broker i listens on PORT+i-1 and lives in DIR/broker-i (default: 1)",
+    )
+    parser.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT/CHROOT",
+        help="with --brokers: keep metadata in this ensemble, not in DIR",
     )
 
 
@@ -81,16 +96,32 @@ def properties_for(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.brokers > 1:
-        raise UsageError("several brokers at once are not part of this version yet; use one")
+    properties = properties_for(arguments)
+    if arguments.brokers > 1 or arguments.zookeeper is not None:
+        return _run_cluster(arguments)
+    from odradek.cli.cluster_directory import require_lone_directory
     from odradek.cli.serving import serve, settings_from
+    from odradek.world.disk import OsDisk
 
-    settings = settings_from(
-        properties_for(arguments), arguments.override, in_memory=arguments.memory
-    )
+    if not arguments.memory:
+        require_lone_directory(OsDisk(), arguments.data)
+    settings = settings_from(properties, arguments.override, in_memory=arguments.memory)
     return serve(
         settings,
-        log_level=arguments.log_level,
+        log_level=arguments.log_level or "WARN",
         in_memory=arguments.memory,
         until_input_closes=arguments.until_input_closes,
     )
+
+
+def _run_cluster(arguments: argparse.Namespace) -> int:
+    from odradek.cli.cluster_serving import LocalCluster
+
+    if not arguments.memory:
+        cluster = LocalCluster(arguments, _DEFAULTS)
+        return cluster.run(until_input_closes=arguments.until_input_closes)
+    from odradek.cli.cluster_directory import temporary_directory
+
+    with temporary_directory() as arguments.data:
+        cluster = LocalCluster(arguments, _DEFAULTS)
+        return cluster.run(until_input_closes=arguments.until_input_closes)

@@ -11,7 +11,7 @@ the session lives for its timeout from that moment, answered or not.
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from odradek.metadata import wire
 from odradek.metadata.sessions import PathWatch, Sessions, Watches
@@ -204,8 +204,8 @@ class _Line(asyncio.Protocol):
     # The transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transport of a Unix socket is none of asyncio's classes.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         self._unanswered_pings = 0

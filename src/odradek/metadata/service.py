@@ -11,7 +11,7 @@ and together, and its requests wait in its own socket.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from odradek.metadata import wire
 from odradek.metadata.local import LocalSession
@@ -98,8 +98,8 @@ class _Connection(asyncio.Protocol):
     # The transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transport of a Unix socket is none of asyncio's classes.
+        self._transport = cast("asyncio.Transport", transport)
         self._service.add(self)
 
     def data_received(self, data: bytes) -> None:

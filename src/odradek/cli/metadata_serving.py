@@ -1,0 +1,70 @@
+"""The metadata store of a cluster on this machine, as a process: a SQLite file behind a socket."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+from odradek.cli.failures import CommandFailed
+from odradek.cli.terminal import watch_input_end
+from odradek.metadata.service import MetadataService
+from odradek.metadata.sqlite import SqliteMetadata
+from odradek.metadata.store import MetadataError
+from odradek.telemetry.logs import start_logging
+from odradek.world import OsDisk, World
+
+# Whoever started us has gone: brokers stop by themselves, and need the store for that.
+_LAST_BROKERS_S = 10.0
+_LOOK_AGAIN_S = 0.05
+
+
+def serve_metadata(
+    path: str,
+    socket_path: str,
+    *,
+    log_level: str,
+    log_path: str,
+    on_ready: Callable[[str], None],
+    is_deserted: Callable[[], bool],
+) -> int:
+    """Until SIGTERM, or until standard input ends and `is_deserted`."""
+    start_logging(log_level, disk=OsDisk(), path=log_path)
+    # asyncio's own loop: there is little to do, and uvloop would cost memory.
+    asyncio.run(_serve(path, socket_path, on_ready, is_deserted))
+    return 0
+
+
+async def _serve(
+    path: str, socket_path: str, on_ready: Callable[[str], None], is_deserted: Callable[[], bool]
+) -> None:
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    abandoned = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, told.set)
+
+    def abandon() -> None:
+        abandoned.set()
+        told.set()
+
+    watch_input_end(abandon)
+    try:
+        metadata = SqliteMetadata(path, World())
+        service = MetadataService(metadata, socket_path)
+        await service.start()
+    except MetadataError as error:
+        raise CommandFailed(str(error)) from None
+    try:
+        on_ready(socket_path)
+        await told.wait()
+        if abandoned.is_set():
+            await _until(is_deserted)
+    finally:
+        await service.close()
+        await metadata.close()
+
+
+async def _until(is_deserted: Callable[[], bool]) -> None:
+    for _ in range(round(_LAST_BROKERS_S / _LOOK_AGAIN_S)):
+        if is_deserted():
+            return
+        await asyncio.sleep(_LOOK_AGAIN_S)
