@@ -28,6 +28,9 @@ SYNC: Final = "sync"
 # A new member has no id to send heartbeats with, and its connection is silent while it waits.
 # If its client gave up and came again, the old one must not stay for ever.
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
+# Whoever was given an id comes back with it at once. A first generation without it would last
+# until the heartbeats of those who are in it, seconds later.
+PENDING_JOINS_TIMEOUT_MS: Final = 100
 
 
 class Turn:
@@ -142,12 +145,19 @@ class Turn:
         """If somebody came meanwhile, others may follow: waits again, within the rebalance
         timeout."""
         if not waited.member_came or waited.remaining_ms == 0:
-            self.complete_join()
+            self._complete_first_join()
             return
         delay_ms = min(self.settings.group_initial_rebalance_delay_ms, waited.remaining_ms)
         remaining_ms = max(waited.remaining_ms - waited.delay_ms, 0)
         self.group.initial_delay = InitialDelay(delay_ms, remaining_ms)
         self._set(JOIN, delay_ms)
+
+    def _complete_first_join(self) -> None:
+        if self.group.pending_joins:
+            self.group.initial_delay = None
+            self._set(JOIN, PENDING_JOINS_TIMEOUT_MS)
+        else:
+            self.complete_join()
 
     def complete_join(self) -> None:
         """Who has joined makes the next generation. Static members that are late stay: they may

@@ -4,6 +4,7 @@ import pytest
 
 from odradek.groups.classic import TRANSITIONS, ClassicGroup, InvalidTransition, State
 from odradek.groups.commands import JoinReply, LeavingMember, Protocol, SyncReply
+from odradek.groups.rebalance import PENDING_JOINS_TIMEOUT_MS
 from odradek.protocol.errors import ErrorCode
 from tests.unit.groups.driver import (
     GROUP,
@@ -50,6 +51,28 @@ def test_each_new_member_extends_the_initial_delay_up_to_the_rebalance_timeout()
     assert not first.is_answered
     coordinator.pass_time(1)
     assert len(first.answer(JoinReply).members) == 4
+
+
+def test_the_first_generation_waits_for_those_who_were_just_given_an_id() -> None:
+    coordinator = Coordinator(group_initial_rebalance_delay_ms="0")
+    named = [coordinator.join(requires_member_id=True).answer(JoinReply) for _ in range(2)]
+    first = coordinator.join(named[0].member_id, requires_member_id=True)
+    coordinator.pass_time(1)
+    assert not first.is_answered
+    second = coordinator.join(named[1].member_id, requires_member_id=True)
+    assert len(first.answer(JoinReply).members) == 2
+    assert second.answer(JoinReply).generation_id == 1
+
+
+def test_an_id_that_nobody_uses_holds_up_the_first_generation_for_a_moment_only() -> None:
+    coordinator = Coordinator(group_initial_rebalance_delay_ms="0")
+    named = [coordinator.join(requires_member_id=True).answer(JoinReply) for _ in range(2)]
+    first = coordinator.join(named[0].member_id, requires_member_id=True)
+    coordinator.pass_time(PENDING_JOINS_TIMEOUT_MS)
+    assert len(first.answer(JoinReply).members) == 1
+    late = coordinator.join(named[1].member_id, requires_member_id=True)
+    assert not late.is_answered
+    assert coordinator.group().state is State.PREPARING_REBALANCE
 
 
 def test_only_the_leader_is_told_of_the_members() -> None:
