@@ -35,6 +35,7 @@ from odradek.metadata.layout import CLUSTER_ID, BrokerRegistration, prepare
 from odradek.metadata.memory import MemoryMetadata
 from odradek.metadata.sqlite import SqliteMetadata
 from odradek.protocol.types import BrokerId
+from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
 from odradek.storage import StorageError
 from odradek.storage.checkpoints import encode_uuid, read_directory_properties
@@ -168,9 +169,14 @@ class Broker:
         self._apply_settings(images)
         logs = LogManager(settings.broker, world, cluster_id=cluster_id, node_id=self._id)
         await logs.load(lambda topic: settings.topic(images.image.topic_overrides(topic)))
+        peers = Peers(
+            images, settings.broker.effective_inter_broker_listener_name, f"broker-{self._id}"
+        )
         try:
             replicas = Replicas(self._id, logs, settings)
-            coordinators = Coordinators(self._id, replicas, world, settings.broker)
+            coordinators = Coordinators(
+                self._id, replicas, images, peers, world=world, settings=settings.broker
+            )
             images.subscribe(partial(self._follow, replicas, coordinators))
             await self._join(store, images, logs, replicas, adopts=is_new)
             services = Services(
@@ -184,6 +190,7 @@ class Broker:
                 groups=coordinators.groups,
                 transactions=coordinators.transactions,
                 markers=coordinators.markers,
+                joins=coordinators.joins,
                 logs=logs,
                 producer_ids=ProducerIds(store, self._id),
                 fetch_sessions=FetchSessions(
@@ -193,6 +200,7 @@ class Broker:
             async with _background(images.run(), logs.run(), coordinators.run(), self._reap()):
                 yield services
         finally:
+            peers.close()
             await logs.close()
 
     async def _join(

@@ -1,10 +1,12 @@
 """The coordinators of groups and transactions: state machines on the internal topics.
 
-They meet in one place: a marker in `__consumer_offsets` makes the offsets of a transaction
-count, so the group machine of that partition is told of it.
+They meet in two places. A marker in `__consumer_offsets` makes the offsets of a transaction
+count, so the group machine of that partition is told of it. And whoever lets records into a
+transaction asks its coordinator, on this broker or another.
 """
 
 import asyncio
+from typing import TYPE_CHECKING, cast
 
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS
 from odradek.config import BrokerSettings
@@ -13,25 +15,77 @@ from odradek.groups.consumer.commands import TopicsChanged
 from odradek.groups.consumer.coordinator import ConsumerGroups
 from odradek.groups.group import GroupChanged
 from odradek.groups.machine import GroupMachine
-from odradek.metadata import ClusterImage, ImageChange
+from odradek.metadata import ClusterImage, ImageChange, ImageKeeper
+from odradek.metadata.layout import NO_LEADER
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.replication.peers import Peers
+from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
-from odradek.replication.state_partitions import StatePartitions
+from odradek.replication.state_partitions import StatePartitions, partition_of
 from odradek.statemachine.machine import Marker
+from odradek.transactions.commands import Added, AddPartitions
 from odradek.transactions.commands import Command as TransactionCommand
+from odradek.transactions.local_markers import LocalMarkers
 from odradek.transactions.machine import TransactionMachine
-from odradek.transactions.markers import LocalMarkers, MarkerWriter
+from odradek.transactions.markers import MarkerWriter
 from odradek.world import World
+
+if TYPE_CHECKING:
+    from odradek.transactions.remote_joins import RemoteJoins
 
 GroupCoordinators = StatePartitions[object, GroupChanged]
 TransactionCoordinators = StatePartitions[TransactionCommand, None]
+
+
+class Joins:
+    """Adds partitions to transactions, wherever their coordinator is."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        transactions: TransactionCoordinators,
+        images: ImageKeeper,
+        peers: Peers,
+    ) -> None:
+        self._broker_id = broker_id
+        self._transactions = transactions
+        self._images = images
+        self._peers = peers
+        self._remote: RemoteJoins | None = None
+
+    async def add(self, command: AddPartitions) -> Added:
+        """The coordinator's answer. Raises `Refused` if none could be had."""
+        image = self._images.image
+        partition = partition_of(command.transactional_id, image, TRANSACTIONS)
+        state = image.partition(TRANSACTIONS, partition)
+        if state is None or state.leader == NO_LEADER:
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if state.leader == self._broker_id:
+            return cast(Added, await self._transactions.ask(command.transactional_id, command))
+        if self._remote is None:
+            from odradek.transactions.remote_joins import RemoteJoins  # noqa: PLC0415 - clusters
+
+            self._remote = RemoteJoins(self._peers)
+        return await self._remote.add(state.leader, command)
+
+    def close(self) -> None:
+        if self._remote is not None:
+            self._remote.close()
 
 
 class Coordinators:
     """All of one broker. `follow` the image, after the replicas have; `run` in the background."""
 
     def __init__(
-        self, broker_id: BrokerId, replicas: Replicas, world: World, settings: BrokerSettings
+        self,
+        broker_id: BrokerId,
+        replicas: Replicas,
+        images: ImageKeeper,
+        peers: Peers,
+        *,
+        world: World,
+        settings: BrokerSettings,
     ) -> None:
         self._settings = settings
         self._world = world
@@ -43,7 +97,8 @@ class Coordinators:
             TRANSACTIONS, broker_id, replicas, world.clock, self._transaction_machine
         )
         self.markers = LocalMarkers(replicas, world.clock, self._end_in_group)
-        self._writer = MarkerWriter(self.transactions, self.markers)
+        self.joins = Joins(broker_id, self.transactions, images, peers)
+        self._writer = MarkerWriter(broker_id, self.transactions, self.markers, images, peers)
 
     def follow(self, change: ImageChange) -> None:
         self._image = change.after
@@ -57,10 +112,13 @@ class Coordinators:
             self.groups.tell_all(TopicsChanged(remade))
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as parts:
-            parts.create_task(self.groups.run())
-            parts.create_task(self._writer.run())
-            parts.create_task(self.transactions.run())
+        try:
+            async with asyncio.TaskGroup() as parts:
+                parts.create_task(self.groups.run())
+                parts.create_task(self._writer.run())
+                parts.create_task(self.transactions.run())
+        finally:
+            self.joins.close()
 
     def _group_machine(self, partition: int) -> GroupMachine:
         settings, randomness = self._settings, self._world.randomness
@@ -80,9 +138,9 @@ class Coordinators:
             on_prepared=self._writer.prepared,
         )
 
-    def _end_in_group(self, partition: TopicPartition, marker: Marker) -> None:
+    def _end_in_group(self, partition: TopicPartition, marker: Marker, end_offset: int) -> None:
         if partition.topic == GROUPS:
-            self.groups.note(partition.partition, marker)
+            self.groups.note(partition.partition, marker, end_offset)
 
 
 def _is_remade(change: ImageChange, name: str) -> bool:

@@ -2,13 +2,14 @@
 
 A producer of version 2 adds a partition by writing to it; of an older one the coordinator is
 asked whether it added the partition before (KIP-890). While the markers of the last transaction
-are being written the answer is to ask again, which is done here for a little while: it spares
-the client a round.
+are being written, or the coordinator moves, the answer is to ask again, which is done here for a
+little while: it spares the client a round. Asking twice does no harm: what is in a transaction
+is not added again.
 """
 
 import asyncio
 from collections.abc import Set
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.services import Services
 from odradek.cluster.internal_topics import GROUPS
@@ -21,16 +22,16 @@ from odradek.transactions.commands import Added, AddPartitions
 
 _VERSION_2: Final = 2
 _FIRST_PAUSE_S: Final = 0.001
-# Clients that are too old to know these would give up; this one makes them try again.
-_TRY_AGAIN: Final = frozenset(
+_NO_COORDINATOR_NOW: Final = frozenset(
     {
-        ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
     }
 )
+# Clients that are too old to know these would give up; this one makes them try again.
+_TRY_AGAIN: Final = _NO_COORDINATOR_NOW | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 async def join(
@@ -60,9 +61,8 @@ async def join(
     deadline_s = loop.time() + settings.add_partitions_to_txn_retry_backoff_max_ms / 1000
     pause_s = _FIRST_PAUSE_S
     while True:
-        added = cast(Added, await services.transactions.ask(transactional_id, command))
-        busy = added.error is ErrorCode.CONCURRENT_TRANSACTIONS
-        if not busy or loop.time() + pause_s > deadline_s:
+        added = await _ask(services, command)
+        if added.error not in _TRY_AGAIN or loop.time() + pause_s > deadline_s:
             break
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, settings.add_partitions_to_txn_retry_backoff_ms / 1000)
@@ -71,6 +71,13 @@ async def join(
     if added.error is not ErrorCode.NONE:
         raise Refused(added.error)
     return added.missing
+
+
+async def _ask(services: Services, command: AddPartitions) -> Added:
+    try:
+        return await services.joins.add(command)
+    except Refused as refusal:
+        return Added(refusal.code)
 
 
 async def join_with_offsets(
@@ -95,7 +102,14 @@ async def join_with_offsets(
     if known is not None and known.is_in_transaction(producer.producer_epoch):
         return
     last_marker_offset = producers.last_marker_offset(producer.producer_id)
-    if await join(services, transactional_id, producer, {partition}, adds=adds):
+    try:
+        missing = await join(services, transactional_id, producer, {partition}, adds=adds)
+    except Refused as refusal:
+        if refusal.code in _NO_COORDINATOR_NOW:
+            # Of the transaction; the client is to come again, not to look for the group's.
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, refusal.message) from refusal
+        raise
+    if missing:
         raise Refused(ErrorCode.INVALID_TXN_STATE, "The group was not added to the transaction.")
     if producers.last_marker_offset(producer.producer_id) != last_marker_offset:
         raise Refused(ErrorCode.INVALID_TXN_STATE, "The transaction has ended meanwhile.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.broker.connection import Connection
-from odradek.broker.coordinators import GroupCoordinators, TransactionCoordinators
+from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.cluster.configs import Configs
 from odradek.cluster.producer_ids import ProducerIds
@@ -16,7 +16,7 @@ from odradek.protocol.schema import Response
 from odradek.protocol.types import BrokerId
 from odradek.replication.replicas import Replicas
 from odradek.storage.manager import LogManager
-from odradek.transactions.markers import LocalMarkers
+from odradek.transactions.local_markers import LocalMarkers
 from odradek.world import World
 
 
@@ -34,6 +34,7 @@ class Services:
     groups: GroupCoordinators
     transactions: TransactionCoordinators
     markers: LocalMarkers
+    joins: Joins
     logs: LogManager
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions

@@ -18,6 +18,9 @@ from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import LogRecord, Marker, ProducerIdentity, Written
 
 _REPLAY_BYTES: Final = 1024 * 1024
+_TOO_FEW_REPLICAS: Final = frozenset(
+    {ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+)
 
 
 class PartitionLog:
@@ -30,6 +33,10 @@ class PartitionLog:
     @property
     def committed_offset(self) -> int:
         return self._partition.high_watermark.value
+
+    @property
+    def end_offset(self) -> int:
+        return self._partition.log.log_end_offset
 
     def append(
         self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
@@ -47,18 +54,24 @@ class PartitionLog:
                 is_transactional=True,
             )
         )
-        return self._partition.append_as_coordinator(batch).base_offset
+        try:
+            return self._partition.append_as_coordinator(batch).base_offset
+        except Refused as refusal:
+            raise _as_coordinator(refusal) from refusal
 
     async def committed(self, offset: int) -> None:
         self._require_leadership()
-        await self._partition.high_watermark.reached(offset)
+        try:
+            await self._partition.high_watermark.reached(offset)
+        except Refused as refusal:
+            raise _as_coordinator(refusal) from refusal
 
-    async def replay(self) -> AsyncIterator[Sequence[Written | Marker]]:
+    async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
         log = self._partition.log
-        offset, end = log.log_start_offset, log.log_end_offset
-        while offset < end:
+        offset = log.log_start_offset
+        while offset < end_offset:
             self._require_leadership()
-            found = log.read(offset, _REPLAY_BYTES, end_offset=end)
+            found = log.read(offset, _REPLAY_BYTES, end_offset=end_offset)
             if found is None:
                 return
             try:
@@ -76,6 +89,16 @@ class PartitionLog:
         partition = self._partition
         if not partition.is_leader or partition.leader_epoch != self.leader_epoch:
             raise Refused(ErrorCode.NOT_COORDINATOR)
+
+
+def _as_coordinator(refusal: Refused) -> Refused:
+    """What the coordinator's clients understand: look for another one, or try again."""
+    code = (
+        ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if refusal.code in _TOO_FEW_REPLICAS
+        else ErrorCode.NOT_COORDINATOR
+    )
+    return Refused(code, refusal.message)
 
 
 def _entries(buffer: bytes, position: int, header: BatchHeader) -> list[Written | Marker]:

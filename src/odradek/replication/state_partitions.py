@@ -1,14 +1,15 @@
 """The state machines of one internal topic: one for each partition that this broker leads.
 
-A machine is loaded when leadership comes and thrown away when it goes; until it is loaded its
-callers are asked to try again. Which partition a key belongs to follows from its hash, the
-same way as in Kafka, so that either can read what the other wrote.
+A machine is loaded when leadership comes and thrown away when it goes, or when its log fails;
+until it is loaded its callers are asked to try again: nobody is answered from a state that
+others may have changed. Which partition a key belongs to follows from its hash, the same way
+as in Kafka, so that either can read what the other wrote.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from odradek.metadata import ClusterImage
 from odradek.protocol.errors import ErrorCode
@@ -27,22 +28,25 @@ Command = TypeVar("Command")
 Event = TypeVar("Event")
 
 
-class _Loaded(Generic[Command, Event]):
-    """A machine on one partition, in one leader epoch."""
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 1.0
 
-    __slots__ = ("leader_epoch", "machine", "runner", "task")
 
-    def __init__(
-        self,
-        runner: Runner[Command, Event],
-        machine: Machine[Command, Event],
-        leader_epoch: LeaderEpoch,
-        task: "asyncio.Task[None]",
-    ) -> None:
-        self.runner = runner
-        self.machine = machine
+class _Kept(Generic[Command, Event]):
+    """One partition in one leader epoch, and its machine once the log can be had."""
+
+    __slots__ = ("leader_epoch", "runner", "task", "untold")
+
+    def __init__(self, leader_epoch: LeaderEpoch) -> None:
         self.leader_epoch = leader_epoch
-        self.task = task
+        self.runner: Runner[Command, Event] | None = None
+        self.task: asyncio.Task[None] | None = None
+        # For all machines, and came while this one was being loaded.
+        self.untold: list[Command] = []
+
+    @property
+    def is_loaded(self) -> bool:
+        return self.runner is not None and self.runner.is_loaded
 
 
 class StatePartitions(Generic[Command, Event]):
@@ -62,7 +66,7 @@ class StatePartitions(Generic[Command, Event]):
         self._clock = clock
         self._make_machine = make_machine
         self._image = ClusterImage()
-        self._loaded: dict[int, _Loaded[Command, Event]] = {}
+        self._kept: dict[int, _Kept[Command, Event]] = {}
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -74,7 +78,7 @@ class StatePartitions(Generic[Command, Event]):
                 await asyncio.get_running_loop().create_future()
         finally:
             self._group = None
-            for partition in list(self._loaded):
+            for partition in list(self._kept):
                 self._unload(partition)
 
     async def ask(self, key: str, command: Command) -> object:
@@ -85,40 +89,42 @@ class StatePartitions(Generic[Command, Event]):
         self._runner(partition_of(key, self._image, self.topic)).tell(command)
 
     def tell_all(self, command: Command) -> None:
-        """A command for every machine that is loaded here."""
-        for loaded in list(self._loaded.values()):
-            if loaded.runner.is_loaded:
-                loaded.runner.tell(command)
+        """A command for every machine that is kept here; those being loaded hear it later."""
+        for kept in list(self._kept.values()):
+            if kept.runner is not None and kept.runner.is_loaded:
+                kept.runner.tell(command)
+            else:
+                kept.untold.append(command)
 
     def leader_epoch(self, key: str) -> LeaderEpoch:
         """The epoch in which this broker keeps the state of a key."""
         partition = partition_of(key, self._image, self.topic)
         self._runner(partition)
-        return self._loaded[partition].leader_epoch
+        return self._kept[partition].leader_epoch
 
-    def note(self, partition: int, marker: Marker) -> None:
+    def note(self, partition: int, marker: Marker, end_offset: int) -> None:
         """Passes on the end of a transaction that was written to the machine's own log."""
-        loaded = self._loaded.get(partition)
-        if loaded is not None:
-            loaded.runner.note(marker)
+        kept = self._kept.get(partition)
+        if kept is not None and kept.runner is not None:
+            kept.runner.note(marker, end_offset)
 
     def machines(self) -> Iterator[Machine[Command, Event]]:
         """The machines that are loaded here."""
-        for partition in sorted(self._loaded):
-            loaded = self._loaded[partition]
-            if loaded.runner.is_loaded:
-                yield loaded.machine
+        for partition in sorted(self._kept):
+            runner = self._kept[partition].runner
+            if runner is not None and runner.is_loaded:
+                yield runner.machine
 
     def is_loading(self) -> bool:
-        return any(not loaded.runner.is_loaded for loaded in self._loaded.values())
+        return any(not kept.is_loaded for kept in self._kept.values())
 
     def _runner(self, partition: int) -> Runner[Command, Event]:
-        loaded = self._loaded.get(partition)
-        if loaded is None:
+        kept = self._kept.get(partition)
+        if kept is None:
             raise Refused(ErrorCode.NOT_COORDINATOR)
-        if not loaded.runner.is_loaded:
+        if kept.runner is None or not kept.runner.is_loaded:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return loaded.runner
+        return kept.runner
 
     # Following leadership
 
@@ -132,35 +138,44 @@ class StatePartitions(Generic[Command, Event]):
             for state in (topic.partitions if topic is not None else ())
             if state.leader == self._broker_id
         }
-        for partition, loaded in list(self._loaded.items()):
-            if led.get(partition) != loaded.leader_epoch:
+        for partition, kept in list(self._kept.items()):
+            if led.get(partition) != kept.leader_epoch:
                 self._unload(partition)
         for partition, leader_epoch in led.items():
-            if partition not in self._loaded:
-                self._start(partition, leader_epoch)
+            if partition not in self._kept:
+                kept = self._kept[partition] = _Kept(leader_epoch)
+                kept.task = self._group.create_task(self._keep(partition, kept))
 
-    def _start(self, partition: int, leader_epoch: LeaderEpoch) -> None:
-        try:
-            log = PartitionLog(self._replicas.leader(self.topic, partition))
-        except Refused:
-            return  # Its log directory is offline.
-        machine = self._make_machine(partition)
-        runner = Runner(machine, log, self._clock)
-        assert self._group is not None
-        task = self._group.create_task(self._load(partition, runner))
-        self._loaded[partition] = _Loaded(runner, machine, leader_epoch, task)
-
-    async def _load(self, partition: int, runner: Runner[Command, Event]) -> None:
-        try:
-            await runner.load()
-        except (Refused, StorageError) as error:
-            logger.error("cannot load %s-%d: %s", self.topic, partition, error)
-            runner.end(Refused(ErrorCode.NOT_COORDINATOR))
+    async def _keep(self, partition: int, kept: _Kept[Command, Event]) -> None:
+        """Loads the machine; when an append fails, throws it away and loads it again."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                replica = self._replicas.leader(self.topic, partition)
+                runner = Runner(self._make_machine(partition), PartitionLog(replica), self._clock)
+                kept.runner = runner
+                await runner.load()
+            except (Refused, StorageError) as error:
+                logger.warning("cannot load %s-%d yet: %s", self.topic, partition, error)
+                if kept.runner is not None:
+                    kept.runner.end(Refused(ErrorCode.NOT_COORDINATOR))
+            else:
+                pause_s = _FIRST_PAUSE_S
+                untold, kept.untold = kept.untold, []
+                for command in untold:
+                    if runner.is_loaded:
+                        runner.tell(command)
+                await runner.ended.wait()
+                logger.warning("loading %s-%d again: its log failed", self.topic, partition)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _unload(self, partition: int) -> None:
-        loaded = self._loaded.pop(partition)
-        loaded.task.cancel()
-        loaded.runner.end(Refused(ErrorCode.NOT_COORDINATOR))
+        kept = self._kept.pop(partition)
+        if kept.task is not None:
+            kept.task.cancel()
+        if kept.runner is not None:
+            kept.runner.end(Refused(ErrorCode.NOT_COORDINATOR))
 
 
 def partition_of(key: str, image: ClusterImage, topic: str) -> int:

@@ -40,8 +40,13 @@ class ReplicatedLog(Protocol):
         """The high watermark."""
         ...
 
-    def replay(self) -> AsyncIterator[Sequence[Written | Marker]]:
-        """Everything from the log's start to its end, as the end was when it began."""
+    @property
+    def end_offset(self) -> int:
+        """The offset of the next record."""
+        ...
+
+    def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
+        """Everything from the log's start up to `end_offset`."""
         ...
 
     def append(
@@ -76,11 +81,12 @@ class Runner(Generic[Command, Event]):
         self._applied = 0
         self._ended: Exception | None = None
         self._loaded = False
-        self._noted: list[Marker] = []
+        self._noted: list[tuple[Marker, int]] = []
         self._callers: dict[_Waiting, None] = {}
         self._uncommitted: deque[tuple[int, Sequence[Reply]]] = deque()
         self._replying: asyncio.Task[None] | None = None
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+        self.ended = asyncio.Event()
 
     @property
     def machine(self) -> Machine[Command, Event]:
@@ -92,16 +98,18 @@ class Runner(Generic[Command, Event]):
 
     async def load(self) -> None:
         """Replays the log and waits until its end is committed; then commands may come."""
-        async for entries in self._log.replay():
+        end_offset = self._log.end_offset
+        async for entries in self._log.replay(end_offset):
             for entry in entries:
                 self._machine.apply(entry)
-                if isinstance(entry, Written):
-                    self._applied = entry.offset + 1
-        await self._log.committed(self._applied)
+        self._applied = end_offset
+        await self._log.committed(end_offset)
+        if self._ended is not None:
+            raise self._ended
         self._loaded = True
-        for marker in self._noted:
-            self._machine.apply(marker)
-        self._noted.clear()
+        noted, self._noted = self._noted, []
+        for marker, marker_end_offset in noted:
+            self.note(marker, marker_end_offset)
         self._carry_out(self._machine.loaded(self._now()))
 
     async def ask(self, command: Command) -> object:
@@ -120,18 +128,23 @@ class Runner(Generic[Command, Event]):
         self._require_running()
         self._carry_out(self._machine.decide(command, None, self._now()))
 
-    def note(self, entry: Marker) -> None:
-        """Something that others wrote to this log: the end of a transaction."""
+    def note(self, entry: Marker, end_offset: int) -> None:
+        """Something that others wrote to this log, up to `end_offset`: a transaction's end.
+
+        Whoever reads what it changed waits until it is committed, as for our own records.
+        """
         if self._loaded:
             self._machine.apply(entry)
+            self._applied = max(self._applied, end_offset)
         else:
-            self._noted.append(entry)  # It stands behind what is being replayed.
+            self._noted.append((entry, end_offset))  # It stands behind what is being replayed.
 
     def end(self, reason: Exception) -> None:
         """Throws the state away and tells everyone who waits."""
         if self._ended is not None:
             return
         self._ended = reason
+        self.ended.set()
         if self._replying is not None:
             self._replying.cancel()
         self._uncommitted.clear()

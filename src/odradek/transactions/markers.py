@@ -1,62 +1,42 @@
 """Writes the markers of decided transactions, and tells the coordinator when all are written.
 
 A transaction is taken up when its decision is committed, never before: a marker says what will
-always be so. Every partition it wrote to gets one. A partition that is gone counts as done; one
-that cannot be written to now is tried again, for as long as this broker coordinates.
-
-Markers for partitions that other brokers lead will go there with WriteTxnMarkers; for now all
-are here.
+always be so. Every partition it wrote to gets one, from the broker that leads it: this one, or
+another with WriteTxnMarkers, all that wait for the same broker together. A partition that the
+metadata store does not have any more counts as done. Anything else is tried again, wherever the
+image says the leader is by then, for as long as this broker coordinates.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final
 
+from odradek.metadata import ImageKeeper, MetadataError
+from odradek.metadata.layout import NO_LEADER, topic_path
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.partition import TransactionMarker
 from odradek.replication.refusal import Refused
-from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions
-from odradek.statemachine.machine import Marker, ProducerIdentity
+from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Command, Examine, MarkersWritten
+from odradek.transactions.local_markers import LocalMarkers
 from odradek.transactions.transaction import DECIDED, Status, Transaction
-from odradek.world import Clock
+
+if TYPE_CHECKING:
+    from odradek.transactions.batching import PeerDirectory
+    from odradek.transactions.remote_markers import RemoteMarkers
 
 logger = logging.getLogger("odradek.transactions")
 
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
-# The partition has nothing that could be ended, now or ever.
-_NOTHING_TO_END: Final = frozenset(
-    {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH}
-)
 _COORDINATOR_IS_ANOTHER: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
-
-OnMarker = Callable[[TopicPartition, Marker], None]
-"""Told of every marker in an internal topic: offsets in the transaction count from then on."""
-
-
-class LocalMarkers:
-    """Markers in the logs that this broker leads."""
-
-    def __init__(self, replicas: Replicas, clock: Clock, on_marker: OnMarker) -> None:
-        self._replicas = replicas
-        self._clock = clock
-        self._on_marker = on_marker
-
-    async def write(self, partition: TopicPartition, marker: TransactionMarker) -> None:
-        """Returns when the marker is committed. Raises `Refused`."""
-        replica = self._replicas.leader(*partition)
-        appended = replica.append_marker(marker, self._clock.now_ms())
-        if appended is None:
-            return
-        self._on_marker(partition, Marker(marker.producer, committed=marker.committed))
-        if not appended.is_acknowledged:
-            await appended.acknowledged()
+# The producer went on already, so there is nothing to end, now or ever.
+_DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
 class MarkerWriter:
@@ -64,11 +44,18 @@ class MarkerWriter:
 
     def __init__(
         self,
+        broker_id: BrokerId,
         coordinators: StatePartitions[Command, None],
         markers: LocalMarkers,
+        images: ImageKeeper,
+        peers: "PeerDirectory",
     ) -> None:
+        self._broker_id = broker_id
         self._coordinators = coordinators
         self._markers = markers
+        self._images = images
+        self._peers = peers
+        self._remote: RemoteMarkers | None = None
         self._group: asyncio.TaskGroup | None = None
         self._writing: dict[str, asyncio.Task[None]] = {}
         self._waiting: list[str] = []
@@ -84,6 +71,8 @@ class MarkerWriter:
                 await asyncio.get_running_loop().create_future()
         finally:
             self._group = None
+            if self._remote is not None:
+                self._remote.close()
 
     def prepared(self, transactional_id: str) -> None:
         """The fate of a transaction was written down."""
@@ -114,25 +103,65 @@ class MarkerWriter:
             self._coordinators.leader_epoch(transactional_id),
             transaction.has_raised_epoch,
         )
-        left = sorted(transaction.partitions)
+        left: Collection[TopicPartition] = sorted(transaction.partitions)
         pause_s = _FIRST_PAUSE_S
-        while left:
-            left = [one for one in left if not await self._is_written(one, marker)]
-            if left:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        while left := await self._write(left, marker):
+            await self._image_or_time(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            if self._coordinators.leader_epoch(transactional_id) != marker.coordinator_epoch:
+                raise Refused(ErrorCode.NOT_COORDINATOR)
         await self._coordinators.ask(
             transactional_id, MarkersWritten(transactional_id, *marker.producer)
         )
         return True
 
-    async def _is_written(self, partition: TopicPartition, marker: TransactionMarker) -> bool:
+    async def _write(
+        self, partitions: Iterable[TopicPartition], marker: TransactionMarker
+    ) -> list[TopicPartition]:
+        """Writes to every partition whose leader is known; returns those still to be written."""
+        by_leader: dict[BrokerId, list[TopicPartition]] = {}
+        for partition in partitions:
+            state = self._images.image.partition(*partition)
+            leader = NO_LEADER if state is None else state.leader
+            by_leader.setdefault(leader, []).append(partition)
+        outcomes = dict.fromkeys(by_leader.pop(NO_LEADER, ()), ErrorCode.LEADER_NOT_AVAILABLE)
+        appended = self._markers.append(by_leader.pop(self._broker_id, ()), marker)
+        if by_leader:
+            outcomes |= await self._remotely().write(by_leader, marker)
+        outcomes |= await appended.committed()
+        left = []
+        for partition, error in outcomes.items():
+            if error in _COORDINATOR_IS_ANOTHER:
+                raise Refused(error)
+            if error not in _DONE and not await self._is_gone(partition):
+                logger.info("no marker in %s-%d yet: %s", *partition, error.name)
+                left.append(partition)
+        return left
+
+    def _remotely(self) -> "RemoteMarkers":
+        """Imported when another broker leads something, which a lone broker never sees."""
+        if self._remote is None:
+            from odradek.transactions.remote_markers import RemoteMarkers  # noqa: PLC0415
+
+            self._remote = RemoteMarkers(self._peers)
+        return self._remote
+
+    async def _is_gone(self, partition: TopicPartition) -> bool:
+        """An image that shows no such partition may be late, so the store is asked."""
+        if self._images.image.partition(*partition) is not None:
+            return False
         try:
-            await self._markers.write(partition, marker)
-        except Refused as refusal:
-            if refusal.code in _COORDINATOR_IS_ANOTHER:
-                raise
-            if refusal.code not in _NOTHING_TO_END:
-                logger.warning("no marker in %s-%d yet: %s", *partition, refusal)
-                return False
-        return True
+            image = await self._images.caught_up(topic_path(partition.topic))
+        except MetadataError:
+            return False
+        return image.partition(*partition) is None
+
+    async def _image_or_time(self, pause_s: float) -> None:
+        """A leader that moved is followed as soon as the image shows it."""
+        number = self._images.image.number
+        await asyncio.sleep(_FIRST_PAUSE_S)
+        try:
+            async with asyncio.timeout(pause_s - _FIRST_PAUSE_S):
+                await self._images.newer_than(number)
+        except TimeoutError:
+            pass

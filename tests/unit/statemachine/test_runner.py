@@ -34,8 +34,12 @@ class MemoryLog:
     def committed_offset(self) -> int:
         return self.high_watermark.value
 
-    async def replay(self) -> AsyncIterator[Sequence[Written | Marker]]:
-        yield [Written(record, offset) for offset, record in enumerate(self.records)]
+    @property
+    def end_offset(self) -> int:
+        return len(self.records)
+
+    async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
+        yield [Written(record, offset) for offset, record in enumerate(self.records[:end_offset])]
 
     def append(
         self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
@@ -111,10 +115,10 @@ async def test_a_marker_that_comes_during_a_replay_counts_behind_it() -> None:
     machine = Counter()
     runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(machine, log, SystemClock())
     marker = Marker(ProducerIdentity(7, 0), committed=True)
-    runner.note(marker)
+    runner.note(marker, 2)
     assert machine.markers == []
     await runner.load()
-    runner.note(marker)
+    runner.note(marker, 3)
     assert machine.markers == [({"a": 1}, marker)] * 2
 
 

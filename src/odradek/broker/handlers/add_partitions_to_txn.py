@@ -4,11 +4,13 @@ Up to version 3 a producer asks for its own transaction: if one partition is not
 added. From version 4 brokers ask for many transactions at once, and may only verify.
 """
 
+import asyncio
 from collections.abc import Sequence, Set
 from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import TRANSACTIONS
+from odradek.metadata.layout import topic_path
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -42,13 +44,14 @@ async def handle(
         )
         results = await _add(services, asked, version)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    # Side by side: their records are replicated together.
+    answers = await asyncio.gather(
+        *(_add(services, asked, version) for asked in request.transactions)
+    )
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
-            AddPartitionsToTxnResult(
-                transactional_id=asked.transactional_id,
-                topic_results=await _add(services, asked, version),
-            )
-            for asked in request.transactions
+            AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=results)
+            for asked, results in zip(request.transactions, answers, strict=True)
         ]
     )
 
@@ -59,8 +62,7 @@ async def _add(
     partitions = frozenset(
         TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions
     )
-    image = services.images.image
-    unknown = {one for one in partitions if image.partition(*one) is None}
+    unknown = await _unknown(services, partitions, version)
     if unknown:
         return _answer(asked.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_ATTEMPTED)
     error, missing = await _ask(services, asked, partitions, version)
@@ -69,6 +71,18 @@ async def _add(
     knows = version >= _FIRST_VERSION_WITH_ABORTABLE
     refusal = ErrorCode.TRANSACTION_ABORTABLE if knows else ErrorCode.INVALID_TXN_STATE
     return _answer(asked.topics, missing, refusal, error)
+
+
+async def _unknown(
+    services: Services, partitions: Set[TopicPartition], version: int
+) -> Set[TopicPartition]:
+    """Those that are not there. The broker that asks may know of a topic before this one."""
+    image = services.images.image
+    unknown = {one for one in partitions if image.partition(*one) is None}
+    if unknown and version >= _FIRST_VERSION_OF_BROKERS:
+        image = await services.images.caught_up(*{topic_path(one.topic): None for one in unknown})
+        unknown = {one for one in unknown if image.partition(*one) is None}
+    return unknown
 
 
 async def _ask(

@@ -4,22 +4,23 @@ Version 2 says whether the marker's epoch is above that of the records (transact
 then a marker that comes late, when the producer's next transaction is open, ends nothing.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from odradek.broker.services import RequestContext, Services
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
 from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import TransactionMarker
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
+from odradek.transactions.local_markers import AppendedMarkers, Outcomes
 
 _FIRST_TRANSACTION_VERSION_THAT_RAISES: Final = 2
 
@@ -27,36 +28,46 @@ _FIRST_TRANSACTION_VERSION_THAT_RAISES: Final = 2
 async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
+    # All are appended before any is waited for: the replicas fetch them together.
+    appended = [_append(services, asked) for asked in request.markers]
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
-                producer_id=asked.producer_id, topics=await _write(services, asked)
+                producer_id=asked.producer_id,
+                topics=_results(asked.topics, await markers.committed()),
             )
-            for asked in request.markers
+            for asked, markers in zip(request.markers, appended, strict=True)
         ]
     )
 
 
-async def _write(
-    services: Services, asked: WritableTxnMarker
-) -> list[WritableTxnMarkerTopicResult]:
+def _append(services: Services, asked: WritableTxnMarker) -> AppendedMarkers:
     marker = TransactionMarker(
         ProducerIdentity(asked.producer_id, asked.producer_epoch),
         asked.transaction_result,
         asked.coordinator_epoch,
         asked.transaction_version >= _FIRST_TRANSACTION_VERSION_THAT_RAISES,
     )
-    topics = []
-    for topic in asked.topics:
-        results = []
-        for index in topic.partition_indexes:
-            error = ErrorCode.NONE
-            try:
-                await services.markers.write(TopicPartition(topic.name, index), marker)
-            except Refused as refusal:
-                error = refusal.code
-            results.append(
-                WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
-            )
-        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
-    return topics
+    partitions = [
+        TopicPartition(topic.name, index)
+        for topic in asked.topics
+        for index in topic.partition_indexes
+    ]
+    return services.markers.append(partitions, marker)
+
+
+def _results(
+    topics: Sequence[WritableTxnMarkerTopic], outcomes: Outcomes
+) -> list[WritableTxnMarkerTopicResult]:
+    return [
+        WritableTxnMarkerTopicResult(
+            name=topic.name,
+            partitions=[
+                WritableTxnMarkerPartitionResult(
+                    partition_index=index, error_code=outcomes[TopicPartition(topic.name, index)]
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in topics
+    ]
