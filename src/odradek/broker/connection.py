@@ -8,11 +8,11 @@ served and nothing more is read: a slow reader costs one chunk of memory, whatev
 
 import asyncio
 import logging
-import socket
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, cast
 
+from odradek.broker.outflow import Outflow, Parts
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
@@ -20,25 +20,10 @@ from odradek.protocol.types import Buffer
 
 logger = logging.getLogger("odradek.server")
 
-_CHUNK_BYTES: Final = 256 * 1024
 _OS_DEFAULT: Final = -1
 _MOST_WAITING: Final = 64
 _FRAMES_A_TURN: Final = 32
 _PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
-
-
-class Slice(Protocol):
-    """Bytes of a log that are read when they are written to the socket, and not before."""
-
-    def __len__(self) -> int: ...
-
-    def read(self, start: int, length: int) -> bytes: ...
-
-    def release(self) -> None: ...
-
-
-Parts = list[bytes | Slice]
-"""An encoded reply, size prefix included: bytes, and slices between them."""
 
 
 Encode = Callable[[object], Parts | None]
@@ -133,10 +118,7 @@ class Connection(asyncio.Protocol):
         "_gathered",
         "_in_turn",
         "_loop",
-        "_outgoing",
-        "_paused",
-        "_position",
-        "_pump_scheduled",
+        "_out",
         "_serve",
         "_splitter",
         "_transport",
@@ -165,10 +147,7 @@ class Connection(asyncio.Protocol):
         self._frames: deque[Buffer] = deque()
         self._waiting: deque[tuple[asyncio.Future[object], Encode]] = deque()
         self._waits_pipelined = True
-        self._outgoing: deque[bytes | Slice] = deque()
-        self._position = 0
-        self._paused = False
-        self._pump_scheduled = False
+        self._out = Outflow(self._loop, self._take_turn)
         self._turn_scheduled = False
         self._finishing = False
         self._in_turn = False
@@ -177,7 +156,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_waiting(self) -> bool:
         """Whether a request is under way or a reply on its way out."""
-        return bool(self._waiting or self._outgoing)
+        return bool(self._waiting or self._out.parts)
 
     # What the transport calls
 
@@ -189,14 +168,9 @@ class Connection(asyncio.Protocol):
         if not self._connections.admit(self, self.address):
             self._transport.abort()
             return
-        self._transport.set_write_buffer_limits(high=_CHUNK_BYTES)
-        self._limit_send_buffer(self._transport.get_extra_info("socket"))
-
-    def _limit_send_buffer(self, sock: socket.socket | None) -> None:
-        """Left alone, the kernel takes megabytes for each reader, far more than a cache holds."""
-        size = self._connections.send_buffer_bytes
-        if size != _OS_DEFAULT and sock is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+        self._out.open(self._transport)
+        if self._connections.send_buffer_bytes != _OS_DEFAULT:
+            self._out.limit_send_buffer(self._connections.send_buffer_bytes)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -211,13 +185,10 @@ class Connection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        self._paused = True
+        self._out.is_paused = True
 
     def resume_writing(self) -> None:
-        self._paused = False
-        self._pump()
-        if not self._outgoing:
-            self._take_turn()
+        self._out.resume()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -225,10 +196,7 @@ class Connection(asyncio.Protocol):
         for waiting, _ in self._waiting:
             waiting.cancel()
         self._waiting.clear()
-        for part in self._outgoing:
-            if not isinstance(part, bytes):
-                part.release()
-        self._outgoing.clear()
+        self._out.end()
         self._connections.forget(self, self.address)
 
     def close(self) -> None:
@@ -276,7 +244,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._take_turn)
 
     def _may_serve(self, frame: Buffer) -> bool:
-        if self._paused or self._outgoing:
+        if self._out.is_paused or self._out.parts:
             return False
         if not self._waiting:
             return True
@@ -357,68 +325,20 @@ class Connection(asyncio.Protocol):
                 if not isinstance(part, bytes):
                     part.release()
             return
-        if len(parts) == 1 and not self._outgoing and isinstance(parts[0], bytes):
+        if len(parts) == 1 and not self._out.parts and isinstance(parts[0], bytes):
             if self._in_turn:
                 self._gathered.append(parts[0])
             else:
                 transport.write(parts[0])
             return
         self._write_gathered()
-        self._outgoing.extend(parts)
-        self._pump()
+        self._out.send(parts)
 
     def _write_gathered(self) -> None:
         """The small replies of a turn go out together: a system call for all of them."""
         gathered, self._gathered = self._gathered, []
         if gathered and self._transport is not None:
             self._transport.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
-
-    def _pump(self) -> None:
-        """Writes what the socket takes; reads no more of a log than that.
-
-        A chunk a turn: the kernel takes megabytes at once, and a hundred readers that fill its
-        buffers one after the other would keep everyone else waiting for a second.
-        """
-        transport, outgoing = self._transport, self._outgoing
-        written = 0
-        while outgoing and not self._paused and transport is not None:
-            if written >= _CHUNK_BYTES:
-                if not self._pump_scheduled:
-                    self._pump_scheduled = True
-                    self._loop.call_soon(self._pump_on)
-                return
-            part = outgoing[0]
-            if isinstance(part, bytes):
-                outgoing.popleft()
-                transport.write(part)
-                continue
-            data = self._read(part)
-            if not data:
-                transport.abort()
-                return
-            self._position += len(data)
-            written += len(data)
-            if self._position >= len(part):
-                outgoing.popleft()
-                part.release()
-                self._position = 0
-            transport.write(data)
-
-    def _pump_on(self) -> None:
-        self._pump_scheduled = False
-        if self._paused:
-            return
-        self._pump()
-        if not self._outgoing:
-            self._take_turn()
-
-    def _read(self, part: Slice) -> bytes:
-        """The next bytes of a slice. None at all ends the connection: half a reply is worthless."""
-        try:
-            return part.read(self._position, _CHUNK_BYTES)
-        except OSError as error:
-            logger.error("cannot read a log for %s:%s: %s", self.address, self.port, error)
-            return b""
 
 
 def _encoded_already(reply: object) -> Parts | None:

@@ -10,8 +10,9 @@ from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple, cast
 
-from odradek.broker.connection import Connection, Parts, Pending
+from odradek.broker.connection import Connection, Pending
 from odradek.broker.handlers import TABLE
+from odradek.broker.outflow import Parts
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import ErrorCode, MalformedMessage

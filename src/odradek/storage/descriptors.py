@@ -13,7 +13,7 @@ import errno
 from collections import deque
 from typing import Final
 
-from odradek.world.disk import Disk, File
+from odradek.world.disk import Disk, File, send_file
 
 # The process or the machine has too many files open: no fault of a disk.
 NO_DESCRIPTOR_LEFT: Final = (errno.EMFILE, errno.ENFILE)
@@ -116,6 +116,16 @@ class Slice:
         if self._handle is None:
             raise ValueError("the slice was released")
         return self._handle.read_at(self.position + start, min(length, self._length - start))
+
+    def send(self, descriptor: int, start: int, length: int) -> int:
+        """Hands bytes to a socket: how many it took, or -1 if only `read` works here.
+
+        Raises BlockingIOError if it is full.
+        """
+        if self._handle is None:
+            raise ValueError("the slice was released")
+        length = min(length, self._length - start)
+        return send_file(self._handle, self.position + start, length, descriptor)
 
     def release(self) -> None:
         if self._handle is not None:

@@ -89,22 +89,22 @@ class Disk(Protocol):
 
 
 class OsFile:
-    __slots__ = ("_descriptor",)
+    __slots__ = ("descriptor",)
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
 
     def size(self) -> int:
-        return os.fstat(self._descriptor).st_size
+        return os.fstat(self.descriptor).st_size
 
     def read_at(self, position: int, length: int) -> bytes:
-        data = os.pread(self._descriptor, length, position)
+        data = os.pread(self.descriptor, length, position)
         if len(data) == length or not data:
             return data
         parts = [data]
         position += len(data)
         length -= len(data)
-        while length and (data := os.pread(self._descriptor, length, position)):
+        while length and (data := os.pread(self.descriptor, length, position)):
             parts.append(data)
             position += len(data)
             length -= len(data)
@@ -112,28 +112,38 @@ class OsFile:
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
         expected = sum(map(len, buffers))
-        written = os.pwritev(self._descriptor, buffers[:_MOST_BUFFERS], position)
+        written = os.pwritev(self.descriptor, buffers[:_MOST_BUFFERS], position)
         if written != expected:
             self._write_rest(position + written, b"".join(buffers)[written:])
 
     def _write_rest(self, position: int, data: bytes) -> None:
         while data:
-            written = os.pwrite(self._descriptor, data, position)
+            written = os.pwrite(self.descriptor, data, position)
             if not written:
                 raise OSError(errno.EIO, "the disk took no bytes")
             position += written
             data = data[written:]
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
+        os.ftruncate(self.descriptor, size)
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        os.fdatasync(self.descriptor)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
+        if self.descriptor >= 0:
+            descriptor, self.descriptor = self.descriptor, -1
             os.close(descriptor)
+
+
+def send_file(file: File, position: int, length: int, descriptor: int) -> int:
+    """Hands bytes of a file to a socket without a copy; returns how many it took.
+
+    -1 if the file is none of the operating system's. Raises BlockingIOError if the socket is full.
+    """
+    if not isinstance(file, OsFile):
+        return -1
+    return os.sendfile(descriptor, file.descriptor, position, length)
 
 
 class OsLock:
