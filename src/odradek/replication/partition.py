@@ -7,22 +7,29 @@ Offsets, by their guarantee, always in this order:
     high watermark    below it every record survives the loss of the leader; others read up to here
     log end           the offset of the next record
 
-A lone replica is all the in-sync replicas there are, so its high watermark follows its own
-log: the log's end, or what is flushed where `flush.messages=1` asks for it.
+A leader raises its high watermark as the in-sync replicas confirm (`term`); its own log counts
+up to its end, or to what is flushed where `flush.messages=1` asks for it. A lone replica is all
+the in-sync replicas there are. A follower takes the leader's word, as far as its log reaches.
+
+Invariant: watermarks never fall while they can be waited for. Where a role ends, or truncation
+cuts below one, it fails everyone who waits and another takes its place.
 """
 
 import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from odradek.metadata import PartitionImage
+from odradek.metadata.layout import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import (
     ControlType,
     EndTransactionMarker,
     encode_end_transaction_marker,
 )
-from odradek.protocol.types import LeaderEpoch, Offset, TopicId, TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.replication.refusal import Refused
+from odradek.replication.term import Term
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import (
@@ -46,13 +53,17 @@ _NO_EPOCH: Final = -1
 
 
 class Appended(NamedTuple):
-    """A batch that is in the log, and the watermark that acknowledges it."""
+    """A batch that is in the log, and the watermark that acknowledges it.
+
+    `awaiting` is the partition whose in-sync set must still be large enough at that time.
+    """
 
     base_offset: int
     end_offset: int
     append_time_ms: int
     log_start_offset: int
     watermark: Watermark
+    awaiting: "Partition | None" = None
 
     @property
     def is_acknowledged(self) -> bool:
@@ -63,6 +74,8 @@ class Appended(NamedTuple):
             await self.watermark.reached(self.end_offset)
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
+        if self.awaiting is not None:
+            self.awaiting.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 class TransactionMarker(NamedTuple):
@@ -86,55 +99,117 @@ class Partition:
     """Invariant: log start <= high watermark <= log end, and the high watermark only rises."""
 
     __slots__ = (
+        "_broker_id",
         "_flush_follower",
         "_is_internal",
         "_last_stable",
+        "_replica_count",
         "high_watermark",
-        "in_sync_replicas",
         "is_leader",
+        "leader",
         "leader_epoch",
         "log",
-        "replicas",
+        "term",
         "topic_id",
         "topic_partition",
     )
 
-    def __init__(self, topic_partition: TopicPartition, topic_id: TopicId, log: Log) -> None:
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        log: Log,
+        broker_id: BrokerId,
+    ) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.log = log
         self.is_leader = False
+        self.leader = NO_LEADER
+        self._broker_id = broker_id
         self._is_internal = topic_partition.topic in INTERNAL_TOPICS
         self.leader_epoch = LeaderEpoch(_NO_EPOCH)
-        self.replicas = 0
-        self.in_sync_replicas = 0
-        self.high_watermark = Watermark(log.log_start_offset)
+        # There while it leads.
+        self.term: Term | None = None
+        self._replica_count = 0
+        self.high_watermark = Watermark(log.high_watermark)
         # Made with the first transaction: until then it is the high watermark.
         self._last_stable: Watermark | None = None
         self._flush_follower: asyncio.Task[None] | None = None
 
-    # Leadership
+    # Roles
 
-    def lead(self, leader_epoch: LeaderEpoch, in_sync_replicas: int, replicas: int) -> None:
-        """Becomes the leader of this epoch. What the log holds at that moment is committed."""
-        self.in_sync_replicas = in_sync_replicas
-        self.replicas = replicas
-        if self.is_leader and leader_epoch == self.leader_epoch:
+    def lead(self, state: PartitionImage, now_s: float) -> None:
+        """Leads the partition as the metadata store says, from the log as it is."""
+        self._replica_count = len(state.replicas)
+        term = self.term
+        if term is not None and state.leader_epoch == term.leader_epoch:
+            term.update(state.replicas, state.isr, state.version)
+            self._advance()
             return
+        self._end_role(_not_leader())
+        end = self.log.log_end_offset
         self.is_leader = True
+        self.leader = self._broker_id
+        self.leader_epoch = state.leader_epoch
+        self.term = Term(
+            self._broker_id,
+            state.leader_epoch,
+            end,
+            state.replicas,
+            state.isr,
+            version=state.version,
+            now_s=now_s,
+        )
+        self.log.leader_epochs.assign(state.leader_epoch, end)
+        if self.log.flushes_before_acknowledging and self.log.has_unflushed:
+            self._follow_flush()
+        self._advance()
+
+    def follow(self, leader: BrokerId, leader_epoch: LeaderEpoch) -> None:
+        """Copies another replica from now on; -1 if nobody leads."""
+        if not self.is_leader and (leader, leader_epoch) == (self.leader, self.leader_epoch):
+            return
+        self._end_role(_not_leader())
+        self.leader = leader
         self.leader_epoch = leader_epoch
-        self.log.leader_epochs.assign(leader_epoch, self.log.log_end_offset)
-        self._watch_transactions()
-        self._raise_high_watermark(self.log.log_end_offset)
+        # An epoch in which nothing was written here means nothing to the next leader.
+        self.log.leader_epochs.truncate_from_end(self.log.log_end_offset)
 
     def resign(self, reason: Refused) -> None:
         """Serves nobody any more; everyone who waits is told so at once."""
-        self.is_leader = False
+        self._end_role(reason)
+        self.leader = NO_LEADER
+        self.leader_epoch = LeaderEpoch(_NO_EPOCH)
         self.high_watermark.fail(reason)
-        if self._last_stable is not None:
-            self._last_stable.fail(reason)
+
+    def _end_role(self, reason: Refused) -> None:
+        self.is_leader = False
+        if self.term is not None:
+            self.term.appended.fail(reason)
+            self.term = None
+        self._renew_watermarks(reason)
         if self._flush_follower is not None:
             self._flush_follower.cancel()
+            self._flush_follower = None
+
+    def _renew_watermarks(self, reason: Exception) -> None:
+        """Whoever waited is told `reason`; whoever comes now waits on marks that can be reached."""
+        old, old_stable = self.high_watermark, self._last_stable
+        log = self.log
+        known = max(min(old.value, log.log_end_offset), log.log_start_offset)
+        self.high_watermark = Watermark(known)
+        log.high_watermark = known
+        self._last_stable = None
+        self._watch_transactions()
+        old.fail(reason)
+        if old_stable is not None:
+            old_stable.fail(reason)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it has a role at all: a follower serves consumers too (KIP-392)."""
+        return self.leader_epoch != _NO_EPOCH
 
     def check_epoch(self, believed: int) -> None:
         """Refuses a client whose idea of the leader epoch is older or newer than ours."""
@@ -148,13 +223,13 @@ class Partition:
 
     # Writing
 
-    def _check_in_sync(self) -> None:
+    def check_in_sync(self, refusal: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
         """Like Kafka since 4.0, asks for no more replicas than the partition has."""
-        wanted = min(self.log.settings.min_insync_replicas, self.replicas)
-        if self.in_sync_replicas < wanted:
+        wanted = min(self.log.settings.min_insync_replicas, self._replica_count)
+        if wanted > 1 and self.term is not None and len(self.term.in_sync) < wanted:
             raise Refused(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self.in_sync_replicas} replicas are in sync, "
+                refusal,
+                f"{len(self.term.in_sync)} replicas are in sync, "
                 f"min.insync.replicas asks for {wanted}.",
             )
 
@@ -166,7 +241,7 @@ class Partition:
         if self._is_internal:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "Clients cannot write to this topic.")
         if acks == _ACKS_ALL:
-            self._check_in_sync()
+            self.check_in_sync()
         try:
             result = self.log.append(records, leader_epoch=self.leader_epoch, membership=membership)
         except TransactionNotOpen:
@@ -175,7 +250,7 @@ class Partition:
             raise Refused(error.code, error.message, error.record_errors) from error
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
-        return self._appended(result)
+        return self._appended(result, acks)
 
     def append_as_coordinator(self, records: Buffer) -> Appended:
         """Writes a batch that this broker made itself."""
@@ -207,21 +282,40 @@ class Partition:
         )
         return self.append_as_coordinator(batch)
 
-    def _appended(self, result: AppendResult) -> Appended:
-        log = self.log
+    def _appended(self, result: AppendResult, acks: int = _ACKS_ALL) -> Appended:
+        log, term = self.log, self.term
         if self._last_stable is None and log.producers.ongoing:
             self._watch_transactions()
+        assert term is not None  # only leaders append
         if log.flushes_before_acknowledging:
             self._follow_flush()
-        else:
+        elif term.is_alone:
             self._raise_high_watermark(log.log_end_offset)
+        if not term.followers:
+            watermark, awaiting = self.high_watermark, None
+        else:
+            term.appended.advance(log.log_end_offset)
+            if acks == _ACKS_ALL:
+                watermark, awaiting = self.high_watermark, self
+            elif log.flushes_before_acknowledging:
+                watermark, awaiting = log.flushed, None
+            else:
+                watermark, awaiting = term.appended, None
         return Appended(
             result.base_offset,
             result.last_offset + 1,
             result.append_time_ms,
             result.log_start_offset,
-            self.high_watermark,
+            watermark,
+            awaiting,
         )
+
+    def _advance(self) -> None:
+        """Raises the leader's high watermark to what every replica that counts has confirmed."""
+        log, term = self.log, self.term
+        assert term is not None
+        own_end = log.flushed.value if log.flushes_before_acknowledging else log.log_end_offset
+        self._raise_high_watermark(term.committed(own_end))
 
     def _raise_high_watermark(self, offset: int) -> None:
         self.high_watermark.advance(offset)
@@ -247,12 +341,79 @@ class Partition:
         """One task for all appends: each round makes durable whatever came during the last."""
         log = self.log
         try:
-            while self.is_leader and self.high_watermark.value < log.log_end_offset:
-                end = log.log_end_offset
-                await log.flush_to(end)
-                self._raise_high_watermark(end)
+            while self.is_leader and log.has_unflushed:
+                await log.flush_to(log.log_end_offset)
+                if self.is_leader:
+                    self._advance()
         except StorageError as error:
-            self.high_watermark.fail(Refused(error.code, str(error)))
+            self._renew_watermarks(Refused(error.code, str(error)))
+
+    # Following and being followed
+
+    def fetched_by(
+        self, replica: int, offset: int, log_start: int, *, broker_epoch: int, now_s: float
+    ) -> bool:
+        """A replica asks for records from `offset` on, so it holds what lies below.
+
+        True if it might now enter the in-sync set.
+        """
+        term = self.term
+        assert term is not None  # only leaders are asked
+        term.fetched(
+            replica,
+            offset,
+            log_start,
+            broker_epoch=broker_epoch,
+            leader_end=self.log.log_end_offset,
+            now_s=now_s,
+        )
+        self._advance()
+        return term.may_expand(replica, self.high_watermark.value)
+
+    def append_as_follower(self, records: Buffer) -> None:
+        """Takes what the leader sent as it is; raises `StorageError`."""
+        self.log.append(records, leader_epoch=self.leader_epoch, as_follower=True)
+        if self._last_stable is None and self.log.producers.ongoing:
+            self._watch_transactions()
+
+    def learn(self, high_watermark: int, log_start: int) -> None:
+        """What the leader says of its own log; raises `StorageError`."""
+        log = self.log
+        self._raise_high_watermark(min(high_watermark, log.log_end_offset))
+        if log_start > log.log_start_offset:
+            self._start_at(min(log_start, log.log_end_offset))
+
+    def reconcile(self, leaders: EndOfEpoch) -> int:
+        """Cuts what the leader's history lacks, given where it parts from ours at the latest.
+
+        Where we lack that epoch as well, the next fetch finds the place before it. Returns the
+        end of the log; raises `StorageError`.
+        """
+        log_end = self.log.log_end_offset
+        ours = self.end_of_epoch(leaders.leader_epoch)
+        target = log_end if ours.offset < 0 else ours.offset
+        if ours.offset < 0 or ours.leader_epoch == leaders.leader_epoch:
+            target = min(target, leaders.offset)
+        self._truncate(min(target, log_end))
+        return self.log.log_end_offset
+
+    def _truncate(self, offset: int) -> None:
+        log = self.log
+        if offset < log.log_end_offset:
+            log.truncate_to(offset)
+        log.leader_epochs.truncate_from_end(log.log_end_offset)
+        if log.log_end_offset < self.high_watermark.value:
+            self._renew_watermarks(_not_leader())
+
+    def start_over(self, offset: int) -> None:
+        """Empties the log: the leader no longer has what comes next. Raises `StorageError`."""
+        self.log.truncate_fully_and_start_at(offset)
+        self._renew_watermarks(_not_leader())
+        self._raise_high_watermark(offset)
+
+    def _start_at(self, offset: int) -> None:
+        self.log.advance_log_start(offset)
+        self._raise_high_watermark(offset)
 
     def delete_records(self, upto: Offset | None) -> int:
         """Moves the log start up to an offset, or to the high watermark; returns where it is."""
@@ -264,11 +425,9 @@ class Partition:
                 f"Records can be deleted up to {high_watermark}, not {offset}.",
             )
         try:
-            self.log.advance_log_start(offset)
+            self._start_at(offset)
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
-        if self._last_stable is not None:
-            self._last_stable.advance(self._decided_offset())
         return self.log.log_start_offset
 
     # Reading
@@ -327,3 +486,29 @@ class Partition:
         if end.leader_epoch < last_fetched_epoch or end.offset < fetch_offset:
             return end
         return None
+
+    # Read by replicas
+
+    def read_as_replica(self, offset: int, max_bytes: int, *, at_least_one: bool) -> Slice | None:
+        """Everything the leader holds, committed or not."""
+        try:
+            return self.log.read(offset, max_bytes, min_one=at_least_one)
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+
+    def diverging_replica(self, last_fetched_epoch: int, fetch_offset: int) -> EndOfEpoch | None:
+        """Where a follower's log parts from ours, if it does: also when ours is the shorter one,
+        or knows nothing of the follower's epoch, as after an unclean election."""
+        log = self.log
+        if fetch_offset <= log.log_end_offset:
+            if last_fetched_epoch < 0:
+                return None
+            end = self.end_of_epoch(last_fetched_epoch)
+            if end.offset >= 0:
+                is_ours = end.leader_epoch == last_fetched_epoch and fetch_offset <= end.offset
+                return None if is_ours else end
+        return EndOfEpoch(log.leader_epochs.latest, log.log_end_offset)
+
+
+def _not_leader() -> Refused:
+    return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -2,10 +2,16 @@
 
 A topic that appears gets its logs, one that goes loses them; a partition whose leader is this
 broker is served, any other is refused with the code that sends the client on.
+
+The lease: a broker that was away for longer than its session with the metadata store (stopped,
+cut off) cannot know whether others lead by now. By its own monotonic clock it knows that it was
+away, and refuses before it looks at what has queued up.
 """
 
+import asyncio
 import logging
 from collections.abc import Iterable
+from typing import Protocol
 
 from odradek.config.live import LiveSettings
 from odradek.metadata import ClusterImage, ImageChange, TopicImage
@@ -14,17 +20,35 @@ from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartitio
 from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
 from odradek.storage import Log, LogManager, StorageError
+from odradek.world import Clock
 
 logger = logging.getLogger("odradek.state-change")
+
+
+class Lease(Protocol):
+    """Until when this broker may believe that it leads what it leads."""
+
+    def is_valid(self, now_s: float) -> bool:
+        """By the monotonic clock."""
+        ...
 
 
 class Replicas:
     """Invariant: both tables hold the same partitions."""
 
-    def __init__(self, broker_id: BrokerId, logs: LogManager, settings: LiveSettings) -> None:
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        logs: LogManager,
+        settings: LiveSettings,
+        clock: Clock | None = None,
+    ) -> None:
         self._broker_id = broker_id
         self._logs = logs
         self._settings = settings
+        self._clock = clock
+        # None for a lone broker with a store in its own process: nobody else can lead.
+        self.lease: Lease | None = None
         self._image = ClusterImage()
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}
@@ -42,6 +66,8 @@ class Replicas:
         partition = self._by_name.get((topic, index))
         if partition is None or not partition.is_leader:
             raise self._refusal(self._image.topics.get(topic), index)
+        if self.lease is not None:
+            self._require_lease(self.lease)
         return partition
 
     def leader_by_id(self, topic_id: TopicId, index: int) -> Partition:
@@ -51,7 +77,35 @@ class Replicas:
             if topic is None:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
             raise self._refusal(topic, index)
+        if self.lease is not None:
+            self._require_lease(self.lease)
         return partition
+
+    def reader(self, topic: str, topic_id: TopicId, index: int) -> Partition:
+        """The partition, if consumers may read it here: from the leader or from a follower.
+
+        It goes by its name, or by its id where the name is empty.
+        """
+        partition = (
+            self._by_name.get((topic, index)) if topic else self._by_id.get((topic_id, index))
+        )
+        if partition is None or partition.is_leader or not partition.is_served:
+            return self.leader(topic, index) if topic else self.leader_by_id(topic_id, index)
+        return partition
+
+    def get(self, topic: str, index: int) -> Partition | None:
+        """The replica on this broker, whatever its role."""
+        return self._by_name.get((topic, index))
+
+    def _require_lease(self, lease: Lease) -> None:
+        clock = self._clock
+        # The loop's own time may be as old as this turn of the loop.
+        now_s = asyncio.get_running_loop().time() if clock is None else clock.monotonic_s()
+        if not lease.is_valid(now_s):
+            raise Refused(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                "This broker lost touch with its cluster; others may lead by now.",
+            )
 
     def _refusal(self, topic: TopicImage | None, index: int) -> Refused:
         if topic is None or not 0 <= index < len(topic.partitions):
@@ -105,36 +159,48 @@ class Replicas:
     def _update(self, topic: TopicImage) -> None:
         settings = self._settings.topic(topic.overrides)
         self._logs.configure(topic.name, settings)
+        now_s = asyncio.get_running_loop().time()
         for state in topic.partitions:
-            if self._broker_id not in state.replicas:
-                continue
             partition = self._by_name.get((topic.name, state.partition))
+            if self._broker_id not in state.replicas:
+                if partition is not None:
+                    self._drop(partition, topic.topic_id)
+                continue
             if partition is None:
                 partition = self._add(TopicPartition(topic.name, state.partition), topic)
                 if partition is None:
                     continue
             if state.leader == self._broker_id:
-                partition.lead(state.leader_epoch, len(state.isr), len(state.replicas))
-            elif partition.is_leader:
-                partition.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                partition.lead(state, now_s)
+            else:
+                partition.follow(state.leader, state.leader_epoch)
 
     def _add(self, topic_partition: TopicPartition, topic: TopicImage) -> Partition | None:
         settings = self._settings.topic(topic.overrides)
+        known = self._logs.get(topic_partition)
+        if known is not None and known.topic_id not in (NO_TOPIC_ID, topic.topic_id):
+            logger.warning("deleting %s: it belongs to an earlier topic of that name", known.path)
+            self._logs.delete(topic_partition)
         try:
             log = self._logs.create(topic_partition, topic.topic_id, settings)
         except StorageError as error:
             logger.error("cannot make a log for %s: %s", topic_partition, error)
             return None
-        partition = Partition(topic_partition, topic.topic_id, log)
+        partition = Partition(topic_partition, topic.topic_id, log, self._broker_id)
         self._by_name[topic_partition] = partition
         self._by_id[(topic.topic_id, topic_partition.partition)] = partition
         return partition
 
     def _remove(self, topic: TopicImage) -> None:
         for state in topic.partitions:
-            partition = self._by_name.pop((topic.name, state.partition), None)
-            if partition is None:
-                continue
-            del self._by_id[(topic.topic_id, state.partition)]
-            partition.resign(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            self._logs.delete(partition.topic_partition)
+            partition = self._by_name.get((topic.name, state.partition))
+            if partition is not None:
+                self._drop(partition, topic.topic_id)
+
+    def _drop(self, partition: Partition, topic_id: TopicId) -> None:
+        """The cluster wants no such replica here any more."""
+        name = partition.topic_partition
+        del self._by_name[name]
+        del self._by_id[(topic_id, name.partition)]
+        partition.resign(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        self._logs.delete(name)
