@@ -1,4 +1,4 @@
-"""The admin client: topics, settings, offsets, records, brokers, groups, transactions.
+"""The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("clicks", partitions=3)
@@ -13,6 +13,7 @@ from odradek.client.admin_brokers import BrokerCalls
 from odradek.client.admin_configs import ConfigCalls
 from odradek.client.admin_group_offsets import GroupOffsetCalls
 from odradek.client.admin_groups import GroupCalls
+from odradek.client.admin_partitions import PartitionCalls
 from odradek.client.admin_records import RecordCalls
 from odradek.client.admin_topics import TopicCalls
 from odradek.client.admin_transactions import TransactionCalls
@@ -23,6 +24,7 @@ class Admin(
     ConfigCalls,
     RecordCalls,
     BrokerCalls,
+    PartitionCalls,
     GroupCalls,
     GroupOffsetCalls,
     TransactionCalls,
