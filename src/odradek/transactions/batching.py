@@ -23,6 +23,7 @@ Answer = TypeVar("Answer")
 R = TypeVar("R", bound=Response)
 
 _MOST_QUESTIONS: Final = 500
+_STOPS: Final = "this broker stops"
 
 
 class Peer(Protocol):
@@ -54,8 +55,11 @@ class Batches(Generic[Question, Answer]):
         self._send = send
         self._waiting: dict[BrokerId, list[tuple[Question, asyncio.Future[Answer]]]] = {}
         self._senders: dict[BrokerId, asyncio.Task[None]] = {}
+        self._is_closed = False
 
     async def ask(self, broker_id: BrokerId, question: Question) -> Answer:
+        if self._is_closed:
+            raise Refused(ErrorCode.NETWORK_EXCEPTION, _STOPS)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.setdefault(broker_id, []).append((question, answer))
@@ -65,11 +69,12 @@ class Batches(Generic[Question, Answer]):
 
     def close(self) -> None:
         """Asks nobody any more; whoever waits is refused."""
+        self._is_closed = True
         for task in self._senders.values():
             task.cancel()
         waiting, self._waiting = self._waiting, {}
         for questions in waiting.values():
-            _refuse(questions, "this broker stops")
+            _refuse(questions, _STOPS)
 
     async def _ask_all(self, broker_id: BrokerId) -> None:
         """Until nothing waits for this broker."""
@@ -82,7 +87,7 @@ class Batches(Generic[Question, Answer]):
                 await self._ask(broker_id, questions)
         finally:
             del self._senders[broker_id]
-            _refuse(questions, "the question was not sent")
+            _refuse(questions, _STOPS)
 
     async def _ask(
         self, broker_id: BrokerId, questions: Sequence[tuple[Question, asyncio.Future[Answer]]]

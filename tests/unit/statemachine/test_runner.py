@@ -214,3 +214,45 @@ async def test_a_deadline_that_passes_when_leadership_is_gone_ends_the_runner_qu
     log.is_leader = False
     with pytest.raises(ConnectionError):
         await waiting
+
+
+async def test_what_a_marker_changed_is_told_when_the_marker_is_committed() -> None:
+    log = MemoryLog(LogRecord(b"a", b"1"), commits_at_once=False)
+    runner, _ = await loaded(log)
+    log.records.append(LogRecord(b"marker", b"0"))
+    runner.note(Marker(ProducerIdentity(7, 0), committed=True), 2)
+    reader = asyncio.ensure_future(runner.ask(("read", "a")))
+    await asyncio.sleep(0)
+    assert not reader.done()
+    log.high_watermark.advance(2)
+    assert await reader == 1
+
+
+async def test_nobody_is_served_before_the_end_of_the_log_is_committed() -> None:
+    log = MemoryLog(LogRecord(b"a", b"1"), LogRecord(b"a", b"2"), commits_at_once=False)
+    log.high_watermark = Watermark(1)
+    machine = Counter()
+    runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(machine, log, SystemClock())
+    loading = asyncio.ensure_future(runner.load())
+    await asyncio.sleep(0)
+    assert machine.counts == {"a": 2}
+    assert not runner.is_loaded
+    with pytest.raises(RunnerEnded):
+        await runner.ask(("read", "a"))
+    log.high_watermark.advance(2)
+    await loading
+    assert await runner.ask(("read", "a")) == 2
+
+
+async def test_a_runner_that_ended_while_it_loaded_never_serves() -> None:
+    log = MemoryLog(LogRecord(b"a", b"1"), commits_at_once=False)
+    log.high_watermark = Watermark(0)
+    runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(Counter(), log, SystemClock())
+    loading = asyncio.ensure_future(runner.load())
+    await asyncio.sleep(0)
+    runner.end(ConnectionError("another broker leads"))
+    log.high_watermark.advance(1)
+    with pytest.raises(ConnectionError):
+        await loading
+    assert runner.ended.is_set()
+    assert not runner.is_loaded
