@@ -16,16 +16,19 @@ class Backend(Protocol):
 
     async def commit(self, session_id: int, operations: Sequence[Operation]) -> list[int]: ...
 
+    def end_session(self, session_id: int) -> None: ...
+
 
 class LocalSession:
     """A `MetadataStore`."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, session_id: int | None = None) -> None:
+        """Begins a session, or goes on with one that is alive."""
         self._backend = backend
         self._tree = backend.tree
         self._sessions = Sessions()
         self._watches = Watches()
-        self._sessions.begin(self._tree.begin_session())
+        self._sessions.begin(self._tree.begin_session() if session_id is None else session_id)
         self._tree.listen(self._notice)
 
     @property
@@ -71,10 +74,13 @@ class LocalSession:
 
     def end(self) -> None:
         """What `close` does, for those who cannot wait."""
-        if self._sessions.closed:
-            return
+        if not self._sessions.closed:
+            self._backend.end_session(self.session_id)
+            self.leave()
+
+    def leave(self) -> None:
+        """Lets go of the session without ending it."""
         self._sessions.close()
-        self._tree.end_session(self.session_id)
         self._tree.unlisten(self._notice)
         self._watches.expire()
 
@@ -83,6 +89,6 @@ class LocalSession:
 
     def renew(self) -> None:
         """The session expires and the next begins: its ephemeral nodes are gone."""
-        self._tree.end_session(self.session_id)
+        self._backend.end_session(self.session_id)
         self._sessions.begin(self._tree.begin_session())
         self._watches.note([EVERYTHING])

@@ -85,6 +85,9 @@ class MemoryMetadata:
         self.tree.apply(overlay.changes)
         return versions
 
+    def end_session(self, session_id: int) -> None:
+        self.tree.end_session(session_id)
+
     async def close(self) -> None:
         """Nothing to put away."""
 
@@ -185,9 +188,7 @@ class MemorySession(LocalSession):
             asyncio.get_running_loop().call_later(
                 self._timeout_s, self._tree.end_session, self.session_id
             )
-        self._sessions.close()
-        self._tree.unlisten(self._notice)
-        self._watches.expire()
+        self.leave()
 
     def _notice(self, paths: Iterable[str]) -> None:
         if self._cut_at is not None:

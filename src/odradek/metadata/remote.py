@@ -5,12 +5,15 @@ it is not, what is asked raises `StoreUnavailable`, and the broker goes on with 
 
 How the broker knows that its session lives, by its own monotonic clock: a ping that the kernel
 has taken lies before the service, which expires nobody before it has read what lies there. So
-the session lives for its timeout from that moment, answered or not.
+the session lives for its timeout from that moment, answered or not. When nobody listens at
+the socket there is no service that could expire it; the next one, which begins later, waits
+for the same timeout.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 from odradek.metadata import wire
@@ -33,6 +36,7 @@ _SHORTEST_RETRY_S: Final = 0.01
 _LONGEST_RETRY_S: Final = 0.1
 _PINGS_PER_TIMEOUT: Final = 3
 _CLOSING_S: Final = 1.0
+_NEVER_S: Final = float("-inf")
 
 
 class SocketMetadata:
@@ -62,12 +66,14 @@ class SocketStore:
         self._path = path
         self._clock = world.clock
         self._timeout_ms = timeout_ms
+        self._timeout_s = timeout_ms / 1000
         self._sessions = Sessions()
         self._watches = Watches()
         self._line: _Line | None = None
         self._was_open = asyncio.Event()
         self._failure = f"the metadata service at {path} is away"
-        self._lives_until_s = -1.0
+        self._secret = ""
+        self._lives_until_s = _NEVER_S
         self._keeper = asyncio.get_running_loop().create_task(self._keep_line())
 
     # Sessions
@@ -116,7 +122,7 @@ class SocketStore:
     async def _wait_for_first_line(self) -> None:
         """Only the first: brokers and service start together."""
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
+            async with asyncio.timeout(self._timeout_s):
                 await self._was_open.wait()
         except TimeoutError:
             raise StoreUnavailable(self._failure) from None
@@ -142,6 +148,7 @@ class SocketStore:
         retry_s = _SHORTEST_RETRY_S
         while not self._sessions.closed:
             line = _Line(self._watches)
+            tried_s = self._clock.monotonic_s()
             try:
                 await self._open(line)
                 retry_s = _SHORTEST_RETRY_S
@@ -149,6 +156,8 @@ class SocketStore:
             except (OSError, StoreUnavailable) as error:
                 why = getattr(error, "strerror", None) or str(error)
                 self._failure = f"the metadata service at {self._path} is away: {why}"
+                if isinstance(error, (ConnectionRefusedError, FileNotFoundError)):
+                    self._prolong(tried_s)
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
             finally:
@@ -160,8 +169,10 @@ class SocketStore:
         with socket_address(self._path) as address:
             await loop.create_unix_connection(lambda: line, address)
         greeted_s = self._clock.monotonic_s()
-        session_id: int = await line.ask("hello", wire.PROTOCOL, self._timeout_ms)
-        self._lives_until_s = greeted_s + self._timeout_ms / 1000
+        session_id, self._secret = await line.ask(
+            "hello", wire.PROTOCOL, self._timeout_ms, self.session_id, self._secret
+        )
+        self._lives_until_s = greeted_s + self._timeout_s
         self._line = line
         self._sessions.begin(session_id)
         self._watches.note([EVERYTHING])
@@ -169,11 +180,13 @@ class SocketStore:
 
     async def _keep(self, line: "_Line") -> None:
         """Pings until the line is lost."""
-        interval_s = self._timeout_ms / 1000 / _PINGS_PER_TIMEOUT
+        interval_s = self._timeout_s / _PINGS_PER_TIMEOUT
         while not line.lost.is_set():
-            now_s = self._clock.monotonic_s()
-            if line.ping():
-                self._lives_until_s = now_s + self._timeout_ms / 1000
+            sent_s = self._clock.monotonic_s()
+            line.ping().add_done_callback(partial(self._answered, sent_s))
+            await line.flushed()
+            if line.is_flushed:
+                self._prolong(sent_s)
             try:
                 async with asyncio.timeout(interval_s):
                     await line.lost.wait()
@@ -181,9 +194,19 @@ class SocketStore:
                 line.note_silence(_PINGS_PER_TIMEOUT)
         self._sessions.lose()
         if line.is_expired:
-            self._lives_until_s = -1.0
+            self._lives_until_s = _NEVER_S
         self._failure = f"the metadata service at {self._path} is away"
         logger.warning("lost the connection to the metadata service at %s", self._path)
+
+    def _prolong(self, since_s: float) -> None:
+        """If the session lived at that moment, it does for its timeout from then. If not even
+        that is certain, only an answer makes it so."""
+        if since_s < self._lives_until_s:
+            self._lives_until_s = since_s + self._timeout_s
+
+    def _answered(self, sent_s: float, ping: asyncio.Future[Any]) -> None:
+        if not ping.cancelled() and ping.exception() is None:
+            self._lives_until_s = max(self._lives_until_s, sent_s + self._timeout_s)
 
 
 class _Line(asyncio.Protocol):
@@ -234,14 +257,24 @@ class _Line(asyncio.Protocol):
             future.set_exception(StoreUnavailable("the connection to the metadata service ended"))
         return future
 
-    def ping(self) -> bool:
-        """Whether the ping lies before the service now, and not in our own buffer."""
-        transport = self._transport
+    def ping(self) -> asyncio.Future[Any]:
         self._unanswered_pings += 1
-        if not self._send("ping", ()):
-            return False
-        assert transport is not None  # sent through it
-        return transport.get_write_buffer_size() == 0
+        return self.ask("ping")
+
+    async def flushed(self) -> None:
+        """Gives the loop the turn in which it writes: uvloop does so only at its end."""
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether all that was sent lies before the service now, and not in our own buffer."""
+        transport = self._transport
+        return (
+            transport is not None
+            and not transport.is_closing()
+            and transport.get_write_buffer_size() == 0
+        )
 
     def note_silence(self, most_pings: int) -> None:
         """Lets nobody wait for a service that has stopped answering. The connection stays: if

@@ -4,20 +4,25 @@ A broker's connection is its session. The end of the connection is a crash, and 
 nodes go at once; a connection that is open and silent for the session timeout is expired.
 Changes are pushed to everybody as soon as they are durable.
 
+When the service itself dies, nobody else has: it finds the sessions again in the store's file,
+and waits for the session timeout for each broker to come back with its session's secret.
+
 What a broker cannot do is hold up the others: one that does not read gets its changes late
 and together, and its requests wait in its own socket.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final, cast
 
 from odradek.metadata import wire
 from odradek.metadata.local import LocalSession
 from odradek.metadata.sessions import PathWatch
-from odradek.metadata.sqlite import SqliteMetadata
+from odradek.metadata.sqlite import KeptSession, SqliteMetadata
 from odradek.metadata.store import MetadataError, StoreUnavailable
+from odradek.world import Randomness
 from odradek.world.unix_sockets import listening_socket, remove_socket
 
 logger = logging.getLogger("odradek.metadata")
@@ -32,9 +37,14 @@ _LAST_CHANCE_S: Final = 0.01
 class MetadataService:
     """Serves a store at a Unix socket. `start` it, and `close` it before the store."""
 
-    def __init__(self, metadata: SqliteMetadata, path: str) -> None:
+    def __init__(self, metadata: SqliteMetadata, path: str, randomness: Randomness) -> None:
+        """Serves a store that keeps sessions, and that outlives the service."""
         self._metadata = metadata
         self._path = path
+        self._randomness = randomness
+        # Sessions of an earlier service, and when each is given up.
+        self._awaited = dict(metadata.found_sessions)
+        self._ends: list[asyncio.TimerHandle] = []
         self._connections: dict[_Connection, None] = {}
         self._server: asyncio.Server | None = None
         self._check: asyncio.TimerHandle | None = None
@@ -50,11 +60,15 @@ class MetadataService:
             ) from None
         self._server = await loop.create_unix_server(lambda: _Connection(self), sock=listener)
         self._check = loop.call_later(_SHORTEST_CHECK_S, self._look_for_silence)
+        for session_id, session in self._awaited.items():
+            delay_s = session.timeout_ms / 1000
+            self._ends.append(loop.call_later(delay_s, self._give_up, session_id))
 
     async def close(self) -> None:
-        """Stops listening and lets go of everybody; their sessions are over."""
-        if self._check is not None:
-            self._check.cancel()
+        """Stops listening and lets go of everybody; their sessions wait for the next service."""
+        for timer in (self._check, *self._ends):
+            if timer is not None:
+                timer.cancel()
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -62,8 +76,20 @@ class MetadataService:
         for connection in list(self._connections):
             connection.drop()
 
-    def connect(self) -> LocalSession:
-        return self._metadata.connect()
+    def begin(self, timeout_ms: int, former: int, secret: str) -> tuple[LocalSession, str]:
+        """The session that a broker had with an earlier service, or a new one; and its secret."""
+        awaited = self._awaited.get(former)
+        if awaited is not None and awaited.secret == secret:
+            del self._awaited[former]
+            logger.info("session %d goes on", former)
+            return self._metadata.reconnect(former), secret
+        fresh = KeptSession(self._randomness.bytes(16).hex(), timeout_ms)
+        return self._metadata.connect_kept(fresh), fresh.secret
+
+    def _give_up(self, session_id: int) -> None:
+        if self._awaited.pop(session_id, None) is not None:
+            logger.info("session %d expired: its broker did not come back", session_id)
+            self._metadata.end_session(session_id)
 
     def add(self, connection: "_Connection") -> None:
         self._connections[connection] = None
@@ -88,8 +114,10 @@ class _Connection(asyncio.Protocol):
         self._reader = wire.FrameReader()
         self._session: LocalSession | None = None
         self._watch: PathWatch | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        # Under way, in the order in which they came.
+        self._changes: dict[asyncio.Task[None], None] = {}
         self._is_paused = False
+        self._is_dropped = False
         self._transport: asyncio.Transport
         self._heard_at = asyncio.get_running_loop().time()
         self.timeout_s = _LONGEST_CHECK_S * 6
@@ -113,7 +141,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exception: Exception | None) -> None:
         self._service.remove(self)
-        if self._session is not None:
+        if self._session is not None and not self._is_dropped:
             self._session.end()
 
     def pause_writing(self) -> None:
@@ -140,6 +168,10 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def drop(self) -> None:
+        """The service goes, and the session stays."""
+        self._is_dropped = True
+        if self._session is not None:
+            self._session.leave()
         self._transport.abort()
 
     # Requests
@@ -153,43 +185,63 @@ class _Connection(asyncio.Protocol):
             self._greet(request, *arguments)
         elif method == "multi":
             operations = [wire.decode_operation(one) for one in arguments[0]]
-            task = asyncio.get_running_loop().create_task(self._commit(request, operations))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._commit(request, session.multi(*operations)))
         elif method == "close":
             session.end()
             self._reply(request, None)
             self._transport.close()
+        elif method == "ping":
+            self._reply(request, None)
+        elif self._changes:
+            # A broker that gave up waiting for its change reads afterwards what became of it.
+            answer = partial(self._methods[method], *arguments)
+            self._start(self._answer_after(list(self._changes), request, answer))
         else:
             self._reply(request, self._methods[method](*arguments))
 
-    def _greet(self, request: int, protocol: int, timeout_ms: int) -> None:
+    def _greet(
+        self, request: int, protocol: int, timeout_ms: int = 0, former: int = 0, secret: str = ""
+    ) -> None:
         if protocol != wire.PROTOCOL:
             why = f"it speaks version {wire.PROTOCOL} of the protocol, this broker {protocol}"
             self._transport.write(wire.frame([request, "StoreUnavailable", "", why]))
             self._transport.close()
             return
         self.timeout_s = timeout_ms / 1000
-        session = self._session = self._service.connect()
+        session, secret = self._service.begin(timeout_ms, former, secret)
+        self._session = session
         tree = session.tree
         self._methods = {
-            "ping": lambda: None,
             "read": lambda path: wire.encode_node(tree.get(path)),
             "children": tree.children,
             "tree": lambda prefix: wire.encode_tree(tree.read_tree(prefix)),
         }
         self._watch = session.watch_with(self._push)
-        self._reply(request, session.session_id)
+        # Changes of a former connection that are still on their way come first: whoever reads
+        # afterwards knows what became of them.
+        self._start(self._commit(request, session.multi(), [session.session_id, secret]))
 
-    async def _commit(self, request: int, operations: list[Any]) -> None:
-        assert self._session is not None  # greeted
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._changes[task] = None
+        task.add_done_callback(self._changes.pop)
+
+    async def _commit(
+        self, request: int, change: Awaitable[list[int]], result: object = None
+    ) -> None:
         try:
-            versions = await self._session.multi(*operations)
+            versions = await change
         except MetadataError as error:
             if not self._transport.is_closing():
                 self._transport.write(wire.frame(wire.encode_error(request, error)))
         else:
-            self._reply(request, versions)
+            self._reply(request, versions if result is None else result)
+
+    async def _answer_after(
+        self, changes: list[asyncio.Task[None]], request: int, answer: Callable[[], object]
+    ) -> None:
+        await asyncio.wait(changes)
+        self._reply(request, answer())
 
     def _reply(self, request: int, result: object) -> None:
         if not self._transport.is_closing():

@@ -5,12 +5,15 @@ at opening, written before a change is seen by anyone. Changes that arrive while
 on its way to the disk go together in the next one, and the waiting is done in a thread, so a
 slow disk delays metadata and nothing else (figures in docs/decisions/0005-metadata-store.md).
 
-Ephemeral nodes are never written: they belong to sessions, and sessions to this process.
+Ephemeral nodes of a lone broker are never written: its sessions end with its process. For the
+service they are, with their sessions (`keeps_sessions`): brokers outlive the service, and find
+their sessions again when it is back.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from odradek.metadata.local import LocalSession
 from odradek.metadata.store import (
@@ -39,7 +42,26 @@ _SCHEMA = (
         format integer not null,
         openings integer not null
     )""",
+    """create table if not exists session(
+        id integer primary key,
+        secret text not null,
+        timeout_ms integer not null
+    )""",
+    """create table if not exists ephemeral(
+        path text primary key,
+        value blob not null,
+        version integer not null,
+        created integer not null,
+        owner integer not null
+    ) without rowid""",
 )
+
+
+class KeptSession(NamedTuple):
+    """A session that outlives the process. Its secret tells its owner from others."""
+
+    secret: str
+    timeout_ms: int
 
 
 class _Waiting:
@@ -58,24 +80,45 @@ class _Waiting:
 class SqliteMetadata:
     """The store itself; `connect` gives a broker its session."""
 
-    def __init__(self, path: str, world: World) -> None:
+    def __init__(self, path: str, world: World, *, keeps_sessions: bool = False) -> None:
         """Opens or makes the file; raises `StoreUnavailable` with one line that says why not."""
         self._path = path
+        self._keeps_sessions = keeps_sessions
+        self._begun: dict[int, KeptSession] = {}
+        self._ended: list[int] = []
         self._world = world
         self._waiting: list[_Waiting] = []
         self._committing: asyncio.Task[None] | None = None
         self._failure: str | None = None
         try:
-            self._database, nodes, openings = _open(path)
+            self._database, nodes, openings, sessions = _open(path, keeps_sessions)
         except sqlite3.Error as error:
             busy = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
             why = "another process is using it" if busy else str(error)
             raise StoreUnavailable(f"cannot open the metadata store {path}: {why}") from None
         # As in ZooKeeper the high half counts beginnings, so numbers rise without being stored.
-        self.tree = Tree(nodes, transaction=openings << 32)
+        self.tree = Tree(nodes, transaction=openings << 32, sessions=sessions)
+        self.found_sessions: Mapping[int, KeptSession] = sessions
 
     def connect(self) -> LocalSession:
         return LocalSession(self)
+
+    def connect_kept(self, session: KeptSession) -> LocalSession:
+        """A new session that is written down with the first node it makes."""
+        connected = LocalSession(self)
+        self._begun[connected.session_id] = session
+        return connected
+
+    def reconnect(self, session_id: int) -> LocalSession:
+        """Goes on with a session that was found at opening, or that somebody has left."""
+        return LocalSession(self, session_id)
+
+    def end_session(self, session_id: int) -> None:
+        self.tree.end_session(session_id)
+        if self._keeps_sessions and self._failure is None:
+            self._begun.pop(session_id, None)
+            self._ended.append(session_id)
+            self._start_committing()
 
     async def commit(self, session_id: int, operations: Sequence[Operation]) -> list[int]:
         if self._failure is not None:
@@ -83,10 +126,13 @@ class SqliteMetadata:
         loop = asyncio.get_running_loop()
         waiting = _Waiting(session_id, operations, loop.create_future())
         self._waiting.append(waiting)
+        self._start_committing()
+        return await waiting.versions
+
+    def _start_committing(self) -> None:
         if self._committing is None:
             # A task of its own: whoever came first may be cancelled while others wait.
-            self._committing = loop.create_task(self._commit_waiting())
-        return await waiting.versions
+            self._committing = asyncio.get_running_loop().create_task(self._commit_waiting())
 
     async def close(self) -> None:
         if self._committing is not None:
@@ -96,7 +142,7 @@ class SqliteMetadata:
 
     async def _commit_waiting(self) -> None:
         try:
-            while self._waiting:
+            while self._waiting or self._ended:
                 batch, self._waiting = self._waiting, []
                 try:
                     await self._commit_batch(batch)
@@ -137,14 +183,24 @@ class SqliteMetadata:
                 waiting.versions.set_result(versions)
 
     async def _write(self, changes: dict[str, Node | None]) -> None:
-        kept = [
-            (path, node.value, node.version, node.created)
-            for path, node in changes.items()
-            if node is not None and node.owner == PERMANENT
-        ]
-        removed = [(path,) for path, node in changes.items() if node is None]
-        if kept or removed:
-            await self._world.workers.run_blocking(lambda: _store(self._database, kept, removed))
+        rows = _Rows()
+        for path, node in changes.items():
+            rows.gone.append((path,))
+            if node is None:
+                continue
+            if node.owner == PERMANENT:
+                rows.nodes.append((path, node.value, node.version, node.created))
+            elif self._keeps_sessions:
+                rows.ephemeral.append((path, *node))
+                begun = self._begun.pop(node.owner, None)
+                if begun is not None:
+                    rows.sessions.append((node.owner, *begun))
+        # A session that ends during the write comes with the next one.
+        rows.ended = [(session_id,) for session_id in self._ended]
+        self._ended.clear()
+        # A registration is nothing to be written unless sessions are kept.
+        if rows.nodes or rows.ephemeral or rows.ended or any(n is None for n in changes.values()):
+            await self._world.workers.run_blocking(lambda: _store(self._database, rows))
 
     def _give_up(self, error: Exception, planned: list[_Waiting]) -> None:
         """After a failed write nobody knows what the disk holds: only a fresh start tells."""
@@ -154,6 +210,7 @@ class SqliteMetadata:
         for waiting in self._waiting:
             _fail(waiting, StoreUnavailable(self._failure))
         self._waiting.clear()
+        self._ended.clear()
 
 
 def _fail(waiting: _Waiting, error: MetadataError) -> None:
@@ -161,8 +218,26 @@ def _fail(waiting: _Waiting, error: MetadataError) -> None:
         waiting.versions.set_exception(error)
 
 
-def _open(path: str) -> tuple[sqlite3.Connection, dict[str, Node], int]:
-    """The database, what it holds, and how often it has been opened."""
+class _Rows:
+    """What one commit writes: first what is gone, then what is there."""
+
+    __slots__ = ("ended", "ephemeral", "gone", "nodes", "sessions")
+
+    def __init__(self) -> None:
+        self.gone: list[tuple[str]] = []
+        self.nodes: list[tuple[str, bytes, int, int]] = []
+        self.ephemeral: list[tuple[str, bytes, int, int, int]] = []
+        self.sessions: list[tuple[int, str, int]] = []
+        self.ended: list[tuple[int]] = []
+
+
+_Content = tuple[dict[str, Node], int, dict[int, KeptSession]]
+
+
+def _open(
+    path: str, keeps_sessions: bool
+) -> tuple[sqlite3.Connection, dict[str, Node], int, dict[int, KeptSession]]:
+    """The database, what it holds, how often it has been opened, and which sessions it keeps."""
     # Commits run in a worker thread, one at a time, so the connection may change threads.
     database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
@@ -170,14 +245,13 @@ def _open(path: str) -> tuple[sqlite3.Connection, dict[str, Node], int]:
         database.execute("pragma journal_mode = wal")
         # A commit returns when the log is on the disk: it survives a power cut.
         database.execute("pragma synchronous = full")
-        nodes, openings = _load(database)
+        return database, *_load(database, keeps_sessions)
     except sqlite3.Error:
         database.close()
         raise
-    return database, nodes, openings
 
 
-def _load(database: sqlite3.Connection) -> tuple[dict[str, Node], int]:
+def _load(database: sqlite3.Connection, keeps_sessions: bool) -> _Content:
     # One transaction, so that a new store costs one disk write and not three.
     database.execute("begin immediate")
     for statement in _SCHEMA:
@@ -189,18 +263,32 @@ def _load(database: sqlite3.Connection) -> tuple[dict[str, Node], int]:
     found, openings = database.execute("select format, openings from store").fetchone()
     if found != _FORMAT:
         raise sqlite3.DatabaseError(f"its format is {found}; this version reads {_FORMAT}")
+    if not keeps_sessions:
+        database.execute("delete from ephemeral")
+        database.execute("delete from session")
     rows = database.execute("select path, value, version, created from node order by path")
     nodes = {path: Node(value, version, created) for path, value, version, created in rows}
+    for path, *node in database.execute(
+        "select path, value, version, created, owner from ephemeral"
+    ):
+        nodes[path] = Node(*node)
+    sessions = {
+        session_id: KeptSession(secret, timeout_ms)
+        for session_id, secret, timeout_ms in database.execute(
+            "select id, secret, timeout_ms from session"
+        )
+    }
     database.execute("commit")
-    return nodes, openings
+    return nodes, openings, sessions
 
 
-def _store(
-    database: sqlite3.Connection,
-    kept: list[tuple[str, bytes, int, int]],
-    removed: list[tuple[str]],
-) -> None:
+def _store(database: sqlite3.Connection, rows: _Rows) -> None:
     database.execute("begin immediate")
-    database.executemany("delete from node where path = ?", removed)
-    database.executemany("insert or replace into node values (?, ?, ?, ?)", kept)
+    database.executemany("delete from node where path = ?", rows.gone)
+    database.executemany("delete from ephemeral where path = ?", rows.gone)
+    database.executemany("insert into node values (?, ?, ?, ?)", rows.nodes)
+    database.executemany("insert into ephemeral values (?, ?, ?, ?, ?)", rows.ephemeral)
+    database.executemany("insert into session values (?, ?, ?)", rows.sessions)
+    database.executemany("delete from ephemeral where owner = ?", rows.ended)
+    database.executemany("delete from session where id = ?", rows.ended)
     database.execute("commit")

@@ -27,14 +27,21 @@ _ROOT = Node(b"", 0, 0)
 
 
 class Tree:
-    def __init__(self, nodes: Mapping[str, Node] | None = None, transaction: int = 0) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[str, Node] | None = None,
+        transaction: int = 0,
+        sessions: Iterable[int] = (),
+    ) -> None:
+        """With the sessions that own nodes among `nodes`; the next has a number that rises
+        with `transaction`."""
         self.nodes: dict[str, Node] = {"/": _ROOT}
         # Dictionaries for their order: sets of strings differ from run to run.
         self._below: dict[str, dict[str, None]] = {}
-        self._owned: dict[int, dict[str, None]] = {}
+        self._owned: dict[int, dict[str, None]] = {session: {} for session in sessions}
         self._listeners: list[Callable[[Iterable[str]], None]] = []
         self.transaction = transaction
-        self._sessions_begun = 0
+        self._sessions_begun = transaction
         self.apply(nodes or {})
 
     # Reading

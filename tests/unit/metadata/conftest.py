@@ -35,9 +35,9 @@ class InlineWorkers:
 async def served(directory: Path, timeout_ms: int = 6_000) -> AsyncIterator[SocketMetadata]:
     """A store in a file, served at a socket beside it."""
     world = World(workers=InlineWorkers())
-    owned = SqliteMetadata(str(directory / "metadata.sqlite"), world)
+    owned = SqliteMetadata(str(directory / "metadata.sqlite"), world, keeps_sessions=True)
     path = str(directory / "metadata.sock")
-    service = MetadataService(owned, path)
+    service = MetadataService(owned, path, world.randomness)
     await service.start()
     metadata = SocketMetadata(path, world, session_timeout_ms=timeout_ms)
     try:

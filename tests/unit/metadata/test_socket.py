@@ -1,0 +1,512 @@
+"""Brokers and the metadata service of their machine: what happens when either goes."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from odradek.metadata import (
+    Create,
+    MetadataStore,
+    NodeExists,
+    OutcomeUnknown,
+    Set,
+    StoreUnavailable,
+    Watch,
+    wire,
+)
+from odradek.metadata.remote import SocketMetadata
+from odradek.metadata.service import MetadataService
+from odradek.metadata.sqlite import SqliteMetadata
+from odradek.metadata.store import EVERYTHING
+from odradek.world import World
+from odradek.world.unix_sockets import socket_address
+from tests.unit.metadata.conftest import InlineWorkers, served
+
+T = TypeVar("T")
+
+
+class GatedWorkers:
+    """Workers whose calls wait until the gate is opened."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.entered = asyncio.Event()
+
+    async def run_blocking(self, call: Callable[[], T]) -> T:
+        self.entered.set()
+        await self.gate.wait()
+        return call()
+
+    def close(self) -> None:
+        pass
+
+
+class Host:
+    """What `odradek up` does for its brokers, to be stopped and started again."""
+
+    def __init__(self, directory: Path, world: World | None = None) -> None:
+        self.path = str(directory / "metadata.sock")
+        self._world = world or World(workers=InlineWorkers())
+        self._file = str(directory / "metadata.sqlite")
+
+    async def start(self) -> None:
+        self._metadata = SqliteMetadata(self._file, self._world, keeps_sessions=True)
+        self.service = MetadataService(self._metadata, self.path, self._world.randomness)
+        await self.service.start()
+
+    async def stop(self) -> None:
+        await self.service.close()
+        await self._metadata.close()
+
+    def brokers(self, timeout_ms: int = 5_000) -> SocketMetadata:
+        return SocketMetadata(self.path, self._world, session_timeout_ms=timeout_ms)
+
+
+@asynccontextmanager
+async def hosted(directory: Path, world: World | None = None) -> AsyncIterator[Host]:
+    host = Host(directory, world)
+    await host.start()
+    try:
+        yield host
+    finally:
+        await host.stop()
+
+
+async def available(store: MetadataStore) -> None:
+    """Waits until the store answers; the test's own time limit bounds it."""
+    while True:
+        try:
+            await store.read("/")
+        except StoreUnavailable:
+            await asyncio.sleep(0.005)
+        else:
+            return
+
+
+async def until_unavailable(store: MetadataStore) -> None:
+    while True:
+        await store.read("/")
+
+
+async def told(watch: Watch, path: str) -> None:
+    while not {path, EVERYTHING} & set(await watch.next()):
+        pass
+
+
+BROKER = """
+import asyncio, sys
+from odradek.metadata import Create
+from odradek.metadata.remote import SocketMetadata
+from odradek.world import World
+
+async def main():
+    store = SocketMetadata(sys.argv[1], World(), session_timeout_ms=int(sys.argv[2])).connect()
+    session = 0
+    while True:
+        session = await store.next_session(session)
+        await store.multi(Create("/broker", str(session).encode(), True))
+        print(session, store.may_have_expired(), flush=True)
+
+if len(sys.argv) > 3:
+    import uvloop
+    uvloop.run(main())
+else:
+    asyncio.run(main())
+"""
+
+SERVICE = """
+import asyncio, sys
+from odradek.metadata.service import MetadataService
+from odradek.metadata.sqlite import SqliteMetadata
+from odradek.world import World
+
+async def main():
+    world = World()
+    metadata = SqliteMetadata(sys.argv[1] + "/metadata.sqlite", world, keeps_sessions=True)
+    await MetadataService(metadata, sys.argv[1] + "/metadata.sock", world.randomness).start()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def process(program: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-c", program, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.send_signal(signal.SIGCONT)
+            running.kill()
+
+
+async def line_of(running: "subprocess.Popen[str]") -> str:
+    assert running.stdout is not None
+    return (await asyncio.to_thread(running.stdout.readline)).strip()
+
+
+@pytest.mark.parametrize("loop", [[], ["uvloop"]])
+def test_a_killed_broker_is_gone_at_once(tmp_path: Path, loop: list[str]) -> None:
+    async def scenario() -> None:
+        async with hosted(tmp_path) as host:
+            witness = host.brokers().connect()
+            watch = witness.watch()
+            with process(BROKER, host.path, "60000", *loop) as broker:
+                session, in_doubt = (await line_of(broker)).split()
+                assert in_doubt == "False"
+                node = await witness.read("/broker")
+                assert node is not None
+                assert node.owner == int(session)
+                watch.pending()
+                broker.kill()
+                await told(watch, "/broker")
+                assert await witness.read("/broker") is None
+            await witness.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("loop", [[], ["uvloop"]])
+def test_a_stopped_broker_expires_and_comes_back_with_another_session(
+    tmp_path: Path, loop: list[str]
+) -> None:
+    async def scenario() -> None:
+        async with hosted(tmp_path) as host:
+            witness = host.brokers().connect()
+            watch = witness.watch()
+            with process(BROKER, host.path, "400", *loop) as broker:
+                first = await line_of(broker)
+                watch.pending()
+                broker.send_signal(signal.SIGSTOP)
+                await told(watch, "/broker")
+                assert await witness.read("/broker") is None
+                broker.send_signal(signal.SIGCONT)
+                second = await line_of(broker)
+                assert second != first
+                assert second.endswith("False")
+            await witness.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_a_session_goes_on_when_the_service_was_killed(
+    tmp_path: Path, ending: signal.Signals
+) -> None:
+    async def scenario() -> None:
+        metadata = SocketMetadata(str(tmp_path / "metadata.sock"), World())
+        store = metadata.connect()
+        with process(SERVICE, str(tmp_path)) as service:
+            await store.multi(Create("/broker", b"1", True), Create("/topic", b"t"))
+            before = await store.read_tree("/")
+            session_id = store.session_id
+            watch = store.watch()
+            another = asyncio.ensure_future(store.next_session(session_id))
+            service.send_signal(ending)
+            await asyncio.to_thread(service.wait)
+        with pytest.raises(StoreUnavailable):
+            await until_unavailable(store)
+        with pytest.raises(StoreUnavailable):
+            await store.multi(Create("/lost"))
+        assert not store.may_have_expired()
+        with process(SERVICE, str(tmp_path)):
+            await available(store)
+            assert EVERYTHING in await watch.next()
+            assert await store.read_tree("/") == before
+            assert store.session_id == session_id
+            assert not another.done()
+            assert not store.may_have_expired()
+            # What the session made is still the session's.
+            await store.close()
+            witness = metadata.connect()
+            assert await witness.children("/") == ["topic"]
+            await metadata.close()
+        another.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_who_does_not_come_back_to_a_new_service_is_given_up(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        host = Host(tmp_path)
+        await host.start()
+        metadata = host.brokers(timeout_ms=200)
+        witness = metadata.connect()
+        await witness.multi(Create("/witness", b"", True))
+        with process(BROKER, host.path, "200") as broker:
+            await line_of(broker)
+            await host.stop()
+        await host.start()
+        await available(witness)
+        assert await witness.children("/") == ["broker", "witness"]
+        watch = witness.watch()
+        await told(watch, "/broker")
+        assert await witness.children("/") == ["witness"]
+        await metadata.close()
+        await host.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_ended_does_not_return_with_the_next_service(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        host = Host(tmp_path)
+        await host.start()
+        metadata = host.brokers()
+        mortal, witness = metadata.connect(), metadata.connect()
+        await mortal.multi(Create("/a", b"", True), Create("/b", b"", True))
+        await witness.multi(Set("/b", b"set by another"), Create("/c", b"", True))
+        await mortal.close()
+        await host.stop()
+        await host.start()
+        await available(witness)
+        assert await witness.children("/") == ["c"]
+        # Nor do nodes of a lone broker: its sessions are its own.
+        await metadata.close()
+        await host.stop()
+        alone = SqliteMetadata(str(tmp_path / "metadata.sqlite"), World(workers=InlineWorkers()))
+        assert await alone.connect().children("/") == []
+        await alone.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_stopped_service_expires_nobody_when_it_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with process(SERVICE, str(tmp_path)) as service:
+            path = str(tmp_path / "metadata.sock")
+            metadata = SocketMetadata(path, World(), session_timeout_ms=300)
+            store = metadata.connect()
+            await store.multi(Create("/broker", b"", True))
+            session_id = store.session_id
+            watch = store.watch()
+            watch.pending()
+            service.send_signal(signal.SIGSTOP)
+            change = asyncio.ensure_future(store.multi(Create("/a")))
+            reading = asyncio.ensure_future(store.read("/a"))
+            with pytest.raises(OutcomeUnknown):
+                await change
+            with pytest.raises(StoreUnavailable):
+                await reading
+            with pytest.raises(StoreUnavailable):
+                await store.read("/a")
+            # Nobody can have expired the session, as long as the pings lie before the service.
+            assert not store.may_have_expired()
+            service.send_signal(signal.SIGCONT)
+            assert EVERYTHING in await watch.next()
+            assert await store.read("/a") is not None
+            assert await store.read("/broker") is not None
+            assert store.session_id == session_id
+            await metadata.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_change_under_way_when_the_line_is_lost_has_an_unknown_outcome(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        workers = GatedWorkers()
+        async with hosted(tmp_path, World(workers=workers)) as host:
+            store = host.brokers().connect()
+            await store.read("/")
+            change = asyncio.ensure_future(store.multi(Create("/a")))
+            await workers.entered.wait()
+            await host.service.close()
+            with pytest.raises(OutcomeUnknown):
+                await change
+            workers.gate.set()
+            await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_nobody_answers_in_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        metadata = SocketMetadata(str(tmp_path / "missing"), World(), session_timeout_ms=100)
+        store = metadata.connect()
+        assert store.may_have_expired()
+        assert store.session_id == 0
+        with pytest.raises(StoreUnavailable, match=r"missing is away: No such file"):
+            await store.read("/")
+        await metadata.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_path_may_be_longer_than_the_system_takes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        deep = tmp_path / ("d" * 120) / ("e" * 120)
+        deep.mkdir(parents=True)
+        async with served(deep) as metadata:
+            assert await metadata.connect().multi(Create("/a")) == [0]
+        assert not (deep / "metadata.sock").exists()
+
+    asyncio.run(scenario())
+
+
+def test_a_name_that_is_itself_too_long_is_refused_in_one_line(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with (
+            pytest.raises(OSError, match="has more than 103 bytes; choose"),
+            socket_address(str(tmp_path / ("n" * 110))),
+        ):
+            pass
+        world = World(workers=InlineWorkers())
+        metadata = SqliteMetadata(str(tmp_path / "metadata.sqlite"), world, keeps_sessions=True)
+        service = MetadataService(metadata, str(tmp_path / "no" / "such"), world.randomness)
+        with pytest.raises(StoreUnavailable, match=r"cannot listen at .*: No such file"):
+            await service.start()
+        await metadata.close()
+
+    asyncio.run(scenario())
+
+
+class Stranger:
+    """A peer made by hand."""
+
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(path)
+        self._reader = wire.FrameReader()
+
+    def say(self, message: list[object] | bytes) -> None:
+        self._socket.sendall(message if isinstance(message, bytes) else wire.frame(message))
+
+    async def hear(self) -> list[list[object]]:
+        """What it is told next; nothing at the end of the connection."""
+        loop = asyncio.get_running_loop()
+        self._socket.setblocking(False)
+        try:
+            data = await loop.sock_recv(self._socket, 1 << 16)
+        except ConnectionResetError:
+            data = b""
+        return self._reader.feed(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def test_an_open_and_silent_connection_is_told_that_it_expired(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with hosted(tmp_path) as host:
+            stranger = Stranger(host.path)
+            stranger.say([1, "hello", wire.PROTOCOL, 100, 0, ""])
+            ((request, error, _),) = await stranger.hear()
+            assert (request, error) == (1, None)
+            assert await stranger.hear() == [[0, wire.EXPIRED]]
+            assert await stranger.hear() == []
+            stranger.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        [1, "read", "/"],
+        [1, "hello"],
+        wire.frame([1, "hello", wire.PROTOCOL, 5000, 0, ""]) + wire.frame([2, "dance"]),
+        wire.frame([1, "hello", wire.PROTOCOL, 5000, 0, ""]) + wire.frame([2, "multi", [["x"]]]),
+        (2).to_bytes(4, "big") + b"{}",
+        (2).to_bytes(4, "big") + b"\xff\xff",
+    ],
+)
+def test_a_stranger_disturbs_nobody(tmp_path: Path, words: list[object] | bytes) -> None:
+    async def scenario() -> None:
+        async with hosted(tmp_path) as host:
+            store = host.brokers().connect()
+            await store.multi(Create("/a"))
+            stranger = Stranger(host.path)
+            stranger.say(words)
+            while await stranger.hear():
+                pass
+            assert await store.read("/a") is not None
+            stranger.close()
+            await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_another_version_of_the_protocol_is_refused_with_a_reason(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with hosted(tmp_path) as host:
+            stranger = Stranger(host.path)
+            stranger.say([1, "hello", 99])
+            ((_, error, _, why),) = await stranger.hear()
+            assert error == "StoreUnavailable"
+            assert why == "it speaks version 1 of the protocol, this broker 99"
+            stranger.close()
+
+    asyncio.run(scenario())
+
+
+def test_whoever_does_not_read_holds_up_nobody_and_gets_changes_together(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with hosted(tmp_path) as host:
+            stranger = Stranger(host.path)
+            stranger.say([1, "hello", wire.PROTOCOL, 60_000, 0, ""])
+            await stranger.hear()
+            store = host.brokers().connect()
+            long = "n" * 200
+            await store.multi(*(Create(f"/{long}{number}") for number in range(500)))
+            for _ in range(20):
+                await store.multi(*(Set(f"/{long}{number}", b"x") for number in range(500)))
+            await store.multi(Create("/last"))
+            seen: list[str] = []
+            while "/last" not in seen:
+                for message in await stranger.hear():
+                    assert message[1] == wire.CHANGED
+                    assert isinstance(message[2], list)
+                    seen += message[2]
+            # 20 x 500 changes would be 10,000 paths; what gathered came once.
+            assert 501 <= len(seen) < 7_000
+            stranger.close()
+            await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_refusal_crosses_the_socket_as_it_was(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with served(tmp_path) as metadata:
+            store = metadata.connect()
+            await store.multi(Create("/a", bytes(range(256))))
+            node = await store.read("/a")
+            assert node is not None
+            assert node.value == bytes(range(256))
+            with pytest.raises(NodeExists) as caught:
+                await store.multi(Create("/a"))
+            assert str(caught.value) == "/a: the node exists already"
+
+    asyncio.run(scenario())
+
+
+def test_the_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with hosted(tmp_path) as host:
+            assert os.stat(host.path).st_mode & 0o777 == 0o600
+
+    asyncio.run(scenario())
+
+
+def test_frames_are_cut_wherever_the_bytes_break() -> None:
+    messages: list[list[object]] = [[1, "a"], [2, "b", ["/ü"]], [3, None, "x" * 1000]]
+    data = b"".join(map(wire.frame, messages))
+    for size in (1, 3, 7, len(data)):
+        reader = wire.FrameReader()
+        found = []
+        for start in range(0, len(data), size):
+            found += reader.feed(data[start : start + size])
+        assert found == json.loads(json.dumps(messages))
