@@ -34,6 +34,7 @@ class FetchEntry:
         "current_leader_epoch",
         "fetch_offset",
         "last_fetched_epoch",
+        "log_start_offset",
         "max_bytes",
         "partition",
         "told_high_watermark",
@@ -50,6 +51,7 @@ class FetchEntry:
         self.max_bytes = 0
         self.current_leader_epoch = -1
         self.last_fetched_epoch = -1
+        self.log_start_offset = -1
         self.told_high_watermark = -1
         self.told_log_start = -1
 
@@ -190,4 +192,5 @@ def _requested(
             entry.max_bytes = asked.partition_max_bytes
             entry.current_leader_epoch = asked.current_leader_epoch
             entry.last_fetched_epoch = asked.last_fetched_epoch
+            entry.log_start_offset = asked.log_start_offset
             yield entry

@@ -16,7 +16,7 @@ cuts below one, it fails everyone who waits and another takes its place.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.metadata import PartitionImage
@@ -369,6 +369,31 @@ class Partition:
         )
         self._advance()
         return term.may_expand(replica, self.high_watermark.value)
+
+    def forget_follower(self, replica: int) -> None:
+        """Its broker is gone: progress begins anew when it is back, and nobody waits for it who
+        is not in the in-sync set."""
+        if self.term is not None:
+            self.term.forget(replica)
+            self._advance()
+
+    def wanted_in_sync(
+        self, alive: Mapping[int, int], *, now_s: float, longest_lag_s: float
+    ) -> tuple[int, ...]:
+        """The in-sync set as it should be; `alive` holds the epochs of live brokers."""
+        term, end = self.term, self.log.log_end_offset
+        assert term is not None  # only leaders are asked
+        term.drop_laggards(end, now_s, longest_lag_s)
+        self._advance()
+        return term.wanted_in_sync(
+            self.high_watermark.value, end, alive, now_s=now_s, longest_lag_s=longest_lag_s
+        )
+
+    def settle(self, term: Term) -> None:
+        """The outcome of what was proposed in that term is known."""
+        term.settle()
+        if self.term is term:
+            self._advance()
 
     def append_as_follower(self, records: Buffer) -> None:
         """Takes what the leader sent as it is; raises `StorageError`."""

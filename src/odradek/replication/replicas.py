@@ -10,7 +10,7 @@ away, and refuses before it looks at what has queued up.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from odradek.config.live import LiveSettings
@@ -49,6 +49,8 @@ class Replicas:
         self._clock = clock
         # None for a lone broker with a store in its own process: nobody else can lead.
         self.lease: Lease | None = None
+        # Set by whoever looks after the in-sync sets.
+        self.on_expansion: Callable[[Partition], None] | None = None
         self._image = ClusterImage()
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}
@@ -96,6 +98,11 @@ class Replicas:
     def get(self, topic: str, index: int) -> Partition | None:
         """The replica on this broker, whatever its role."""
         return self._by_name.get((topic, index))
+
+    def note_expansion(self, partition: Partition) -> None:
+        """A follower of this partition may enter the in-sync set."""
+        if self.on_expansion is not None:
+            self.on_expansion(partition)
 
     def _require_lease(self, lease: Lease) -> None:
         clock = self._clock

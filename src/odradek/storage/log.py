@@ -246,7 +246,7 @@ class Log:
         if self._unusable is not None:
             raise self._unusable
         if as_follower:
-            return self._append_as_follower(records)
+            return self._append_as_follower(records, leader_epoch)
         now_ms = self._clock.now_ms()
         rules = self._rules
         base_offset = self.log_end_offset
@@ -300,9 +300,9 @@ class Log:
         if self._unflushed_records >= self._rules.flush_messages:
             self._flusher.request(log_end_offset)
 
-    def _append_as_follower(self, records: Buffer) -> AppendResult:
+    def _append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendResult:
         """Takes what the leader sent as it is: many batches, offsets and epochs given."""
-        batches = check_from_leader(records, self.log_end_offset)
+        batches = check_from_leader(records, self.log_end_offset, leader_epoch)
         first, last = batches[0][1], batches[-1][1]
         view = memoryview(records)
         now_ms = self._clock.now_ms()

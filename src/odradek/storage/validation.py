@@ -172,9 +172,13 @@ class AppendRules:
         return records, read_header(records)
 
 
-def check_from_leader(records: Buffer, log_end_offset: int) -> list[tuple[int, BatchHeader]]:
+def check_from_leader(
+    records: Buffer, log_end_offset: int, leader_epoch: int
+) -> list[tuple[int, BatchHeader]]:
     """Position and header of the batches a leader sent, if they are sound and continue the log.
 
+    A leader that was deposed while it answered may send what it has since copied from another:
+    batches of a later epoch than its own belong to an answer that is no longer true.
     A last batch that is cut short, as Kafka's leaders send them, is left out.
     """
     batches: list[tuple[int, BatchHeader]] = []
@@ -188,6 +192,12 @@ def check_from_leader(records: Buffer, log_end_offset: int) -> list[tuple[int, B
             if not crc_is_valid(records, position, header):
                 raise AppendRejected(
                     ErrorCode.CORRUPT_MESSAGE, f"the batch at {header.base_offset} is damaged"
+                )
+            if header.leader_epoch > leader_epoch:
+                raise AppendRejected(
+                    ErrorCode.FENCED_LEADER_EPOCH,
+                    f"the leader of epoch {leader_epoch} sent a batch of epoch "
+                    f"{header.leader_epoch}",
                 )
             if header.base_offset < expected:
                 raise AppendRejected(

@@ -3,7 +3,9 @@
 A fetch that finds too little registers one waiter with the watermarks of all its partitions
 and reads again when one of them moves, until `min_bytes` are there or `max_wait_ms` is over.
 The records of the reply are pinned slices of the log: nothing is read before the socket takes
-it. Replicas do not fetch here yet: a request with a replica id is refused.
+it. Consumers may read from followers too, up to the high watermark known there; a leader sends
+them to the replica on their rack where it is told to (KIP-392). What replicas fetch is read in
+`broker.replica_reads`.
 """
 
 import asyncio
@@ -11,8 +13,8 @@ from collections.abc import Awaitable
 from typing import Final
 
 from odradek.broker.fetch_sessions import Fetch, FetchEntry
+from odradek.broker.replica_reads import ReplicaReads
 from odradek.broker.services import RequestContext, Services
-from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -23,10 +25,12 @@ from odradek.protocol.messages.fetch import (
 )
 from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
+from odradek.replication.selection import is_rack_aware, nearest
 from odradek.statemachine.watermark import Waiter
 from odradek.storage import Slice
 
 _READ_COMMITTED: Final = 1
+_FIRST_VERSION_WITH_RACKS: Final = 11
 
 
 def handle(
@@ -36,14 +40,22 @@ def handle(
     fetch = services.fetch_sessions.begin(request, context.version, now_s)
     if fetch.error:
         return FetchResponse(error_code=fetch.error, session_id=fetch.session_id)
-    reads = _Reads(services, request)
+    replica = request.replica_state
+    is_replica = (request.replica_id if replica is None else replica.replica_id) >= 0
+    reads = (
+        ReplicaReads(services, request, now_s)
+        if is_replica
+        else _Reads(services, request, context.version)
+    )
     reads.read(fetch.entries)
     if reads.is_enough or request.max_wait_ms <= 0 or not fetch.entries:
         return _respond(fetch, reads)
     return _wait(fetch, reads, reads.watch(), now_s + request.max_wait_ms / 1000)
 
 
-async def _wait(fetch: Fetch, reads: "_Reads", waiter: Waiter, deadline_s: float) -> FetchResponse:
+async def _wait(
+    fetch: Fetch, reads: "_Reads | ReplicaReads", waiter: Waiter, deadline_s: float
+) -> FetchResponse:
     loop = asyncio.get_running_loop()
     while True:
         woken = await waiter.wait(deadline_s - loop.time())
@@ -58,8 +70,9 @@ class _Reads:
 
     __slots__ = (
         "_max_bytes",
+        "_may_follow",
         "_min_bytes",
-        "_replica_id",
+        "_rack",
         "_services",
         "committed_only",
         "is_enough",
@@ -67,12 +80,16 @@ class _Reads:
         "results",
     )
 
-    def __init__(self, services: Services, request: FetchRequest) -> None:
+    def __init__(self, services: Services, request: FetchRequest, version: int) -> None:
         self._services = services
         self._min_bytes = request.min_bytes
         self._max_bytes = min(request.max_bytes, services.settings.broker.fetch_max_bytes)
-        replica = request.replica_state
-        self._replica_id = request.replica_id if replica is None else replica.replica_id
+        # Older consumers know leaders only.
+        self._may_follow = version >= _FIRST_VERSION_WITH_RACKS
+        is_selecting = request.rack_id and is_rack_aware(
+            services.settings.broker.replica_selector_class
+        )
+        self._rack = request.rack_id if is_selecting else None
         self.committed_only = request.isolation_level == _READ_COMMITTED
         self.is_enough = False
         self.partitions: list[Partition] = []
@@ -99,14 +116,7 @@ class _Reads:
             self.is_enough = True
 
     def _read_one(self, entry: FetchEntry, data: PartitionData, left: int, *, first: bool) -> int:
-        replicas = self._services.replicas
-        partition = (
-            replicas.leader(entry.topic, entry.partition)
-            if entry.topic
-            else replicas.leader_by_id(entry.topic_id, entry.partition)
-        )
-        if self._replica_id >= 0:
-            raise Refused(ErrorCode.INVALID_REQUEST, "Replicas do not fetch from this broker.")
+        partition = self._partition(entry)
         self.partitions.append(partition)
         partition.check_epoch(entry.current_leader_epoch)
         if entry.last_fetched_epoch >= 0:
@@ -121,6 +131,8 @@ class _Reads:
         data.last_stable_offset = partition.last_stable.value
         if self.committed_only:
             data.aborted_transactions = []
+        if self._rack is not None and self._send_away(partition, entry, data):
+            return 0
         if left <= 0 and not first:
             return 0
         records = partition.read(
@@ -139,6 +151,22 @@ class _Reads:
             ]
         return len(records)
 
+    def _partition(self, entry: FetchEntry) -> Partition:
+        replicas = self._services.replicas
+        if self._may_follow:
+            return replicas.reader(entry.topic, entry.topic_id, entry.partition)
+        return replicas.leader(entry.topic, entry.partition)
+
+    def _send_away(self, partition: Partition, entry: FetchEntry, data: PartitionData) -> bool:
+        """Names the replica that is nearer to the consumer, if there is one."""
+        brokers = self._services.images.image.brokers
+        replica = nearest(partition, self._rack or "", entry.fetch_offset, brokers)
+        if replica is None:
+            return False
+        data.preferred_read_replica = replica
+        self.is_enough = True
+        return True
+
     def watch(self) -> Waiter:
         """Who is woken when one of the partitions moves. It must be registered in the same step
         as the read that found too little: what is appended in between would wake nobody."""
@@ -156,7 +184,7 @@ class _Reads:
         self.results = []
 
 
-def _respond(fetch: Fetch, reads: _Reads) -> FetchResponse:
+def _respond(fetch: Fetch, reads: _Reads | ReplicaReads) -> FetchResponse:
     session = fetch.session
     results = reads.results
     if session is not None:
@@ -183,4 +211,5 @@ def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
         or data.high_watermark != entry.told_high_watermark
         or data.log_start_offset != entry.told_log_start
         or data.diverging_epoch is not None
+        or data.preferred_read_replica >= 0
     )

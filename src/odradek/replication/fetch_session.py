@@ -1,0 +1,105 @@
+"""A follower's side of an incremental fetch session (KIP-227): only changes are named.
+
+A leader remembers what this broker fetches from it, so that a thousand quiet partitions cost
+nothing here: a request holds the partitions that moved since the last one. Both sides count
+requests in the session's epoch; an answer that was lost makes the next request a full one.
+
+Pure state, no I/O. The same protocol as `client.fetch_session`, which takes all that is wanted
+each time.
+"""
+
+from typing import Final, NamedTuple
+
+from odradek.protocol.messages.fetch import (
+    FetchPartition,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+)
+from odradek.protocol.types import TopicId
+
+_FULL: Final = 0
+_LAST_EPOCH: Final = 2**31 - 1
+
+Key = tuple[TopicId, int]
+
+
+class Asked(NamedTuple):
+    """What a leader is told of one partition."""
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+class ReplicaSession:
+    """Invariant: `asked` is what the leader knows once it has the next request."""
+
+    __slots__ = ("_changed", "_forgotten", "asked", "epoch", "session_id")
+
+    def __init__(self) -> None:
+        self.session_id = 0
+        self.epoch = _FULL
+        self.asked: dict[Key, Asked] = {}
+        # Dicts, not sets: requests must not depend on the order of hashes.
+        self._changed: dict[Key, None] = {}
+        self._forgotten: dict[Key, None] = {}
+
+    def ask(self, key: Key, asked: Asked) -> None:
+        if self.asked.get(key) != asked:
+            self.asked[key] = asked
+            self._changed[key] = None
+            self._forgotten.pop(key, None)
+
+    def forget(self, key: Key) -> None:
+        if self.asked.pop(key, None) is not None:
+            self._changed.pop(key, None)
+            self._forgotten[key] = None
+
+    def next_request(self) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        """What the next request names; it is sent with `session_id` and `epoch`."""
+        is_full = self.epoch == _FULL
+        topics: dict[TopicId, FetchTopic] = {}
+        for key in self.asked if is_full else self._changed:
+            topic_id, partition = key
+            topic = topics.get(topic_id)
+            if topic is None:
+                topic = topics[topic_id] = FetchTopic(topic_id=topic_id, partitions=[])
+            asked = self.asked[key]
+            topic.partitions.append(
+                FetchPartition(
+                    partition=partition,
+                    current_leader_epoch=asked.leader_epoch,
+                    fetch_offset=asked.fetch_offset,
+                    last_fetched_epoch=asked.last_fetched_epoch,
+                    log_start_offset=asked.log_start_offset,
+                    partition_max_bytes=asked.max_bytes,
+                )
+            )
+        forgotten: dict[TopicId, ForgottenTopic] = {}
+        if not is_full:
+            for topic_id, partition in self._forgotten:
+                gone = forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id))
+                gone.partitions.append(partition)
+        self._changed.clear()
+        self._forgotten.clear()
+        return list(topics.values()), list(forgotten.values())
+
+    def answered(self, response: FetchResponse) -> bool:
+        """Moves on by the answer; False if the session is lost and a full request must follow."""
+        if response.error_code:
+            self.failed()
+            return False
+        if self.epoch == _FULL:
+            self.session_id = response.session_id
+        if self.session_id == 0:
+            self.epoch = _FULL
+        else:
+            self.epoch = 1 if self.epoch >= _LAST_EPOCH else self.epoch + 1
+        return True
+
+    def failed(self) -> None:
+        """No answer came: the next request is a full one, and closes the old session."""
+        self.epoch = _FULL

@@ -1,0 +1,342 @@
+"""Copies partitions from the broker that leads them: one task, one connection a leader.
+
+    ask for records from the log's end on -> append them as they are -> ask again
+
+The question is the confirmation: it tells the leader that everything below is here (and flushed,
+where `flush.messages=1`). The answer carries the high watermark, the log start, or where the two
+logs part, and then ours is cut there. A partition whose fetch fails is left out for a while,
+so it does not hold up the others; one whose leader has not heard the news yet only for a moment.
+
+Invariant: an answer is used only if the partition still follows the leader and epoch it was
+asked under, and its log still ends where it ended then.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from odradek.client.connection import Connection
+from odradek.client.errors import ClientError
+from odradek.config.live import LiveSettings
+from odradek.metadata import ImageKeeper
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import (
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+    ReplicaState,
+)
+from odradek.protocol.types import BrokerId
+from odradek.replication.fetch_session import Asked, Key, ReplicaSession
+from odradek.replication.partition import EndOfEpoch, Partition
+from odradek.replication.peers import Peers, PeerUnreachable
+from odradek.storage import AppendRejected, Log, StorageError
+
+logger = logging.getLogger("odradek.replication")
+
+_FIRST_RETRY_S: Final = 0.02
+# A leader that is not waiting answers within this time; one that is may be interrupted.
+_GRACE_S: Final = 0.02
+_NEWS_IS_LATE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""One of the two has not seen the latest image: it will in a moment."""
+
+
+_SESSION_IS_LOST: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+
+
+class Following:
+    """A partition as its fetcher sees it."""
+
+    __slots__ = ("due_s", "failures", "leader_epoch", "partition")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.failures = 0
+        # When it is fetched again after a failure; 0 while it is.
+        self.due_s = 0.0
+
+
+class LeaderFetcher:
+    """Everything that this broker copies from one other."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        leader: BrokerId,
+        peers: Peers,
+        images: ImageKeeper,
+        settings: LiveSettings,
+    ) -> None:
+        self._broker_id = broker_id
+        self._leader = leader
+        self._peers = peers
+        self._images = images
+        self._settings = settings
+        self._session = ReplicaSession()
+        self._following: dict[Key, Following] = {}
+        self._delayed: dict[Key, None] = {}
+        self._broker_epoch = -1
+        self._woken = asyncio.Event()
+        self._connection: Connection | None = None
+        self._waiting: asyncio.Future[FetchResponse] | None = None
+        self._interruption: asyncio.TimerHandle | None = None
+        self._failures = 0
+
+    def __len__(self) -> int:
+        return len(self._following)
+
+    # What to fetch
+
+    def follow(self, partition: Partition) -> None:
+        """Fetches the partition, in its present epoch, from now on."""
+        key = (partition.topic_id, partition.topic_partition.partition)
+        known = self._following.get(key)
+        if (
+            known is not None
+            and known.partition is partition
+            and known.leader_epoch == partition.leader_epoch
+        ):
+            return
+        self._following[key] = following = Following(partition)
+        self._delayed.pop(key, None)
+        self._ask(key, following)
+        self.wake()
+
+    def leave(self, key: Key) -> None:
+        if self._following.pop(key, None) is not None:
+            self._delayed.pop(key, None)
+            self._session.forget(key)
+
+    def wake(self) -> None:
+        """Something changed: do not sit out a wait."""
+        self._woken.set()
+        if self._waiting is not None and self._interruption is None:
+            loop = asyncio.get_running_loop()
+            self._interruption = loop.call_later(_GRACE_S, self._interrupt, self._waiting)
+
+    def _interrupt(self, waiting: "asyncio.Future[FetchResponse]") -> None:
+        """Ends a long poll by closing its connection: there is no other way to take it back."""
+        self._interruption = None
+        if self._waiting is waiting and self._connection is not None:
+            self._connection.close()
+
+    def _ask(self, key: Key, following: Following) -> None:
+        log = following.partition.log
+        end = log.log_end_offset
+        self._session.ask(
+            key,
+            Asked(
+                following.leader_epoch,
+                end,
+                log.leader_epochs.epoch_for(end - 1) if end else -1,
+                log.log_start_offset,
+                self._settings.broker.replica_fetch_max_bytes,
+            ),
+        )
+
+    # Running
+
+    async def run(self) -> None:
+        """Fetches until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._woken.clear()
+            self._admit(loop.time())
+            if not self._session.asked or not self._knows_itself():
+                await self._pause(self._next_due_s(loop.time()))
+                continue
+            response = await self._fetch(loop.time())
+            if response is None:
+                continue
+            if self._session.answered(response):
+                self._failures = 0
+                await self._take(response, loop.time())
+            elif response.error_code not in _SESSION_IS_LOST:
+                await self._failed(ErrorCode(response.error_code).name)
+
+    def _knows_itself(self) -> bool:
+        """The leader must know in which life this broker asks (KIP-903)."""
+        known = self._images.image.brokers.get(self._broker_id)
+        if known is not None:
+            self._broker_epoch = known.epoch
+        return self._broker_epoch >= 0
+
+    def _admit(self, now_s: float) -> None:
+        for key in [key for key in self._delayed if self._following[key].due_s <= now_s]:
+            del self._delayed[key]
+            self._ask(key, self._following[key])
+
+    def _next_due_s(self, now_s: float) -> float | None:
+        due = [self._following[key].due_s for key in self._delayed]
+        return max(min(due) - now_s, 0.0) if due else None
+
+    async def _pause(self, longest_s: float | None) -> None:
+        if longest_s is None:
+            await self._woken.wait()
+            return
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(longest_s, self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            timer.cancel()
+
+    async def _fetch(self, now_s: float) -> FetchResponse | None:
+        """One request and its answer; None if there is none."""
+        settings = self._settings.broker
+        try:
+            connection = await self._peers.connection(self._leader, "replication")
+        except PeerUnreachable as error:
+            await self._failed(str(error))
+            return None
+        if not self._session.asked:
+            return None
+        topics, forgotten = self._session.next_request()
+        wait_ms = settings.replica_fetch_wait_max_ms
+        next_due_s = self._next_due_s(now_s)
+        if next_due_s is not None:
+            wait_ms = min(wait_ms, int(next_due_s * 1000))
+        request = FetchRequest(
+            replica_state=ReplicaState(
+                replica_id=self._broker_id, replica_epoch=self._broker_epoch
+            ),
+            max_wait_ms=wait_ms,
+            min_bytes=settings.replica_fetch_min_bytes,
+            max_bytes=settings.replica_fetch_response_max_bytes,
+            session_id=self._session.session_id,
+            session_epoch=self._session.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+        self._connection = connection
+        try:
+            self._waiting = connection.send(
+                request, FetchResponse, timeout_ms=wait_ms + settings.replica_socket_timeout_ms
+            )
+            return await self._waiting
+        except ClientError as error:
+            self._session.failed()
+            if not self._woken.is_set():
+                await self._failed(str(error))
+            return None
+        finally:
+            self._waiting = None
+            if self._interruption is not None:
+                self._interruption.cancel()
+                self._interruption = None
+
+    async def _failed(self, reason: str) -> None:
+        """Nothing came: wait, longer each time, unless the image says that things changed."""
+        self._session.failed()
+        longest_s = self._settings.broker.replica_fetch_backoff_ms / 1000
+        delay_s = min(_FIRST_RETRY_S * 2**self._failures, longest_s)
+        if not self._failures:
+            logger.info("cannot fetch from broker %d: %s", self._leader, reason)
+        self._failures = min(self._failures + 1, 16)
+        await self._pause(delay_s)
+
+    # Answers
+
+    async def _take(self, response: FetchResponse, now_s: float) -> None:
+        unflushed: list[Log] = []
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = (topic.topic_id, data.partition_index)
+                following = self._following.get(key)
+                asked = self._session.asked.get(key)
+                if following is None or asked is None or not _is_current(following, asked):
+                    continue
+                try:
+                    self._take_one(key, following, data, now_s)
+                except AppendRejected as error:
+                    logger.error(
+                        "%s: what broker %d sent cannot be appended: %s",
+                        following.partition.topic_partition,
+                        self._leader,
+                        error,
+                    )
+                    self._delay(key, following, now_s, is_news_late=False)
+                except StorageError:
+                    # Its directory is offline, and said so; a restart makes another log.
+                    self.leave(key)
+                else:
+                    log = following.partition.log
+                    if data.records and log.flushes_before_acknowledging:
+                        unflushed.append(log)
+        for log in unflushed:
+            try:
+                await log.flush_to(log.log_end_offset)
+            except StorageError:
+                continue  # The next append finds out.
+
+    def _take_one(self, key: Key, following: Following, data: PartitionData, now_s: float) -> None:
+        partition = following.partition
+        is_behind = data.log_start_offset > partition.log.log_end_offset
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and is_behind:
+            logger.warning(
+                "%s: begins at %d on its leader, ended at %d here: starting over",
+                partition.topic_partition,
+                data.log_start_offset,
+                partition.log.log_end_offset,
+            )
+            partition.start_over(data.log_start_offset)
+        elif data.error_code:
+            is_news_late = data.error_code in _NEWS_IS_LATE
+            self._delay(key, following, now_s, is_news_late=is_news_late)
+            return
+        elif data.diverging_epoch is not None:
+            self._reconcile(partition, data)
+        else:
+            if data.records:
+                assert isinstance(data.records, bytes | bytearray | memoryview)
+                partition.append_as_follower(data.records)
+            partition.learn(data.high_watermark, data.log_start_offset)
+        following.failures = 0
+        self._ask(key, following)
+
+    def _reconcile(self, partition: Partition, data: PartitionData) -> None:
+        diverging = data.diverging_epoch
+        assert diverging is not None
+        before = partition.log.log_end_offset
+        after = partition.reconcile(EndOfEpoch(diverging.epoch, diverging.end_offset))
+        logger.info(
+            "%s: truncated from %d to %d; broker %d parts from it in epoch %d at %d",
+            partition.topic_partition,
+            before,
+            after,
+            self._leader,
+            diverging.epoch,
+            diverging.end_offset,
+        )
+
+    def _delay(self, key: Key, following: Following, now_s: float, *, is_news_late: bool) -> None:
+        longest_s = self._settings.broker.replica_fetch_backoff_ms / 1000
+        delay_s = min(_FIRST_RETRY_S * 2**following.failures, longest_s)
+        following.failures = min(following.failures + 1, 16)
+        following.due_s = now_s + (delay_s if is_news_late else longest_s)
+        self._session.forget(key)
+        self._delayed[key] = None
+
+
+def _is_current(following: Following, asked: Asked) -> bool:
+    partition = following.partition
+    return (
+        partition.leader_epoch == asked.leader_epoch == following.leader_epoch
+        and not partition.is_leader
+        and partition.log.log_end_offset == asked.fetch_offset
+    )

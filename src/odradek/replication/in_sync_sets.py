@@ -1,0 +1,190 @@
+"""Keeps the in-sync sets of the partitions this broker leads.
+
+A follower leaves the set when it was not caught up for `replica.lag.time.max.ms`, or at once when
+its broker leaves the cluster's image; it enters when it holds everything committed. Each change
+is a compare-and-set on the node that also holds leader and epoch, so a deposed leader changes
+nothing; an entry checks the follower's broker epoch too, so a broker that restarted meanwhile
+(and may have lost its tail) is not let in.
+
+While a change is under way, or its outcome unknown, the larger set counts (`Term.propose`). One
+change a partition at a time; changes of many partitions share a transaction of the store.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from odradek.config.live import LiveSettings
+from odradek.metadata import ImageChange, ImageKeeper
+from odradek.metadata.layout import PartitionState, broker_epoch_path, partition_state_path
+from odradek.metadata.store import Check, MetadataError, Operation, Refused, Set
+from odradek.protocol.types import BrokerId
+from odradek.replication.partition import Partition
+from odradek.replication.replicas import Replicas
+from odradek.replication.term import Term
+
+logger = logging.getLogger("odradek.state-change")
+
+_MOST_AT_ONCE: Final = 100
+_RETRY_S: Final = 0.5
+
+
+class _Proposal(NamedTuple):
+    partition: Partition
+    term: Term
+    before: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    version: int
+    operations: tuple[Operation, ...]
+
+    @property
+    def is_obsolete(self) -> bool:
+        """The node has changed since, or leads elsewhere: what was proposed cannot happen now."""
+        return self.partition.term is not self.term or self.term.version != self.version
+
+
+class InSyncSets:
+    """Invariant: a term has a proposal exactly while its outcome is not known."""
+
+    def __init__(
+        self, broker_id: BrokerId, replicas: Replicas, images: ImageKeeper, settings: LiveSettings
+    ) -> None:
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._images = images
+        self._settings = settings
+        # Partitions to look at; a dict keeps their order.
+        self._noted: dict[Partition, None] = {}
+        self._woken = asyncio.Event()
+        replicas.on_expansion = self._note
+
+    def _note(self, partition: Partition) -> None:
+        self._noted[partition] = None
+        self._woken.set()
+
+    def follow(self, change: ImageChange) -> None:
+        """A broker that is gone is not in sync with anything; `Replicas.follow` comes first."""
+        gone = [
+            broker_id
+            for broker_id in sorted(change.brokers)
+            if broker_id in change.before.brokers and broker_id not in change.after.brokers
+        ]
+        if not gone:
+            return
+        for partition in self._replicas.partitions():
+            term = partition.term
+            if term is None:
+                continue
+            for broker_id in gone:
+                if broker_id in term.followers:
+                    partition.forget_follower(broker_id)
+                    self._note(partition)
+
+    async def run(self) -> None:
+        """Changes sets as need be, until cancelled."""
+        loop = asyncio.get_running_loop()
+        swept_s = loop.time()
+        while True:
+            due_s = swept_s + self._settings.broker.replica_lag_time_max_ms / 2000
+            await self._pause(due_s - loop.time())
+            self._woken.clear()
+            if loop.time() >= due_s:
+                swept_s = loop.time()
+                for partition in self._replicas.partitions():
+                    if partition.term is not None and partition.term.followers:
+                        self._noted[partition] = None
+            noted, self._noted = list(self._noted), {}
+            for first in range(0, len(noted), _MOST_AT_ONCE):
+                await self._change(noted[first : first + _MOST_AT_ONCE])
+
+    async def _pause(self, longest_s: float) -> None:
+        timer = asyncio.get_running_loop().call_later(max(longest_s, 0.0), self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            timer.cancel()
+
+    # One round
+
+    async def _change(self, partitions: Sequence[Partition]) -> None:
+        proposals = [one for one in map(self._proposal, partitions) if one is not None]
+        if not proposals:
+            return
+        for proposal in proposals:
+            proposal.term.propose(proposal.in_sync)
+        if not await self._write(proposals):
+            for proposal in proposals:
+                while not await self._write([proposal]):
+                    if proposal.is_obsolete:
+                        break
+        for proposal in proposals:
+            proposal.partition.settle(proposal.term)
+            if proposal.is_obsolete and proposal.term.in_sync != proposal.in_sync:
+                self._note(proposal.partition)
+
+    def _proposal(self, partition: Partition) -> _Proposal | None:
+        term = partition.term
+        if term is None or not term.followers or term.proposed is not None:
+            return None
+        image = self._images.image
+        name, index = partition.topic_partition
+        state = image.partition(name, index)
+        if state is None or state.version != term.version:
+            return None
+        now_s = asyncio.get_running_loop().time()
+        lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
+        alive = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
+        wanted = partition.wanted_in_sync(alive, now_s=now_s, longest_lag_s=lag_s)
+        if wanted == term.in_sync:
+            return None
+        stored = PartitionState(
+            self._broker_id,
+            term.leader_epoch,
+            wanted,
+            state.controller_epoch,
+        )
+        operations: list[Operation] = [
+            Set(partition_state_path(name, index), stored.encode(), term.version)
+        ]
+        operations += [
+            Check(broker_epoch_path(replica), term.followers[replica].broker_epoch)
+            for replica in wanted
+            if replica not in term.in_sync
+        ]
+        return _Proposal(partition, term, term.in_sync, wanted, term.version, tuple(operations))
+
+    async def _write(self, proposals: Sequence[_Proposal]) -> bool:
+        """Whether it is certain what became of them. What was lost on its way may yet arrive, so
+        a set whose fate is unknown is written again until its node has another version."""
+        operations = list(dict.fromkeys(one for each in proposals for one in each.operations))
+        try:
+            await self._images.write(*operations)
+        except Refused as refusal:
+            logger.info("the in-sync sets were not changed: %s", refusal)
+            await self._read_back(operations)
+            # Alone it was refused for what it is; among others perhaps for theirs.
+            return len(proposals) == 1
+        except MetadataError as error:
+            logger.warning("it is not known whether in-sync sets were changed: %s", error)
+            await self._read_back(operations)
+            return False
+        for proposal in proposals:
+            logger.info(
+                "%s: in sync are %s, were %s",
+                proposal.partition.topic_partition,
+                list(proposal.in_sync),
+                list(proposal.before),
+            )
+        return True
+
+    async def _read_back(self, operations: Sequence[Operation]) -> None:
+        """Until the image holds what the store holds, nobody knows which set is in force."""
+        paths = [operation.path for operation in operations]
+        while True:
+            try:
+                await self._images.caught_up(*paths)
+            except MetadataError:
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return

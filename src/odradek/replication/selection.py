@@ -1,0 +1,40 @@
+"""Which replica a consumer had better read from (KIP-392).
+
+With `replica.selector.class` set to Kafka's RackAwareReplicaSelector a consumer that names its
+rack is sent to an in-sync replica on that rack, the one furthest along; if the leader stands
+there itself, or nobody does, it stays with the leader.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.metadata.image import BrokerImage
+from odradek.replication.partition import Partition
+
+_RACK_AWARE: Final = "RackAwareReplicaSelector"
+
+
+def is_rack_aware(selector_class: str | None) -> bool:
+    return selector_class is not None and selector_class.endswith(_RACK_AWARE)
+
+
+def nearest(
+    partition: Partition, rack: str, offset: int, brokers: Mapping[int, BrokerImage]
+) -> int | None:
+    """The follower to read `offset` from, or None for the leader."""
+    term = partition.term
+    if term is None or _rack(brokers, partition.leader) == rack:
+        return None
+    candidates = [
+        (-follower.log_end, replica)
+        for replica, follower in term.followers.items()
+        if replica in term.in_sync
+        and _rack(brokers, replica) == rack
+        and follower.log_start <= offset <= follower.log_end
+    ]
+    return min(candidates)[1] if candidates else None
+
+
+def _rack(brokers: Mapping[int, BrokerImage], broker_id: int) -> str | None:
+    broker = brokers.get(broker_id)
+    return None if broker is None else broker.rack
