@@ -43,6 +43,7 @@ KINDS = (
     Kind("end to end", "ms", Better.LOWER),
     Kind("cold start", "s", Better.LOWER),
     Kind("memory", "MB", Better.LOWER),
+    Kind("failover", "s", Better.LOWER),
 )
 
 
@@ -74,11 +75,14 @@ def goal_of(name: str) -> Goal | None:
         "cold start to the first acknowledged record": 0.4,
         "memory when idle": 60.0,
         "memory after the load": 120.0,
+        "cold start of three brokers": 2.0,
+        "memory of three brokers when idle": 220.0,
+        "failover after kill -9: without a leader": 1.0,
     }
     if name in absolute:
         return Goal(absolute[name], is_ratio=False)
     as_good = ("produce", "consume", "commits", "transactions", "join")
-    if name.startswith(as_good) and "acks=all" not in name:
+    if name.startswith(as_good) and ("acks=all" not in name or "3 replicas" in name):
         return Goal(1.0, is_ratio=True)
     if name.startswith(("CPU to produce", "CPU to consume")) and "acks=all" not in name:
         return Goal(0.7, is_ratio=True)

@@ -268,14 +268,16 @@ def consume(bootstrap: str, topic: str, count: int, *, partitions: int) -> float
     return elapsed
 
 
-def round_trips(bootstrap: str, topic: str, count: int, interval_s: float) -> list[float]:
+def round_trips(
+    bootstrap: str, topic: str, count: int, interval_s: float, *, acks: str = "1"
+) -> list[float]:
     """Seconds from handing over a record to holding it as a consumer, one at a time, paced."""
     native = library()
     fast = {"bootstrap.servers": bootstrap, "socket.nagle.disable": "true", "log_level": 3}
     durations = []
     payload = ctypes.create_string_buffer(100)
     with (
-        client(_PRODUCER, {**fast, "linger.ms": 0, "acks": "1"}) as producer,
+        client(_PRODUCER, {**fast, "linger.ms": 0, "acks": acks}) as producer,
         client(_CONSUMER, fast) as consumer,
     ):
         sends = native.rd_kafka_topic_new(producer, topic.encode(), None)
