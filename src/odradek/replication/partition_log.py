@@ -16,11 +16,9 @@ from odradek.protocol.records import (
 from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import LogRecord, Marker, ProducerIdentity, Written
+from odradek.statemachine.runner import NotWritten
 
 _REPLAY_BYTES: Final = 1024 * 1024
-_TOO_FEW_REPLICAS: Final = frozenset(
-    {ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
-)
 
 
 class PartitionLog:
@@ -42,6 +40,11 @@ class PartitionLog:
         self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
     ) -> int:
         self._require_leadership()
+        try:
+            self._partition.check_in_sync()
+        except Refused as refusal:
+            reason = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
+            raise NotWritten(reason) from refusal
         builder = BatchBuilder()
         for key, value in records:
             builder.append(key, value, (), timestamp_ms)
@@ -57,14 +60,14 @@ class PartitionLog:
         try:
             return self._partition.append_as_coordinator(batch).base_offset
         except Refused as refusal:
-            raise _as_coordinator(refusal) from refusal
+            raise _lost(refusal) from refusal
 
     async def committed(self, offset: int) -> None:
         self._require_leadership()
         try:
             await self._partition.high_watermark.reached(offset)
         except Refused as refusal:
-            raise _as_coordinator(refusal) from refusal
+            raise _lost(refusal) from refusal
 
     async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
         log = self._partition.log
@@ -91,14 +94,9 @@ class PartitionLog:
             raise Refused(ErrorCode.NOT_COORDINATOR)
 
 
-def _as_coordinator(refusal: Refused) -> Refused:
-    """What the coordinator's clients understand: look for another one, or try again."""
-    code = (
-        ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if refusal.code in _TOO_FEW_REPLICAS
-        else ErrorCode.NOT_COORDINATOR
-    )
-    return Refused(code, refusal.message)
+def _lost(refusal: Refused) -> Refused:
+    """What the coordinator's clients understand: look for another one."""
+    return Refused(ErrorCode.NOT_COORDINATOR, refusal.message)
 
 
 def _entries(buffer: bytes, position: int, header: BatchHeader) -> list[Written | Marker]:

@@ -4,13 +4,15 @@
 
 Commands are decided one after the other, on the loop, without awaiting in between. A failed
 append or lost leadership ends the runner: state is thrown away, every caller is told, and a
-new runner replays the log. So memory never holds what the log does not.
+new runner replays the log. So memory never holds what the log does not. A log that says it has
+written nothing (`NotWritten`) ends nobody: the one who asked is told, and nothing has happened.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Hashable, Sequence
-from typing import Generic, Protocol, TypeVar
+from contextlib import suppress
+from typing import Final, Generic, Protocol, TypeVar
 
 from odradek.statemachine.machine import (
     Caller,
@@ -27,6 +29,9 @@ from odradek.world import Clock
 
 Command = TypeVar("Command")
 Event = TypeVar("Event")
+
+# When a deadline passed and the log took nothing.
+_LOOK_AGAIN_MS: Final = 200
 
 
 class ReplicatedLog(Protocol):
@@ -62,6 +67,14 @@ class ReplicatedLog(Protocol):
 
 class RunnerEnded(Exception):
     """The machine is no longer run here; the caller has to look for it elsewhere."""
+
+
+class NotWritten(Exception):
+    """The log could not take the records now and is as it was. `reason` is for the caller."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class _Waiting(Caller):
@@ -110,7 +123,10 @@ class Runner(Generic[Command, Event]):
         noted, self._noted = self._noted, []
         for marker, marker_end_offset in noted:
             self.note(marker, marker_end_offset)
-        self._carry_out(self._machine.loaded(self._now()))
+        try:
+            self._carry_out(self._machine.loaded(self._now()))
+        except NotWritten as refused:
+            self.end(refused.reason)
 
     async def ask(self, command: Command) -> object:
         """The reply to a command, once what it rests on is committed."""
@@ -120,13 +136,16 @@ class Runner(Generic[Command, Event]):
         try:
             self._carry_out(self._machine.decide(command, waiting, self._now()))
             return await waiting.future
+        except NotWritten as refused:
+            raise refused.reason from None
         finally:
             self._callers.pop(waiting, None)
 
     def tell(self, command: Command) -> None:
         """A command nobody waits for."""
         self._require_running()
-        self._carry_out(self._machine.decide(command, None, self._now()))
+        with suppress(NotWritten):
+            self._carry_out(self._machine.decide(command, None, self._now()))
 
     def note(self, entry: Marker, end_offset: int) -> None:
         """Something that others wrote to this log, up to `end_offset`: a transaction's end.
@@ -172,6 +191,8 @@ class Runner(Generic[Command, Event]):
         if records:
             try:
                 offset = self._log.append(records, outcome.producer, self._clock.now_ms())
+            except NotWritten:
+                raise
             except Exception as error:  # noqa: BLE001 - whatever it is, leadership is over
                 self.end(error)  # Who waits, the caller among them, is told.
                 return
@@ -217,8 +238,12 @@ class Runner(Generic[Command, Event]):
 
     def _expire(self, key: Hashable) -> None:
         self._timers.pop(key, None)
-        if self._ended is None:
+        if self._ended is not None:
+            return
+        try:
             self._carry_out(self._machine.expire(key, self._now()))
+        except NotWritten:
+            self._set_deadline(key, _LOOK_AGAIN_MS)
 
 
 def _reply(replies: Sequence[Reply]) -> None:

@@ -51,6 +51,7 @@ class LocalMarkers:
         self, partition: TopicPartition, marker: TransactionMarker
     ) -> tuple[Watermark, int]:
         replica = self._replicas.leader(*partition)
+        replica.check_in_sync()
         appended = replica.append_marker(marker, self._clock.now_ms())
         if appended is None:
             offset = replica.log.producers.last_marker_offset(marker.producer.producer_id)

@@ -16,7 +16,7 @@ from odradek.statemachine.machine import (
     Reply,
     Written,
 )
-from odradek.statemachine.runner import Runner, RunnerEnded
+from odradek.statemachine.runner import NotWritten, Runner, RunnerEnded
 from odradek.statemachine.watermark import Watermark
 from odradek.world import SystemClock
 
@@ -29,6 +29,7 @@ class MemoryLog:
         self.high_watermark = Watermark(len(records))
         self.commits_at_once = commits_at_once
         self.is_leader = True
+        self.has_room = True
 
     @property
     def committed_offset(self) -> int:
@@ -46,6 +47,8 @@ class MemoryLog:
     ) -> int:
         if not self.is_leader:
             raise ConnectionError("no longer leader")
+        if not self.has_room:
+            raise NotWritten(BlockingIOError("too few replicas"))
         offset = len(self.records)
         self.records += records
         if self.commits_at_once:
@@ -256,3 +259,34 @@ async def test_a_runner_that_ended_while_it_loaded_never_serves() -> None:
         await loading
     assert runner.ended.is_set()
     assert not runner.is_loaded
+
+
+async def test_a_log_that_takes_nothing_now_disturbs_the_caller_alone() -> None:
+    log = MemoryLog(LogRecord(b"a", b"1"))
+    runner, machine = await loaded(log)
+    parked = asyncio.ensure_future(runner.ask(("wait", "a")))
+    await asyncio.sleep(0)
+    log.has_room = False
+    with pytest.raises(BlockingIOError):
+        await runner.ask(("add", "a"))
+    runner.tell(("add", "a"))
+    assert machine.counts == {"a": 1}
+    assert await runner.ask(("read", "a")) == 1
+    log.has_room = True
+    assert await runner.ask(("add", "a")) == 2
+    assert await parked == 2
+
+
+async def test_a_deadline_that_could_not_be_written_comes_again() -> None:
+    log = MemoryLog()
+    runner, machine = await loaded(log)
+    log.has_room = False
+    await runner.ask(("alarm", "a"))
+    while not machine.expired:  # noqa: ASYNC110 - the machine has no loop to tell
+        await asyncio.sleep(0.005)
+    assert machine.counts == {}
+    log.has_room = True
+    while not machine.counts:  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    assert machine.expired == ["a", "a"]
+    assert machine.counts == {"expired": 1}
