@@ -160,11 +160,3 @@ def test_a_file_of_settings_that_is_not_there() -> None:
 
 def test_a_host_that_is_not_ours() -> None:
     assert "192.0.2.1" in refused("up", "--memory", "--port", "0", "--host", "192.0.2.1")
-
-
-def test_several_brokers_are_for_later() -> None:
-    done = subprocess.run(
-        [*COMMAND, "up", "--brokers", "3"], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 2
-    assert "not part of this version yet" in done.stderr

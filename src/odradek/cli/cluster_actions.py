@@ -1,8 +1,9 @@
-"""What `broker-api-versions` and `cluster` do."""
+"""What `broker-api-versions` and `cluster` do; emptying a broker is in `decommission`."""
 
 import argparse
 
 from odradek.cli.admin_session import open_admin
+from odradek.cli.failures import CommandFailed
 from odradek.cli.terminal import print_json, table
 from odradek.client.connection import ApiVersions
 from odradek.client.errors import ClientError
@@ -121,15 +122,31 @@ async def print_endpoints(arguments: argparse.Namespace) -> int:
             "port": broker.port,
             "rack": broker.rack,
             "state": "fenced" if broker.id in described.fenced else "unfenced",
+            "type": "broker",
+            "controller": "yes" if broker.id == described.controller else "no",
         }
         for broker in sorted(described.brokers, key=lambda broker: broker.id)
     ]
     if arguments.json:
         print_json(rows)
     else:
-        cells = [
-            [str("null" if cell is None else cell) for cell in row.values()] + ["broker"]
-            for row in rows
-        ]
-        print(table(["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"], cells))
+        cells = [[str("null" if cell is None else cell) for cell in row.values()] for row in rows]
+        headers = ["ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE", "CONTROLLER"]
+        print(table(headers, cells))
+    return 0
+
+
+async def unregister(arguments: argparse.Namespace) -> int:
+    """Nothing to do: brokers of Odradek are known by their sessions. Says what helps instead."""
+    async with open_admin(arguments) as admin:
+        known = {int(broker.id) for broker in (await admin.describe_cluster()).brokers}
+    if arguments.id in known:
+        raise CommandFailed(
+            f"broker {arguments.id} is running; empty it with `odradek cluster decommission"
+            f" --id {arguments.id}`, then stop it"
+        )
+    if arguments.json:
+        print_json({"broker": arguments.id, "registered": False})
+    else:
+        print(f"Broker {arguments.id} is not registered: a broker is known only while it runs.")
     return 0

@@ -23,8 +23,9 @@ from odradek.cli.cluster_directory import (
 from odradek.cli.connection_options import read_properties
 from odradek.cli.failures import CommandFailed
 from odradek.cli.serving import serve, settings_from
-from odradek.cli.supervisor import Child, ChildFailed, Supervisor
+from odradek.cli.supervisor import Child, ChildFailed, Restarts, Supervisor
 from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
+from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
 
 _READY_TIMEOUT_S = 60.0
@@ -58,6 +59,7 @@ class LocalCluster:
         self._require_idle(arguments.brokers)
         ports = chosen_ports(arguments.host, arguments.port, arguments.brokers)
         self.places = broker_places(self._data, ports)
+        self._is_running = False
         self._typed: list[str] = arguments.override
         self.settings: list[BrokerSettings] = []
         self._write_settings()
@@ -130,6 +132,7 @@ class LocalCluster:
             for place, child in zip(self.places, brokers, strict=True):
                 supervisor.start(child)
                 write_pid(self._disk, f"{place.directory}/{PID_FILE}", child.pid)
+            self._is_running = True
             try:
                 children = brokers if store is None else [store, *brokers]
                 supervisor.require_ready(children, _READY_TIMEOUT_S)
@@ -156,6 +159,7 @@ class LocalCluster:
     def _watch(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
         """Tells of every broker that ends, and keeps the store alive, until told to stop."""
         ended: set[int] = set()
+        restarts = Restarts(SystemClock())
         while True:
             supervisor.wait_until(
                 lambda: (
@@ -172,6 +176,7 @@ class LocalCluster:
                     self._tell_of_end(place, child)
             if store is not None and not store.is_running:
                 print(f"the {_STORE} ended ({store.ending()}); starting it again", flush=True)
+                supervisor.wait_until(lambda: supervisor.stops, restarts.next_delay_s())
                 supervisor.start(store)
 
     def _tell_of_end(self, place: BrokerPlace, child: Child) -> None:
@@ -234,6 +239,7 @@ class LocalCluster:
                 log_path=f"{self._data}/metadata.log",
                 on_ready=on_ready,
                 is_deserted=self._is_deserted,
+                forgets_sessions=not self._is_running,
             )
 
         return Child(_STORE, main, f"{self._data}/metadata.out")

@@ -6,8 +6,9 @@ A command's module is its name with underscores. Each module offers `add_argumen
 
 GROUPS: dict[str, dict[str, str]] = {
     "Run a broker": {
-        "up": "run a broker here, in the foreground, with sensible defaults",
+        "up": "run a broker or a cluster here, in the foreground, with sensible defaults",
         "broker": "run a broker from a server.properties file",
+        "local": "start, stop and look at a cluster in the background",
     },
     "Topics and settings": {
         "topics": "create, list, describe, grow and delete topics",
@@ -24,9 +25,15 @@ GROUPS: dict[str, dict[str, str]] = {
         "console-producer": "send lines from standard input to a topic",
         "console-consumer": "print the records of a topic",
     },
+    "Cluster": {
+        "cluster": "the cluster's id, its brokers' addresses; empty a broker",
+        "leader-election": "give leadership back to the preferred replicas, or to any",
+        "reassign-partitions": "move partitions to other brokers, change the number of copies",
+        "replica-verification": "compare the copies of partitions, record by record",
+        "doctor": "check this machine and the way to the brokers",
+    },
     "Look inside": {
         "broker-api-versions": "the protocol versions each broker speaks",
-        "cluster": "the cluster's id and its brokers' addresses",
         "log-dirs": "disk used by partitions on each broker",
         "dump-log": "print and verify log segments and indexes on disk",
     },
@@ -49,6 +56,21 @@ SUMMARIES: dict[str, str] = {
 # Names of Kafka's scripts that are not simply `kafka-` and our name.
 _OTHER_NAMES = {"server-start": "broker", "run-e2e-latency": "e2e-latency"}
 
+# Names that a newer tool has taken over, and what to say to it in their place.
+OLDER_NAMES: dict[str, tuple[str, list[str]]] = {
+    "preferred-replica-election": (
+        "leader-election",
+        ["--election-type", "preferred", "--all-by-default"],
+    ),
+}
+
+# Tools of a Kafka distribution that have nothing to do here.
+NEEDLESS = {
+    "metadata-quorum": "there is no quorum of controllers: metadata lives in a store of its own,"
+    " and `odradek cluster list-endpoints` shows which broker is the controller",
+    "storage": "directories need no formatting; `odradek up` and `odradek broker` make them",
+}
+
 # Tools of a Kafka distribution that a later version brings: known, so the answer can say so.
 NOT_YET = frozenset(
     {
@@ -57,10 +79,6 @@ NOT_YET = frozenset(
         "console-share-consumer",
         "delegation-tokens",
         "features",
-        "leader-election",
-        "preferred-replica-election",
-        "reassign-partitions",
-        "replica-verification",
         "share-groups",
         "streams-application-reset",
     }

@@ -7,7 +7,15 @@ traceback unless ODRADEK_DEBUG is set.
 import os
 import sys
 
-from odradek.cli.commands import GROUPS, NOT_YET, SUMMARIES, module_name, resolve
+from odradek.cli.commands import (
+    GROUPS,
+    NEEDLESS,
+    NOT_YET,
+    OLDER_NAMES,
+    SUMMARIES,
+    module_name,
+    resolve,
+)
 from odradek.cli.failures import UsageError, did_you_mean, explain
 
 _INTERRUPTED = 130
@@ -25,9 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
 
             print("odradek", __version__)
             return 0
-        command = _command(typed[0])
+        command, flags = _newer(typed[0])
         name = f"odradek {command}"
-        return _run(command, typed[1:])
+        return _run(command, [*flags, *typed[1:]])
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError as failure:
@@ -50,12 +58,25 @@ def _help(arguments: list[str]) -> int:
     return 0
 
 
+def _newer(typed: str) -> tuple[str, list[str]]:
+    """The command, and what an older name of it means in flags."""
+    older = OLDER_NAMES.get(resolve(typed))
+    if older is None:
+        return _command(typed), []
+    from odradek.cli.parser import hint
+
+    hint(f"{typed} is an older name; use odradek {older[0]}")
+    return older
+
+
 def _command(typed: str) -> str:
     command = resolve(typed)
     if command in SUMMARIES:
         return command
     if command in NOT_YET:
         raise UsageError(f"{typed} is not part of this version yet; odradek --help lists what is")
+    if command in NEEDLESS:
+        raise UsageError(NEEDLESS[command])
     if typed.startswith("-"):
         raise UsageError(f"a command comes first, then {typed}; odradek --help lists the commands")
     near = did_you_mean(command, list(SUMMARIES))

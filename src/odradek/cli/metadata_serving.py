@@ -25,16 +25,24 @@ def serve_metadata(
     log_path: str,
     on_ready: Callable[[str], None],
     is_deserted: Callable[[], bool],
+    forgets_sessions: bool,
 ) -> int:
-    """Until SIGTERM, or until standard input ends and `is_deserted`."""
+    """Until SIGTERM, or until standard input ends and `is_deserted`.
+
+    `forgets_sessions` where it is known that no broker of before is alive: nobody is waited for.
+    """
     start_logging(log_level, disk=OsDisk(), path=log_path)
     # asyncio's own loop: there is little to do, and uvloop would cost memory.
-    asyncio.run(_serve(path, socket_path, on_ready, is_deserted))
+    asyncio.run(_serve(path, socket_path, on_ready, is_deserted, forgets_sessions))
     return 0
 
 
 async def _serve(
-    path: str, socket_path: str, on_ready: Callable[[str], None], is_deserted: Callable[[], bool]
+    path: str,
+    socket_path: str,
+    on_ready: Callable[[str], None],
+    is_deserted: Callable[[], bool],
+    forgets_sessions: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
     told = asyncio.Event()
@@ -48,8 +56,11 @@ async def _serve(
 
     watch_input_end(abandon)
     try:
-        metadata = SqliteMetadata(path, World())
-        service = MetadataService(metadata, socket_path)
+        world = World()
+        if forgets_sessions and world.disk.exists(path):
+            await SqliteMetadata(path, world).close()
+        metadata = SqliteMetadata(path, world, keeps_sessions=True)
+        service = MetadataService(metadata, socket_path, world.randomness)
         await service.start()
     except MetadataError as error:
         raise CommandFailed(str(error)) from None

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
-from odradek.world import SystemClock
+from odradek.world import Clock, SystemClock
 
 # Runs a child until it is told to stop; it is given a function that says "ready" with a word.
 ChildMain = Callable[[Callable[[str], None]], int]
@@ -249,6 +249,28 @@ class Supervisor:
         self.stops = True
 
 
+class Restarts:
+    """How long to wait before a child is started again: not at all, unless it keeps ending."""
+
+    _SHORTEST_S = 0.1
+    _LONGEST_S = 5.0
+    _GOOD_WHILE_S = 10.0
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last_s = -self._GOOD_WHILE_S
+        self._delay_s = 0.0
+
+    def next_delay_s(self) -> float:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._last_s >= self._GOOD_WHILE_S:
+            self._delay_s = 0.0
+        else:
+            self._delay_s = min(max(2 * self._delay_s, self._SHORTEST_S), self._LONGEST_S)
+        self._last_s = now_s
+        return self._delay_s
+
+
 def _say(pipe: int, words: str) -> None:
     # The parent may have gone; standard input says so too.
     with suppress(OSError):
@@ -258,4 +280,4 @@ def _say(pipe: int, words: str) -> None:
 def _name_process(name: str) -> None:
     """What `ps` and `top` call it, where the system allows that."""
     with suppress(OSError), open("/proc/self/comm", "w") as file:
-        file.write(f"odradek {name}"[:15])
+        file.write(f"odradek-{name}".replace(" ", "")[:15])

@@ -23,7 +23,7 @@ def test_every_command_and_its_flags_are_there(
         assert command in script
     flag = "under-replicated-partitions"
     assert (f"-l {flag}" if shell == "fish" else f"--{flag}") in script
-    assert "zookeeper" not in script, "older spellings work, but are not suggested"
+    assert "whitelist" not in script, "older spellings work, but are not suggested"
 
 
 INSTALLED = [shell for shell in ("bash", "zsh", "fish") if shutil.which(shell)]
