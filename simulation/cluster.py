@@ -33,7 +33,7 @@ class WatchedMetadata(MemoryMetadata):
         """What the store does when it hears no more of a broker."""
         sessions, self._sessions = self._sessions, []
         for session in sessions:
-            session.expire()
+            session.crash()
 
 
 class SimulatedBroker:

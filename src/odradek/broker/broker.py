@@ -7,9 +7,8 @@ durable, the registration goes. An unexpected error in any part ends the broker.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Final
 
 from odradek.broker.connection import Connection, Connections
@@ -20,21 +19,26 @@ from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
 from odradek.broker.services import Services
 from odradek.cluster.adoption import adopt
 from odradek.cluster.configs import Configs
-from odradek.cluster.membership import (
-    BrokerIdTaken,
-    become_controller,
-    lead_everything,
-    register,
-)
+from odradek.cluster.controller import Controller
+from odradek.cluster.departure import hand_over, leave_in_sync_sets
+from odradek.cluster.membership import BrokerIdTaken, Membership
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.config.live import LiveSettings
-from odradek.metadata import ImageChange, ImageKeeper, Metadata, MetadataError, MetadataStore
+from odradek.metadata import (
+    ClusterImage,
+    ImageChange,
+    ImageKeeper,
+    Metadata,
+    MetadataError,
+    MetadataStore,
+)
+from odradek.metadata.image import difference
 from odradek.metadata.layout import CLUSTER_ID, BrokerRegistration, prepare
 from odradek.metadata.memory import MemoryMetadata
 from odradek.metadata.sqlite import SqliteMetadata
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.fetchers import ReplicaFetchers
 from odradek.replication.in_sync_sets import InSyncSets
 from odradek.replication.peers import Peers
@@ -47,6 +51,8 @@ from odradek.world import World
 logger = logging.getLogger("odradek.server")
 
 _DRAIN_S: Final = 5.0
+# Leadership that has not moved by then stays; an operator waits for us.
+_HAND_OVER_S: Final = 10.0
 
 
 class BrokerCannotStart(Exception):
@@ -94,13 +100,14 @@ class Broker:
             lambda name: Connection(name, self._connections, dispatcher[0].serve)
         )
         try:
-            async with self._store() as store, self._parts(store) as services:
-                dispatcher.append(Dispatcher(services))
+            async with self._store() as store, self._parts(store) as parts:
+                dispatcher.append(Dispatcher(parts.services))
                 await self._listeners.accept()
                 try:
                     yield
                 finally:
-                    await self._close_doors(services.replicas)
+                    await self._hand_over(parts)
+                    await self._close_doors(parts.services.replicas)
         finally:
             await self._listeners.close()
 
@@ -162,7 +169,7 @@ class Broker:
     # The parts
 
     @asynccontextmanager
-    async def _parts(self, store: MetadataStore) -> AsyncIterator[Services]:
+    async def _parts(self, store: MetadataStore) -> AsyncIterator["_Parts"]:
         world, settings = self._world, self._settings
         is_new = await store.read(CLUSTER_ID) is None
         cluster_id = await prepare(store, self._cluster_id())
@@ -175,84 +182,147 @@ class Broker:
             images, settings.broker.effective_inter_broker_listener_name, f"broker-{self._id}"
         )
         try:
-            replicas = Replicas(self._id, logs, settings, world.clock)
-            fetchers = ReplicaFetchers(self._id, replicas, peers, images, settings)
-            in_sync_sets = InSyncSets(self._id, replicas, images, settings)
-            coordinators = Coordinators(
-                self._id, replicas, images, peers, world=world, settings=settings.broker
-            )
-            images.subscribe(partial(self._follow, replicas, coordinators))
-            images.subscribe(fetchers.follow)
-            images.subscribe(in_sync_sets.follow)
-            await self._join(store, images, logs, replicas, adopts=is_new)
-            services = Services(
-                broker_id=self._id,
-                world=world,
-                settings=settings,
-                images=images,
-                topics=Topics(store, images, settings, world.randomness),
-                configs=Configs(store, images, settings),
-                replicas=replicas,
-                groups=coordinators.groups,
-                transactions=coordinators.transactions,
-                markers=coordinators.markers,
-                joins=coordinators.joins,
-                logs=logs,
-                producer_ids=ProducerIds(store, self._id),
-                fetch_sessions=FetchSessions(
-                    settings.broker.max_incremental_fetch_session_cache_slots, world.randomness
-                ),
-            )
-            async with _background(
-                images.run(),
-                logs.run(),
-                coordinators.run(),
-                fetchers.run(),
-                in_sync_sets.run(),
-                self._reap(),
-            ):
-                yield services
+            parts = self._assemble(store, images, logs, peers)
+            await self._join(parts, adopts=is_new)
+            images.subscribe(parts.follow)
+            parts.follow(difference(ClusterImage(), images.image))
+            parts.services.replicas.remove_strays()
+            async with _background(parts.fetchers.run()) as fetching:
+                parts.fetching.extend(fetching)
+                async with _background(
+                    images.run(),
+                    logs.run(),
+                    parts.in_sync_sets.run(),
+                    parts.coordinators.run(),
+                    parts.controller.run(),
+                    self._stay(parts),
+                    self._reap(),
+                ):
+                    yield parts
         finally:
             peers.close()
+            # Before the logs are made durable, which may take a while: nobody is to wait for us.
+            await store.close()
             await logs.close()
 
-    async def _join(
-        self,
-        store: MetadataStore,
-        images: ImageKeeper,
-        logs: LogManager,
-        replicas: Replicas,
-        *,
-        adopts: bool,
-    ) -> None:
+    def _assemble(
+        self, store: MetadataStore, images: ImageKeeper, logs: LogManager, peers: Peers
+    ) -> "_Parts":
+        world, settings = self._world, self._settings
+        replicas = Replicas(self._id, logs, settings, world.clock)
+        if self._is_shared:
+            replicas.lease = _Lease(store)
+        coordinators = Coordinators(
+            self._id, replicas, images, peers, world=world, settings=settings.broker
+        )
+
+        async def longest_log(
+            where: TopicPartition, candidates: Sequence[BrokerId]
+        ) -> BrokerId | None:
+            from odradek.cluster import log_ends  # noqa: PLC0415 - seldom needed
+
+            return await log_ends.longest_log(peers, where, candidates)
+
+        services = Services(
+            broker_id=self._id,
+            world=world,
+            settings=settings,
+            images=images,
+            topics=Topics(store, images, settings, world.randomness),
+            configs=Configs(store, images, settings),
+            replicas=replicas,
+            groups=coordinators.groups,
+            transactions=coordinators.transactions,
+            markers=coordinators.markers,
+            joins=coordinators.joins,
+            logs=logs,
+            producer_ids=ProducerIds(store, self._id),
+            fetch_sessions=FetchSessions(
+                settings.broker.max_incremental_fetch_session_cache_slots, world.randomness
+            ),
+            longest_log=longest_log,
+        )
+        return _Parts(
+            services,
+            coordinators,
+            Membership(self._id, store, images, self._registration),
+            Controller(
+                self._id, store, images, settings, clock=world.clock, longest_log=longest_log
+            ),
+            fetchers=ReplicaFetchers(self._id, replicas, peers, images, settings),
+            in_sync_sets=InSyncSets(self._id, replicas, images, settings),
+            follow_settings=self._follow_settings,
+        )
+
+    # The cluster
+
+    def _registration(self, epoch: int) -> BrokerRegistration:
         settings = self._settings.broker
         advertised = self._listeners.advertised()
         protocols = {one.name: settings.security_protocol(one.name) for one in advertised}
         now_ms = self._world.clock.now_ms()
-        await register(
-            store,
-            self._id,
-            BrokerRegistration(advertised, protocols, settings.broker_rack, now_ms),
-        )
-        epoch = await become_controller(store, self._id, now_ms)
-        await lead_everything(store, self._id, epoch)
-        await images.caught_up("/")
+        return BrokerRegistration(advertised, protocols, settings.broker_rack, now_ms, epoch)
+
+    async def _join(self, parts: "_Parts", *, adopts: bool) -> None:
+        logs, images = parts.services.logs, parts.services.images
+        clean_epoch = logs.last_clean_broker_epoch if logs.had_clean_shutdown else None
+        # If we get no further than this, the marker of the last stop is still true.
+        logs.broker_epoch = logs.last_clean_broker_epoch
+        logs.broker_epoch = await parts.membership.join(clean_epoch, self._patience_s)
+        await parts.controller.stand()
         if adopts:
             adopted = await adopt(images, logs.logs.values(), self._id, self._world.randomness)
             if adopted:
                 logger.info("adopted %d topics found in the log directories", len(adopted))
-        replicas.remove_strays()
-        self.bootstrap = f"{advertised[0].host}:{advertised[0].port}"
+        first = self._listeners.advertised()[0]
+        self.bootstrap = f"{first.host}:{first.port}"
 
-    def _follow(self, replicas: Replicas, coordinators: Coordinators, change: ImageChange) -> None:
-        is_reconfigured = change.broker_configs and self._settings.update(
+    async def _stay(self, parts: "_Parts") -> None:
+        """Joins again when the metadata store has given our session up."""
+
+        def on_loss() -> None:
+            parts.controller.resign()
+            parts.services.replicas.resign()
+
+        def on_return() -> None:
+            parts.services.logs.broker_epoch = parts.membership.epoch
+            parts.follow_again(parts.services.images.image)
+
+        await parts.membership.run(self._patience_s, on_loss=on_loss, on_return=on_return)
+
+    async def _hand_over(self, parts: "_Parts") -> None:
+        """Lets others lead before the doors close, where there are others."""
+        images = parts.services.images
+        if not self._settings.broker.controlled_shutdown_enable or len(images.image.brokers) < 2:
+            return
+        try:
+            async with asyncio.timeout(_HAND_OVER_S):
+                await hand_over(images, self._id)
+                for task in parts.fetching:
+                    task.cancel()
+                await asyncio.wait(parts.fetching)
+                await leave_in_sync_sets(images, self._id)
+        except (MetadataError, TimeoutError) as error:
+            logger.warning("stopping without handing over: %s", str(error) or "it took too long")
+
+    @property
+    def _is_shared(self) -> bool:
+        """Whether other brokers may use the same metadata store."""
+        settings = self._settings.broker
+        return self._metadata is not None or settings.odradek_metadata_store == "socket"
+
+    @property
+    def _patience_s(self) -> float:
+        """How long the registration of our own former life may take to expire."""
+        return self._settings.broker.odradek_metadata_session_timeout_ms / 1000 + 1.0
+
+    def _follow_settings(self, change: ImageChange) -> bool:
+        changed = change.broker_configs and self._settings.update(
             change.after.cluster_default_config, change.after.broker_config(self._id)
         )
-        replicas.follow(change)
-        if is_reconfigured:
+        if changed:
             self._reconfigure()
-            replicas.reconfigure()
-        coordinators.follow(change)
+        return changed
 
     def _apply_settings(self, images: ImageKeeper) -> None:
         image = images.image
@@ -282,13 +352,67 @@ class Broker:
             self._connections.reap(loop.time() - idle_s)
 
 
+class _Lease:
+    """This broker leads what it leads as long as its session with the store certainly lives."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    def is_valid(self, now_s: float) -> bool:
+        return not self._store.may_have_expired()
+
+
+class _Parts:
+    """What runs beside the handlers, and the order in which they hear of a new image."""
+
+    def __init__(
+        self,
+        services: Services,
+        coordinators: Coordinators,
+        membership: Membership,
+        controller: Controller,
+        *,
+        fetchers: ReplicaFetchers,
+        in_sync_sets: InSyncSets,
+        follow_settings: Callable[[ImageChange], bool],
+    ) -> None:
+        self.services = services
+        self.coordinators = coordinators
+        self.membership = membership
+        self.controller = controller
+        self.fetchers = fetchers
+        self.in_sync_sets = in_sync_sets
+        self.fetching: list[asyncio.Task[None]] = []
+        self._follow_settings = follow_settings
+
+    def follow(self, change: ImageChange) -> None:
+        is_reconfigured = self._follow_settings(change)
+        self._follow_replicas(change)
+        if is_reconfigured:
+            self.services.replicas.reconfigure()
+        self.coordinators.follow(change)
+
+    def follow_again(self, image: ClusterImage) -> None:
+        """After everything was resigned: takes up the roles that the image gives."""
+        self._follow_replicas(difference(ClusterImage(), image))
+
+    def _follow_replicas(self, change: ImageChange) -> None:
+        self.services.replicas.follow(change)
+        self.fetchers.follow(change)
+        self.in_sync_sets.follow(change)
+
+
 @asynccontextmanager
-async def _background(*parts: "asyncio._CoroutineLike[None]") -> AsyncIterator[None]:
+async def _background(
+    *parts: "asyncio._CoroutineLike[None]",
+) -> AsyncIterator[list["asyncio.Task[None]"]]:
     """Runs the parts beside the body; ends them with it, and it with them."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part) for part in parts]
         try:
-            yield
+            yield tasks
         finally:
             for task in tasks:
                 task.cancel()

@@ -8,6 +8,7 @@ from odradek.broker.connection import Connection
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.cluster.configs import Configs
+from odradek.cluster.controller import LongestLog
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
@@ -38,6 +39,7 @@ class Services:
     logs: LogManager
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
+    longest_log: LongestLog
 
 
 class RequestContext:

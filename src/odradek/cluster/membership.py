@@ -1,75 +1,167 @@
-"""How a broker joins its cluster: it registers, takes the controller's seat, and leads.
+"""How a broker joins its cluster, and joins again when the store has given its session up.
 
-One broker is the whole cluster today, so it also elects itself leader of every partition it
-finds, each with the next leader epoch: a reader that saw the tail which a crash took away
-can tell from the epoch that what stands there now is something else.
+Before it registers it gives up what it held in its former life, and after an unclean stop it
+leaves every in-sync set that has other members: so nobody elects a replica that lost its tail
+(KIP-966). Each registration takes the next broker epoch, the version of a node that outlives
+the broker: a leader that lets it into an in-sync set checks that epoch in the same write
+(KIP-903).
 """
 
-from collections.abc import Mapping
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
 
-from odradek.metadata.layout import (
-    CONTROLLER,
-    CONTROLLER_EPOCH,
-    TOPICS,
-    BrokerRegistration,
-    Controller,
-    PartitionState,
-    broker_path,
-    decode_controller_epoch,
-    encode_controller_epoch,
+from odradek.cluster.elections import partitions_of, returning
+from odradek.cluster.state_changes import MOST_OPERATIONS, change_states
+from odradek.metadata import (
+    BadVersion,
+    ClusterImage,
+    Create,
+    ImageKeeper,
+    MetadataStore,
+    NodeExists,
+    Operation,
+    OutcomeUnknown,
+    PartitionImage,
+    Set,
+    StoreUnavailable,
 )
-from odradek.metadata.store import Create, MetadataStore, Node, NodeExists, Operation, Set
-from odradek.protocol.types import BrokerId, LeaderEpoch
+from odradek.metadata.layout import (
+    BrokerRegistration,
+    PartitionState,
+    broker_epoch_path,
+    broker_path,
+)
+from odradek.metadata.store import EVERYTHING
+from odradek.protocol.types import BrokerId
+
+logger = logging.getLogger("odradek.server")
+
+_NEVER_REGISTERED: Final = -1
+_LOOK_AGAIN_S: Final = 0.05
+# Nobody else is kept waiting by a big write to a store that has one broker.
+_MOST_OPERATIONS_ALONE: Final = 5_000
 
 
 class BrokerIdTaken(Exception):
     """A live broker has registered under this id."""
 
 
-async def register(
-    store: MetadataStore, broker_id: BrokerId, registration: BrokerRegistration
-) -> None:
-    """Makes the broker known for as long as its session lives."""
-    try:
-        await store.multi(Create(broker_path(broker_id), registration.encode(), ephemeral=True))
-    except NodeExists:
-        raise BrokerIdTaken(
-            f"a broker with the id {broker_id} is running already; give this one another node.id"
-        ) from None
+class Membership:
+    """`describe` makes the registration of a given broker epoch."""
 
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        store: MetadataStore,
+        images: ImageKeeper,
+        describe: Callable[[int], BrokerRegistration],
+    ) -> None:
+        self._id = broker_id
+        self._store = store
+        self._images = images
+        self._describe = describe
+        self.session_id = 0
+        self.epoch = _NEVER_REGISTERED
 
-async def become_controller(store: MetadataStore, broker_id: BrokerId, now_ms: int) -> int:
-    """Takes the seat and returns the controller epoch, one higher than any before."""
-    seat = Create(CONTROLLER, Controller(broker_id, now_ms).encode(), ephemeral=True)
-    node = await store.read(CONTROLLER_EPOCH)
-    if node is None:
-        await store.multi(seat, Create(CONTROLLER_EPOCH, encode_controller_epoch(1)))
-        return 1
-    epoch = decode_controller_epoch(node.value) + 1
-    await store.multi(seat, Set(CONTROLLER_EPOCH, encode_controller_epoch(epoch), node.version))
-    return epoch
+    async def join(self, clean_epoch: int | None, patience_s: float) -> int:
+        """Registers and returns the broker epoch.
 
+        `clean_epoch` is that of the last life, if it ended cleanly. Waits at most `patience_s`
+        for the registration of a former life to expire, then raises `BrokerIdTaken`."""
+        deadline_s = asyncio.get_running_loop().time() + patience_s
+        is_clean = clean_epoch == await self._last_epoch()
+        while True:
+            self.session_id = self._store.session_id
+            ours = await self._wait_for_former_life(deadline_s)
+            try:
+                if ours is None and not is_clean:
+                    await self._pass_epoch()
+                await self._give_up_former_life(is_clean=is_clean)
+                self.epoch = await self._register() if ours is None else ours
+            except (BadVersion, NodeExists, OutcomeUnknown):
+                continue  # Another one of the same id, or a lost reply: see who is there.
+            await self._images.caught_up(broker_path(self._id))
+            return self.epoch
 
-async def lead_everything(store: MetadataStore, broker_id: BrokerId, controller_epoch: int) -> int:
-    """Elects this broker for every partition it holds a replica of; returns how many."""
-    operations = _elections(await store.read_tree(TOPICS), broker_id, controller_epoch)
-    if operations:
-        await store.multi(*operations)
-    return len(operations)
+    async def run(
+        self,
+        patience_s: float,
+        *,
+        on_loss: Callable[[], object],
+        on_return: Callable[[], object],
+    ) -> None:
+        """Joins again whenever a new session begins, until cancelled. `on_loss` comes first:
+        without a registration this broker leads nothing and controls nothing."""
+        while True:
+            await self._store.next_session(self.session_id)
+            logger.warning("the metadata store gave our session up; registering again")
+            on_loss()
+            try:
+                await self._images.caught_up(EVERYTHING)
+                await self.join(self.epoch, patience_s)
+                on_return()
+            except StoreUnavailable as error:
+                logger.warning("cannot register again yet: %s", error)
+                await asyncio.sleep(_LOOK_AGAIN_S)
 
+    async def _wait_for_former_life(self, deadline_s: float) -> int | None:
+        """Returns the epoch if it is already our own session that has registered."""
+        path = broker_path(self._id)
+        waited = False
+        while (node := await self._store.read(path)) is not None:
+            if node.owner == self._store.session_id:
+                return BrokerRegistration.decode(path, node.value).epoch
+            if asyncio.get_running_loop().time() >= deadline_s:
+                raise BrokerIdTaken(
+                    f"a broker with the id {self._id} is running already; "
+                    "give this one another node.id"
+                )
+            if not waited:
+                logger.info("waiting for the last registration of broker %d to end", self._id)
+                waited = True
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        await self._images.caught_up(path)
+        return None
 
-def _elections(
-    tree: Mapping[str, Node], broker_id: BrokerId, controller_epoch: int
-) -> list[Operation]:
-    operations: list[Operation] = []
-    for path, node in tree.items():
-        if not path.endswith("/state"):
-            continue
-        state = PartitionState.decode(path, node.value)
-        if broker_id not in state.isr:
-            continue
-        elected = PartitionState(
-            broker_id, LeaderEpoch(state.leader_epoch + 1), state.isr, controller_epoch
+    async def _last_epoch(self) -> int:
+        node = await self._store.read(broker_epoch_path(self._id))
+        return _NEVER_REGISTERED if node is None else node.version
+
+    async def _pass_epoch(self) -> None:
+        """Ends the last epoch: whoever still wants to let it into an in-sync set is refused."""
+        if await self._last_epoch() != _NEVER_REGISTERED:
+            await self._store.multi(Set(broker_epoch_path(self._id), b""))
+
+    async def _give_up_former_life(self, *, is_clean: bool) -> None:
+        def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+            return returning(
+                partition, self._id, image.brokers, image.controller_epoch, is_clean=is_clean
+            )
+
+        image = self._images.image
+        held = [
+            where
+            for where, partition in partitions_of(image, image.topics)
+            if self._id in partition.isr or self._id == partition.leader
+        ]
+        others = image.brokers.keys() - {self._id}
+        await change_states(
+            self._images,
+            held,
+            decide,
+            f"broker {self._id} starts",
+            most_operations=MOST_OPERATIONS if others else _MOST_OPERATIONS_ALONE,
         )
-        operations.append(Set(path, elected.encode(), node.version))
-    return operations
+
+    async def _register(self) -> int:
+        path = broker_epoch_path(self._id)
+        last = await self._last_epoch()
+        epoch = last + 1
+        next_epoch: Operation = Create(path) if last == _NEVER_REGISTERED else Set(path, b"", last)
+        registration = self._describe(epoch).encode()
+        await self._images.write(
+            next_epoch, Create(broker_path(self._id), registration, ephemeral=True)
+        )
+        return epoch

@@ -1,0 +1,267 @@
+"""The controller: the one broker that reacts to what happens to the others.
+
+Any broker may change the cluster when it is asked to. What nobody asks for, the death of a broker,
+its return, the progress of a reassignment, the balance of leaders, is the controller's. The
+seat is an ephemeral node, so it falls vacant with its holder; taking it raises the controller
+epoch in the same write, and every change checks that epoch: one that lost the seat without
+knowing changes nothing. A new controller reads everything, then acts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final, NamedTuple
+
+from odradek.cluster.elections import (
+    after_loss,
+    needs_unclean,
+    out_of_balance,
+    partitions_of,
+    preferred,
+    unclean,
+)
+from odradek.cluster.reassignment import finish_reassignments
+from odradek.cluster.state_changes import Decision, Fenced, change_states
+from odradek.config.live import LiveSettings
+from odradek.metadata import (
+    BadVersion,
+    ClusterImage,
+    Create,
+    ImageChange,
+    ImageKeeper,
+    MetadataStore,
+    NodeExists,
+    Operation,
+    OutcomeUnknown,
+    PartitionImage,
+    Set,
+    StoreUnavailable,
+)
+from odradek.metadata.layout import (
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    NO_LEADER,
+    PartitionState,
+    decode_controller_epoch,
+    encode_controller_epoch,
+)
+from odradek.metadata.layout import Controller as ControllerNode
+from odradek.metadata.store import EVERYTHING
+from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.world import Clock
+
+logger = logging.getLogger("odradek.controller")
+
+_RETRY_S: Final = 0.1
+
+LongestLog = Callable[[TopicPartition, Sequence[BrokerId]], Awaitable[BrokerId | None]]
+"""Which of these live brokers has the longest log of a partition; None if nobody answers."""
+
+
+class Seat(NamedTuple):
+    epoch: int
+    version: int
+    """Of the controller epoch's node: the fence of every write."""
+
+
+class Controller:
+    """Invariant: without a seat nothing is written but the wish for one."""
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        store: MetadataStore,
+        images: ImageKeeper,
+        settings: LiveSettings,
+        *,
+        clock: Clock,
+        longest_log: LongestLog,
+    ) -> None:
+        self._id = broker_id
+        self._store = store
+        self._images = images
+        self._settings = settings
+        self._clock = clock
+        self._longest_log = longest_log
+        self._seat: Seat | None = None
+        # Topics to look at; `None` for all of them.
+        self._changed: set[str] | None = set()
+        self._wakened = asyncio.Event()
+        images.subscribe(self._follow)
+
+    @property
+    def is_seated(self) -> bool:
+        return self._seat is not None
+
+    async def stand(self) -> bool:
+        """Takes the seat if it is free; says whether this broker holds it now."""
+        try:
+            await self._take_seat()
+        except (NodeExists, BadVersion):
+            await self._images.caught_up(CONTROLLER, CONTROLLER_EPOCH)
+            return False
+        except OutcomeUnknown:
+            await self._read_back()
+        if self._seat is not None:
+            logger.info("broker %d is the controller in epoch %d", self._id, self._seat.epoch)
+            self._changed = None
+            await self._images.caught_up(EVERYTHING)
+        return self.is_seated
+
+    def resign(self) -> None:
+        """The seat is lost, or may be."""
+        if self._seat is not None:
+            logger.info("broker %d is no longer the controller", self._id)
+        self._seat = None
+        self._wakened.set()
+
+    async def run(self) -> None:
+        """Reacts to every change of the image, until cancelled."""
+        next_balance_s = self._next_balance_s()
+        while True:
+            self._wakened.clear()
+            try:
+                await self._turn()
+                if asyncio.get_running_loop().time() >= next_balance_s:
+                    await self._balance()
+                    next_balance_s = self._next_balance_s()
+                patience_s = next_balance_s - asyncio.get_running_loop().time()
+            except Fenced:
+                self.resign()
+                await self._images.caught_up(CONTROLLER, CONTROLLER_EPOCH)
+                continue
+            except StoreUnavailable:
+                self._changed = None
+                patience_s = _RETRY_S
+            await self._wait(patience_s)
+
+    # The seat
+
+    async def _take_seat(self) -> None:
+        wish = Create(CONTROLLER, ControllerNode(self._id, self._clock.now_ms()).encode(), True)
+        node = await self._store.read(CONTROLLER_EPOCH)
+        epoch = 1 if node is None else decode_controller_epoch(node.value) + 1
+        value = encode_controller_epoch(epoch)
+        next_epoch: Operation = (
+            Create(CONTROLLER_EPOCH, value)
+            if node is None
+            else Set(CONTROLLER_EPOCH, value, node.version)
+        )
+        versions = await self._images.write(wish, next_epoch)
+        self._seat = Seat(epoch, versions[1])
+
+    async def _read_back(self) -> None:
+        seat = await self._store.read(CONTROLLER)
+        node = await self._store.read(CONTROLLER_EPOCH)
+        if seat is not None and node is not None and seat.owner == self._store.session_id:
+            # Nobody raises the epoch but with the seat, so it is the one of our own write.
+            self._seat = Seat(decode_controller_epoch(node.value), node.version)
+
+    def _follow(self, change: ImageChange) -> None:
+        if change.brokers or change.broker_configs:
+            self._changed = None
+        elif self._changed is not None:
+            self._changed.update(change.topics)
+        self._wakened.set()
+
+    async def _wait(self, patience_s: float) -> None:
+        try:
+            async with asyncio.timeout(max(patience_s, 0)):
+                await self._wakened.wait()
+        except TimeoutError:
+            pass
+
+    # Reactions
+
+    async def _turn(self) -> None:
+        image = self._images.image
+        if self._seat is not None and (
+            image.controller_id != self._id or image.controller_epoch != self._seat.epoch
+        ):
+            self.resign()
+        if image.controller_id == NO_LEADER and self._id in image.brokers:
+            await self.stand()
+            image = self._images.image
+        if self._seat is None:
+            return
+        changed, self._changed = self._changed, set()
+        topics = image.topics.keys() if changed is None else changed
+        try:
+            await self._elect(image, topics)
+            await self._elect_unclean(topics)
+            await finish_reassignments(self._images, topics, self._seat.version)
+        except BaseException:
+            self._changed = None
+            raise
+
+    async def _elect(self, image: ClusterImage, topics: Collection[str]) -> None:
+        without_leader = [
+            where
+            for where, partition in partitions_of(image, topics)
+            if partition.leader not in image.brokers
+        ]
+
+        def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+            return after_loss(partition, image.brokers, image.controller_epoch)
+
+        await self._change(without_leader, decide, "its leader is gone")
+
+    async def _elect_unclean(self, topics: Collection[str]) -> None:
+        image = self._images.image
+        for where, partition in partitions_of(image, topics):
+            candidates = needs_unclean(partition, image.brokers)
+            if candidates and self._is_unclean_allowed(image, where.topic):
+                await elect_unclean(
+                    self._images, where, candidates, self._longest_log, fence=self._fence()
+                )
+
+    def _is_unclean_allowed(self, image: ClusterImage, topic: str) -> bool:
+        settings = self._settings.topic(image.topic_overrides(topic))
+        return settings.unclean_leader_election_enable
+
+    async def _balance(self) -> None:
+        settings = self._settings.broker
+        if self._seat is None or not settings.auto_leader_rebalance_enable:
+            return
+
+        def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+            return preferred(partition, image.brokers, image.controller_epoch)
+
+        away = out_of_balance(self._images.image, settings.leader_imbalance_per_broker_percentage)
+        await self._change(away, decide, "it is the preferred leader")
+
+    def _next_balance_s(self) -> float:
+        interval_s = self._settings.broker.leader_imbalance_check_interval_seconds
+        return asyncio.get_running_loop().time() + interval_s
+
+    async def _change(
+        self, partitions: Sequence[TopicPartition], decide: Decision, reason: str
+    ) -> None:
+        if partitions:
+            await change_states(self._images, partitions, decide, reason, fence=self._fence())
+
+    def _fence(self) -> int:
+        if self._seat is None:
+            raise Fenced
+        return self._seat.version
+
+
+async def elect_unclean(
+    images: ImageKeeper,
+    where: TopicPartition,
+    candidates: Sequence[BrokerId],
+    longest_log: LongestLog,
+    *,
+    fence: int | None = None,
+) -> bool:
+    """Lets the replica with the longest log lead, though it may lack records. False if none of
+    them answered, or somebody in sync came back meanwhile."""
+    chosen = candidates[0] if len(candidates) == 1 else await longest_log(where, candidates)
+    if chosen is None:
+        return False
+
+    def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+        return unclean(partition, chosen, image.brokers, image.controller_epoch)
+
+    reason = "nobody in sync is there, and unclean election is allowed"
+    return bool(await change_states(images, [where], decide, reason, fence=fence))

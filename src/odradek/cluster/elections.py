@@ -1,0 +1,192 @@
+"""Who leads a partition: every decision about it, as functions of what the image shows.
+
+Each takes a partition and who is there, and returns the state to write, or None where
+nothing is to change. Whoever writes it does so by compare-and-set on the version that the
+decision was made from, and decides again if that has passed.
+
+Rules that hold in all of them:
+
+- A leader is a live member of the in-sync set; only `unclean` breaks that, and the state says so.
+- A new leader, or none any more, means the next leader epoch.
+- The last members of an in-sync set stay in it when they die: they alone have everything.
+- The order of the replicas is the order of preference.
+"""
+
+from collections.abc import Collection, Container, Iterator
+
+from odradek.metadata import ClusterImage, PartitionImage
+from odradek.metadata.layout import NO_LEADER, PartitionState
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+
+
+def after_loss(
+    partition: PartitionImage, live: Container[int], controller_epoch: int
+) -> PartitionState | None:
+    """When the leader is gone, or there is none: the first live replica in sync leads."""
+    if partition.version < 0 or partition.leader in live:
+        return None
+    chosen = _first_in_sync(partition, live)
+    if chosen is not None:
+        in_sync = tuple(replica for replica in partition.isr if replica in live)
+        return _led_by(chosen, partition, in_sync, controller_epoch)
+    if partition.leader == NO_LEADER:
+        return None
+    return _led_by(NO_LEADER, partition, partition.isr, controller_epoch)
+
+
+def returning(
+    partition: PartitionImage,
+    broker: BrokerId,
+    live: Container[int],
+    controller_epoch: int,
+    *,
+    is_clean: bool,
+) -> PartitionState | None:
+    """Before a broker registers: it gives up what it held in its former life.
+
+    What it led it leads no longer in that epoch: a reader that saw the tail which a crash took
+    away can tell from the epoch that what stands there now is something else. After an unclean
+    stop it is in sync with nobody, unless it is the last that was (KIP-966)."""
+    others = tuple(replica for replica in partition.isr if replica != broker)
+    in_sync = others if others and not is_clean else partition.isr
+    if partition.version < 0 or (partition.leader != broker and in_sync == partition.isr):
+        return None
+    if partition.leader != broker:
+        return _led_by(partition.leader, partition, in_sync, controller_epoch)
+    chosen = _first_in_sync(partition, _Without(live, broker))
+    if chosen is None:
+        chosen = broker if broker in in_sync else NO_LEADER
+    led = _led_by(chosen, partition, in_sync, controller_epoch)
+    return led._replace(leader_epoch=LeaderEpoch(partition.leader_epoch + 1))
+
+
+def departing(
+    partition: PartitionImage, broker: BrokerId, live: Container[int], controller_epoch: int
+) -> PartitionState | None:
+    """A leader that is about to stop hands over to another in sync, and leaves the set."""
+    if partition.version < 0 or partition.leader != broker:
+        return None
+    chosen = _first_in_sync(partition, _Without(live, broker))
+    if chosen is None:
+        return None
+    in_sync = tuple(replica for replica in partition.isr if replica != broker)
+    return _led_by(chosen, partition, in_sync, controller_epoch)
+
+
+def leaving(
+    partition: PartitionImage, broker: BrokerId, controller_epoch: int
+) -> PartitionState | None:
+    """A follower that is about to stop leaves the in-sync set, so that nobody waits for it."""
+    if broker not in partition.isr or partition.leader in (broker, NO_LEADER):
+        return None
+    in_sync = tuple(replica for replica in partition.isr if replica != broker)
+    return _led_by(partition.leader, partition, in_sync, controller_epoch)
+
+
+def preferred(
+    partition: PartitionImage, live: Container[int], controller_epoch: int
+) -> PartitionState | None:
+    """The first replica leads again, if it is there and in sync."""
+    first = partition.replicas[0]
+    if partition.leader == first or first not in live or first not in partition.isr:
+        return None
+    return _led_by(BrokerId(first), partition, partition.isr, controller_epoch)
+
+
+def unclean(
+    partition: PartitionImage, chosen: BrokerId, live: Container[int], controller_epoch: int
+) -> PartitionState | None:
+    """A replica out of sync leads, and what only the others have is lost."""
+    if (
+        partition.version < 0
+        or partition.leader in live
+        or chosen not in live
+        or chosen not in partition.replicas
+        or _first_in_sync(partition, live) is not None
+    ):
+        return None
+    led = _led_by(chosen, partition, (chosen,), controller_epoch)
+    return led._replace(is_recovering=True)
+
+
+def needs_unclean(partition: PartitionImage, live: Collection[int]) -> list[BrokerId]:
+    """Who could lead a partition that nobody in sync can lead."""
+    if partition.version < 0 or partition.leader in live or _first_in_sync(partition, live):
+        return []
+    return [BrokerId(replica) for replica in partition.replicas if replica in live]
+
+
+def out_of_balance(image: ClusterImage, most_percent: int) -> list[TopicPartition]:
+    """The partitions to give back to their preferred leaders: those of brokers that lead too
+    few of what they should. Partitions that are being moved are left alone."""
+    led: dict[int, int] = {}
+    away: dict[int, list[TopicPartition]] = {}
+    for where, partition in partitions_of(image, image.topics):
+        if partition.adding or partition.removing:
+            continue
+        first = partition.replicas[0]
+        led[first] = led.get(first, 0) + 1
+        if partition.leader != first:
+            away.setdefault(first, []).append(where)
+    return [
+        where
+        for broker, missing in sorted(away.items())
+        if broker in image.brokers and 100 * len(missing) > most_percent * led[broker]
+        for where in missing
+        if _can_be_given_back(image, where)
+    ]
+
+
+def partitions_of(
+    image: ClusterImage, topics: Collection[str]
+) -> Iterator[tuple[TopicPartition, PartitionImage]]:
+    """The partitions of those topics that there are, in a repeatable order."""
+    for name in sorted(topics):
+        topic = image.topics.get(name)
+        if topic is not None:
+            for partition in topic.partitions:
+                yield TopicPartition(name, partition.partition), partition
+
+
+def describe(before: PartitionImage, after: PartitionState) -> str:
+    """One change for the state-change log."""
+    said = f"leader {before.leader} -> {after.leader}, epoch {after.leader_epoch}"
+    if before.isr != after.isr:
+        said += f", in sync {_numbers(before.isr)} -> {_numbers(after.isr)}"
+    return said + (", unclean" if after.is_recovering else "")
+
+
+def _can_be_given_back(image: ClusterImage, where: TopicPartition) -> bool:
+    partition = image.topics[where.topic].partitions[where.partition]
+    return preferred(partition, image.brokers, 0) is not None
+
+
+def _first_in_sync(partition: PartitionImage, live: Container[int]) -> BrokerId | None:
+    for replica in partition.replicas:
+        if replica in partition.isr and replica in live:
+            return BrokerId(replica)
+    return None
+
+
+def _led_by(
+    leader: BrokerId, partition: PartitionImage, in_sync: tuple[int, ...], controller_epoch: int
+) -> PartitionState:
+    epoch = partition.leader_epoch + (leader != partition.leader)
+    return PartitionState(leader, LeaderEpoch(epoch), in_sync, controller_epoch)
+
+
+def _numbers(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers)) or "nobody"
+
+
+class _Without(Container[int]):
+    """The live brokers but one."""
+
+    __slots__ = ("_live", "_missing")
+
+    def __init__(self, live: Container[int], missing: int) -> None:
+        self._live = live
+        self._missing = missing
+
+    def __contains__(self, broker: object) -> bool:
+        return broker != self._missing and broker in self._live

@@ -1,0 +1,204 @@
+"""Gives partitions other replicas, step by step (KIP-455).
+
+1. Asked: the topic's assignment gains the new replicas and says which ones are to go. Target
+   replicas come first, so that elections prefer them. Followers on the new brokers begin to fetch.
+2. In sync: leaders let them into the in-sync set, as any follower.
+3. Switch: when all new ones are in sync, the controller makes the target the assignment, takes
+   the others out of the in-sync set and, if one of them led, elects among those that stay. The
+   brokers that lost the partition delete their logs.
+
+Cancelling before the switch goes back to the original replicas. Assignment and states change in
+one write, so no reader ever sees a leader that is not a replica.
+"""
+
+import logging
+from collections.abc import Collection, Container, Mapping, Sequence
+from typing import NamedTuple
+
+from odradek.cluster.state_changes import Fenced
+from odradek.metadata import (
+    BadVersion,
+    Check,
+    ClusterImage,
+    ImageKeeper,
+    NoNode,
+    Operation,
+    OutcomeUnknown,
+    PartitionImage,
+    Set,
+    TopicImage,
+)
+from odradek.metadata.layout import (
+    CONTROLLER_EPOCH,
+    NO_LEADER,
+    PartitionState,
+    TopicAssignment,
+    partition_state_path,
+    topic_path,
+)
+from odradek.protocol.types import BrokerId, LeaderEpoch
+
+logger = logging.getLogger("odradek.state-change")
+
+
+class Step(NamedTuple):
+    """What a partition is to be: its replicas, and its state where that changes too."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    state: PartitionState | None = None
+
+
+class WouldLoseEverything(Exception):
+    """None of the replicas that would stay is in sync."""
+
+
+def original(partition: PartitionImage) -> tuple[int, ...]:
+    """The replicas before the reassignment under way."""
+    return tuple(replica for replica in partition.replicas if replica not in partition.adding)
+
+
+def target(partition: PartitionImage) -> tuple[int, ...]:
+    """The replicas after it."""
+    return tuple(replica for replica in partition.replicas if replica not in partition.removing)
+
+
+def is_moving(partition: PartitionImage) -> bool:
+    return bool(partition.adding or partition.removing)
+
+
+def begin(
+    partition: PartitionImage,
+    wanted: Sequence[int],
+    live: Container[int],
+    controller_epoch: int,
+) -> Step:
+    """The first step towards `wanted`, or the whole way where only the order changes. One that
+    is under way already is replaced: what it was about to add, it adds no more."""
+    before = original(partition)
+    replicas = (*wanted, *(replica for replica in before if replica not in wanted))
+    adding = tuple(replica for replica in wanted if replica not in before)
+    removing = tuple(replica for replica in before if replica not in wanted)
+    state = _among(partition, replicas, live, controller_epoch)
+    return Step(replicas, adding, removing, state)
+
+
+def cancel(partition: PartitionImage, live: Container[int], controller_epoch: int) -> Step:
+    """Back to the replicas from before. Raises `WouldLoseEverything` if none is in sync."""
+    replicas = original(partition)
+    return Step(replicas, state=_among(partition, replicas, live, controller_epoch))
+
+
+def finish(partition: PartitionImage, live: Container[int], controller_epoch: int) -> Step | None:
+    """The switch, once every new replica is in sync and one that stays can lead."""
+    replicas = target(partition)
+    in_sync = [replica for replica in replicas if replica in partition.isr]
+    if (
+        not is_moving(partition)
+        or not all(replica in partition.isr for replica in partition.adding)
+        or not any(replica in live for replica in in_sync)
+    ):
+        return None
+    return Step(replicas, state=_among(partition, replicas, live, controller_epoch))
+
+
+def _among(
+    partition: PartitionImage,
+    replicas: Sequence[int],
+    live: Container[int],
+    controller_epoch: int,
+) -> PartitionState | None:
+    """The state with nobody in it but these replicas; None if it is so already."""
+    in_sync = tuple(replica for replica in partition.isr if replica in replicas)
+    if in_sync == partition.isr and partition.leader in (*replicas, NO_LEADER):
+        return None
+    if not in_sync:
+        raise WouldLoseEverything
+    leader = partition.leader
+    if leader not in in_sync:
+        candidates = [replica for replica in replicas if replica in in_sync and replica in live]
+        leader = BrokerId(candidates[0]) if candidates else NO_LEADER
+    epoch = LeaderEpoch(partition.leader_epoch + 1)
+    return PartitionState(leader, epoch, in_sync, controller_epoch, partition.is_recovering)
+
+
+# Writing
+
+
+async def write_steps(
+    images: ImageKeeper,
+    topic: TopicImage,
+    steps: Mapping[int, Step],
+    *,
+    fence: int | None = None,
+) -> bool:
+    """Writes the steps of one topic's partitions together; False if the topic, or one of the
+    partitions, has changed since the image: then look again."""
+    checked = images.image.controller_epoch_version if fence is None else fence
+    operations: list[Operation] = [Check(CONTROLLER_EPOCH, checked)] if checked >= 0 else []
+    operations.append(Set(topic_path(topic.name), _assignment(topic, steps), topic.version))
+    for index, step in steps.items():
+        path = partition_state_path(topic.name, index)
+        version = topic.partitions[index].version
+        if step.state is not None:
+            operations.append(Set(path, step.state.encode(), version))
+        else:
+            operations.append(Check(path, version))
+    try:
+        await images.write(*operations)
+    except (BadVersion, NoNode, OutcomeUnknown) as error:
+        if fence is not None and getattr(error, "path", "") == CONTROLLER_EPOCH:
+            raise Fenced from error
+        await images.caught_up(*(operation.path for operation in operations))
+        return False
+    for index, step in steps.items():
+        _log(topic, index, step)
+    return True
+
+
+async def finish_reassignments(images: ImageKeeper, topics: Collection[str], fence: int) -> None:
+    """Does the last step for every partition of these topics that is ready for it."""
+    for name in sorted(topics):
+        while True:
+            image = images.image
+            topic = image.topics.get(name)
+            steps = {} if topic is None else _finishing(topic, image)
+            if topic is None or not steps or await write_steps(images, topic, steps, fence=fence):
+                break
+
+
+def _finishing(topic: TopicImage, image: ClusterImage) -> dict[int, Step]:
+    steps = {}
+    for partition in topic.partitions:
+        if is_moving(partition):
+            step = finish(partition, image.brokers, image.controller_epoch)
+            if step is not None:
+                steps[partition.partition] = step
+    return steps
+
+
+def _assignment(topic: TopicImage, steps: Mapping[int, Step]) -> bytes:
+    each = [
+        steps.get(one.partition, Step(one.replicas, one.adding, one.removing))
+        for one in topic.partitions
+    ]
+    return TopicAssignment(
+        topic.topic_id,
+        tuple(step.replicas for step in each),
+        {index: step.adding for index, step in enumerate(each) if step.adding},
+        {index: step.removing for index, step in enumerate(each) if step.removing},
+    ).encode()
+
+
+def _log(topic: TopicImage, index: int, step: Step) -> None:
+    before = topic.partitions[index]
+    logger.info(
+        "%s-%d: replicas %s -> %s, adding %s, removing %s",
+        topic.name,
+        index,
+        list(before.replicas),
+        list(step.replicas),
+        list(step.adding),
+        list(step.removing),
+    )

@@ -1,0 +1,93 @@
+"""Writes changes of partition states: many at a time, fenced, and decided again when late.
+
+Every batch checks the version of the controller epoch's node, so that whoever decided under an
+older controller changes nothing.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from odradek.cluster.elections import describe
+from odradek.metadata import (
+    BadVersion,
+    Check,
+    ClusterImage,
+    ImageKeeper,
+    NoNode,
+    Operation,
+    OutcomeUnknown,
+    PartitionImage,
+    Set,
+)
+from odradek.metadata.layout import CONTROLLER_EPOCH, PartitionState, partition_state_path
+from odradek.protocol.types import TopicPartition
+
+logger = logging.getLogger("odradek.state-change")
+
+MOST_OPERATIONS: Final = 200
+"""In one multi: what a ZooKeeper ensemble takes without holding up everybody else."""
+
+Decision = Callable[[ClusterImage, PartitionImage], PartitionState | None]
+
+
+class Fenced(Exception):
+    """There is another controller: nothing was changed, and nothing may be."""
+
+
+async def change_states(
+    images: ImageKeeper,
+    partitions: Iterable[TopicPartition],
+    decide: Decision,
+    reason: str,
+    *,
+    fence: int | None = None,
+    most_operations: int = MOST_OPERATIONS,
+) -> int:
+    """Changes each partition to what `decide` says of it, and decides again where somebody else
+    was faster. Returns how many were changed.
+
+    `fence` is the version of the controller epoch's node on which a controller rests; raises
+    `Fenced` once it has passed. Others act under whatever epoch there is.
+    """
+    waiting = list(partitions)
+    waiting.reverse()  # the next ones are taken from the end
+    changed, most = 0, most_operations
+    while waiting:
+        image = images.image
+        taken = [waiting.pop() for _ in range(min(most, len(waiting)))]
+        states = _decided(image, taken, decide)
+        if not states:
+            continue
+        checked = image.controller_epoch_version if fence is None else fence
+        operations: list[Operation] = [Check(CONTROLLER_EPOCH, checked)] if checked >= 0 else []
+        operations += [
+            Set(partition_state_path(*where), after.encode(), before.version)
+            for where, before, after in states
+        ]
+        try:
+            await images.write(*operations)
+        except (BadVersion, NoNode, OutcomeUnknown) as error:
+            if fence is not None and getattr(error, "path", "") == CONTROLLER_EPOCH:
+                raise Fenced from error
+            await images.caught_up(*(operation.path for operation in operations))
+            waiting.extend(reversed(taken))
+            most = max(1, most // 2)
+            continue
+        most = most_operations
+        changed += len(states)
+        for where, before, after in states:
+            logger.info("%s-%d: %s: %s", *where, describe(before, after), reason)
+    return changed
+
+
+def _decided(
+    image: ClusterImage, taken: Iterable[TopicPartition], decide: Decision
+) -> list[tuple[TopicPartition, PartitionImage, PartitionState]]:
+    decided = []
+    for where in taken:
+        before = image.partition(*where)
+        after = None if before is None else decide(image, before)
+        if before is not None and after is not None:
+            decided.append((where, before, after))
+    return decided
