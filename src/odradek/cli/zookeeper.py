@@ -33,10 +33,17 @@ _TICK_MS = 500
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "odradek zookeeper [--host HOST] [--port PORT] [--data DIRECTORY]"
     parser.epilog = _EXAMPLES
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (%(default)s)")
-    parser.add_argument("--port", type=int, default=2181, help="the port (%(default)s)")
     parser.add_argument(
-        "--data", metavar="DIRECTORY", default="zookeeper-data", help="where it lives (%(default)s)"
+        "--host", metavar="HOST", default="127.0.0.1", help="where to listen; 127.0.0.1 if unset"
+    )
+    parser.add_argument(
+        "--port", metavar="PORT", type=int, default=2181, help="the port; 2181 if unset"
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIRECTORY",
+        default="zookeeper-data",
+        help="where its data go; ./zookeeper-data if unset",
     )
 
 

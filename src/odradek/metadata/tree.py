@@ -168,7 +168,7 @@ class Overlay:
         return versions
 
     def _create(self, path: str, node: Node) -> None:
-        _check_path(path)
+        check_path(path)
         if self.get(path) is not None:
             raise NodeExists(path)
         parent = parent_of(path)
@@ -204,6 +204,6 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def _check_path(path: str) -> None:
+def check_path(path: str) -> None:
     if not path.startswith("/") or "" in path[1:].split("/") or "\0" in path:
         raise InvalidPath(path)

@@ -1,7 +1,8 @@
 """The implementations under one roof: what the contract asks of one, it asks of all."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +14,10 @@ from odradek.metadata.memory import MemoryMetadata
 from odradek.metadata.remote import SocketMetadata
 from odradek.metadata.service import MetadataService
 from odradek.metadata.sqlite import SqliteMetadata
+from odradek.metadata.zookeeper import ZookeeperMetadata
 from odradek.world import World
+from tests.conformance.needs import need
+from tests.unit.metadata.zookeeper_servers import Ensemble, zookeeper_jars
 
 T = TypeVar("T")
 
@@ -49,7 +53,7 @@ async def served(directory: Path, timeout_ms: int = 6_000) -> AsyncIterator[Sock
 
 
 @asynccontextmanager
-async def opened(kind: str, directory: Path) -> AsyncIterator[Metadata]:
+async def opened(kind: str, directory: Path, address: str) -> AsyncIterator[Metadata]:
     if kind == "socket":
         async with served(directory) as remote:
             yield remote
@@ -58,6 +62,8 @@ async def opened(kind: str, directory: Path) -> AsyncIterator[Metadata]:
     metadata: Metadata
     if kind == "memory":
         metadata = MemoryMetadata()
+    elif kind == "zookeeper":
+        metadata = ZookeeperMetadata(address, world)
     else:
         metadata = SqliteMetadata(str(directory / "metadata.sqlite"), world)
     try:
@@ -67,12 +73,22 @@ async def opened(kind: str, directory: Path) -> AsyncIterator[Metadata]:
         world.workers.close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-threaded", "socket"])
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real ZooKeeper server."""
+    jars = need(zookeeper_jars)
+    with Ensemble(jars, tmp_path_factory.mktemp("ensemble")) as ensemble:
+        yield ensemble.address
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite-threaded", "socket", "zookeeper"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Runs a scenario on a new store of each kind."""
+    kind = request.param
+    address = request.getfixturevalue("zookeeper") if kind == "zookeeper" else ""
 
     async def play(scenario: Scenario) -> None:
-        async with opened(request.param, tmp_path) as metadata:
+        async with opened(kind, tmp_path, f"{address}/{uuid.uuid4().hex}") as metadata:
             await scenario(metadata)
 
     return lambda scenario: asyncio.run(play(scenario))

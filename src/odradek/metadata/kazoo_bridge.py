@@ -1,0 +1,152 @@
+"""kazoo from an asyncio loop, with what it lacks: persistent watches and the agreed timeout.
+
+kazoo talks to ZooKeeper in a thread of its own. Whatever comes from there is handed to the loop
+in the order in which it came, many at a time. ZooKeeper 3.6 can watch a whole tree until told
+otherwise; kazoo cannot ask for it, so `WatchfulConnection` adds the request and hears the
+events. This is the only module that knows kazoo's inner names.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Watch as WatchEvent
+from kazoo.protocol.serialization import int_struct, write_string
+
+# A client that waits long between attempts learns late that its ensemble is back.
+_RETRY: Final = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 0.5}
+_PERSISTENT_RECURSIVE: Final = 1
+# kazoo reads for two thirds of the timeout that the ensemble agreed to.
+_TIMEOUT_BY_READ_TIMEOUT: Final = 1.5
+
+
+class AddWatch:
+    """Asks for a notification of every change at a path and below, for as long as the
+    connection lasts. Looks as kazoo wants a request to look."""
+
+    type = 106
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def serialize(self) -> bytes:
+        return bytes(write_string(self.path) + int_struct.pack(_PERSISTENT_RECURSIVE))
+
+    def deserialize(self, buffer: bytes, offset: int) -> bool:
+        return True
+
+
+class WatchfulConnection(ConnectionHandler):  # type: ignore[misc]
+    """Hears every watch event, and the session timeout that the ensemble agreed to."""
+
+    on_event: Callable[[str], None]
+    agreed_timeout_ms: float = 0.0
+
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        event, _ = WatchEvent.deserialize(buffer, offset)
+        self.on_event(event.path)
+
+    def _connect(self, *arguments: Any) -> tuple[float, float]:
+        read_timeout_ms, connect_timeout_ms = super()._connect(*arguments)
+        self.agreed_timeout_ms = read_timeout_ms * _TIMEOUT_BY_READ_TIMEOUT
+        return read_timeout_ms, connect_timeout_ms
+
+
+class KazooBridge:
+    """One kazoo client, seen from the loop in which this was made."""
+
+    def __init__(
+        self,
+        hosts: str,
+        timeout_s: float,
+        *,
+        on_state: Callable[[str], None],
+        on_changes: Callable[[list[str]], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_state = on_state
+        self._on_changes = on_changes
+        # Filled in kazoo's threads, emptied in the loop; a deque is safe for both.
+        self._arrived: deque[Callable[[], None]] = deque()
+        self._changed: deque[str] = deque()
+        self._is_coming = False
+        self.client: Any = KazooClient(hosts, timeout=timeout_s, connection_retry=dict(_RETRY))
+        connection = WatchfulConnection(
+            self.client, self.client._conn_retry.copy(), logger=self.client.logger
+        )
+        connection.on_event = self._note_event
+        self.client._connection = self._connection = connection
+        self.client.add_listener(self._note_state)
+
+    def start(self) -> None:
+        self.client.start_async()
+
+    def stop(self) -> None:
+        """Ends the session; blocks."""
+        self.client.stop()
+        self.client.close()
+
+    @property
+    def session_id(self) -> int:
+        client_id = self.client.client_id
+        return 0 if client_id is None else int(client_id[0] or 0)
+
+    @property
+    def agreed_timeout_s(self) -> float:
+        return float(self._connection.agreed_timeout_ms) / 1000
+
+    def watch_tree(self, path: str) -> asyncio.Future[Any]:
+        result = self.client.handler.async_result()
+        self.client._call(AddWatch(path), result)
+        return self.awaited(result)
+
+    def awaited(self, result: Any) -> asyncio.Future[Any]:
+        """kazoo's promise as one of the loop."""
+        future = self._loop.create_future()
+        result.rawlink(lambda done: self._hand_over(partial(_settle, future, done)))
+        return future
+
+    # In kazoo's threads
+
+    def _note_event(self, path: str) -> None:
+        self._changed.append(path)
+        self._hand_over(self._deliver_changes)
+
+    def _note_state(self, state: str) -> None:
+        self._hand_over(partial(self._on_state, state))
+
+    def _hand_over(self, call: Callable[[], None]) -> None:
+        self._arrived.append(call)
+        if not self._is_coming:
+            self._is_coming = True
+            with suppress(RuntimeError):  # a closed loop: nobody is left who could want it
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    # In the loop
+
+    def _deliver(self) -> None:
+        self._is_coming = False
+        while self._arrived:
+            self._arrived.popleft()()
+
+    def _deliver_changes(self) -> None:
+        paths = []
+        while self._changed:
+            paths.append(self._changed.popleft())
+        if paths:
+            self._on_changes(paths)
+
+
+def _settle(future: asyncio.Future[Any], done: Any) -> None:
+    if future.done():
+        return
+    error = done.exception
+    if error is None:
+        future.set_result(done.get_nowait())
+    else:
+        future.set_exception(error)

@@ -1,0 +1,350 @@
+"""The store in a ZooKeeper ensemble, with Kafka's paths below an optional chroot.
+
+Whoever is connected sees its own changes, and is told of those of others through one watch of
+the whole tree. After every reconnection the watch is set again, and the server has caught up
+with its leader, before anybody reads: what is read then tells what became of a change whose
+outcome was unknown. ZooKeeper 3.6 or later.
+
+How the broker knows that its session lives, by its own monotonic clock: a server that has
+answered a request has heard it, and the leader learns of that within a tick. So a session
+counts as alive for two thirds of its timeout from the sending of the last request answered.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+from kazoo import exceptions as kazoo
+
+from odradek.metadata.kazoo_bridge import KazooBridge
+from odradek.metadata.sessions import PathWatch, Sessions, Watches
+from odradek.metadata.store import (
+    ANY_VERSION,
+    EVERYTHING,
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    InvalidPath,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    OutcomeUnknown,
+    Refused,
+    Set,
+    StoreUnavailable,
+    Watch,
+)
+from odradek.metadata.tree import check_path, parent_of
+from odradek.world import World
+
+logger = logging.getLogger("odradek.metadata")
+
+_BEATS_PER_TIMEOUT: Final = 6
+_CERTAIN: Final = 2 / 3
+_NEVER_S: Final = float("-inf")
+# ZooKeeper's jute.maxbuffer is 1 MiB unless set, and it hangs up on whoever exceeds it.
+_MOST_BYTES: Final = 1_000_000
+_BYTES_PER_OPERATION: Final = 64
+# ZooKeeper's own nodes, where there is no chroot.
+_ITS_OWN: Final = "/zookeeper"
+
+
+class ZookeeperMetadata:
+    """Where the ensemble is, as in `host:2181,other:2181/chroot`."""
+
+    def __init__(self, address: str, world: World, *, session_timeout_ms: int = 6_000) -> None:
+        self._address = address
+        self._world = world
+        self._timeout_ms = session_timeout_ms
+        self._stores: list[ZookeeperStore] = []
+
+    def connect(self) -> "ZookeeperStore":
+        store = ZookeeperStore(self._address, self._world, self._timeout_ms)
+        self._stores.append(store)
+        return store
+
+    async def close(self) -> None:
+        for store in self._stores:
+            await store.close()
+        self._stores.clear()
+
+
+class ZookeeperStore:
+    """A `MetadataStore`. Made within a running loop, where its tasks live until `close`."""
+
+    def __init__(self, address: str, world: World, timeout_ms: int) -> None:
+        hosts, _, chroot = address.partition("/")
+        self._hosts = hosts
+        self._chroot = "/" + chroot.strip("/") if chroot.strip("/") else ""
+        self._world = world
+        self._timeout_s = timeout_ms / 1000
+        self._sessions = Sessions()
+        self._watches = Watches()
+        self._lives_until_s = _NEVER_S
+        self._is_available = False
+        self._was_available = asyncio.Event()
+        self._failure = f"no ZooKeeper answers at {hosts}"
+        self._preparing: asyncio.Task[None] | None = None
+        self._zookeeper = KazooBridge(
+            hosts, self._timeout_s, on_state=self._note_state, on_changes=self._note_changes
+        )
+        self._zookeeper.start()
+        self._beating = asyncio.get_running_loop().create_task(self._beat())
+
+    # Sessions
+
+    @property
+    def session_id(self) -> int:
+        return self._sessions.session_id
+
+    async def next_session(self, previous: int = 0) -> int:
+        return await self._sessions.after(previous)
+
+    def may_have_expired(self) -> bool:
+        return self._sessions.closed or self._world.clock.monotonic_s() >= self._lives_until_s
+
+    # Reading
+
+    async def read(self, path: str) -> Node | None:
+        await self._require_connection()
+        found = await self._get(path)
+        return None if found is None else found[0]
+
+    async def children(self, path: str) -> list[str]:
+        await self._require_connection()
+        return await self._list(path)
+
+    async def read_tree(self, prefix: str) -> dict[str, Node]:
+        await self._require_connection()
+        found: dict[str, Node] = {}
+        level = [prefix]
+        while level:
+            nodes = await asyncio.gather(*map(self._get, level))
+            parents = []
+            for path, node in zip(level, nodes, strict=True):
+                if node is not None:
+                    found[path] = node[0]
+                    if node[1]:
+                        parents.append(path)
+            names = await asyncio.gather(*map(self._list, parents))
+            level = [
+                f"{parent.rstrip('/')}/{name}"
+                for parent, below in zip(parents, names, strict=True)
+                for name in below
+            ]
+        return found
+
+    async def _get(self, path: str) -> tuple[Node, int] | None:
+        """A node, and how many there are below it."""
+        client = self._zookeeper.client
+        try:
+            value, stat = await self._answer(client.get_async(self._at(path)))
+        except kazoo.NoNodeError:
+            return None
+        node = Node(value, stat.version, stat.czxid, stat.ephemeralOwner or 0)
+        return node, stat.numChildren
+
+    async def _list(self, path: str) -> list[str]:
+        client = self._zookeeper.client
+        try:
+            names: list[str] = await self._answer(client.get_children_async(self._at(path)))
+        except kazoo.NoNodeError:
+            return []
+        if path == "/" and not self._chroot:
+            names = [name for name in names if "/" + name != _ITS_OWN]
+        return sorted(names)
+
+    async def _answer(self, result: Any) -> Any:
+        """What a read gives; whatever has to do with the connection is `StoreUnavailable`."""
+        try:
+            return await self._zookeeper.awaited(result)
+        except (
+            kazoo.ConnectionLoss,
+            kazoo.ConnectionClosedError,
+            kazoo.SessionExpiredError,
+            kazoo.OperationTimeoutError,
+        ):
+            self._sessions.require_open()
+            raise StoreUnavailable(
+                f"the connection to ZooKeeper at {self._hosts} is lost"
+            ) from None
+
+    # Changing
+
+    async def multi(self, *operations: Operation) -> list[int]:
+        await self._require_connection()
+        _check_before_sending(operations)
+        if not operations:
+            return []
+        transaction = self._zookeeper.client.transaction()
+        for operation in operations:
+            path = self._at(operation.path)
+            match operation:
+                case Create(_, value, ephemeral):
+                    transaction.create(path, value, ephemeral=ephemeral)
+                case Set(_, value, version):
+                    transaction.set_data(path, value, version)
+                case Delete(_, version):
+                    transaction.delete(path, version)
+                case Check(_, version):
+                    transaction.check(path, version)
+        try:
+            results = await self._zookeeper.awaited(transaction.commit_async())
+        except kazoo.ZookeeperError:
+            # Refusals come as results; an error is about the connection or the session.
+            raise OutcomeUnknown from None
+        return _versions(operations, results)
+
+    def watch(self) -> Watch:
+        self._sessions.require_open()
+        return self._watches.add(PathWatch())
+
+    async def close(self) -> None:
+        if self._sessions.closed:
+            return
+        self._sessions.close()
+        self._watches.expire()
+        self._was_available.set()
+        tasks = [task for task in (self._beating, self._preparing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await self._world.workers.run_blocking(self._zookeeper.stop)
+
+    # The connection
+
+    async def _require_connection(self) -> None:
+        self._sessions.require_open()
+        if not self._was_available.is_set():
+            # Only the first time: an ensemble may start together with its brokers.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._timeout_s):
+                    await self._was_available.wait()
+        self._sessions.require_open()
+        if not self._is_available:
+            raise StoreUnavailable(self._failure)
+
+    def _note_state(self, state: str) -> None:
+        if self._sessions.closed:
+            return
+        self._is_available = False
+        if self._preparing is not None:
+            self._preparing.cancel()
+            self._preparing = None
+        if state == "CONNECTED":
+            self._preparing = asyncio.get_running_loop().create_task(self._prepare())
+            return
+        logger.warning("lost the connection to ZooKeeper at %s", self._hosts)
+        self._failure = self._lost()
+        self._sessions.lose()
+        if state == "LOST":
+            self._lives_until_s = _NEVER_S
+
+    async def _prepare(self) -> None:
+        """Makes a new connection good for reading; a loss on the way brings a new state."""
+        zookeeper, client = self._zookeeper, self._zookeeper.client
+        root = self._at("/")
+        sent_s = self._world.clock.monotonic_s()
+        try:
+            if self._chroot:
+                await self._answer(client.ensure_path_async(root))
+            await zookeeper.watch_tree(root)
+            await self._answer(client.sync_async(root))
+        except kazoo.UnimplementedError:
+            self._failure = f"ZooKeeper at {self._hosts} is older than 3.6; a later one is needed"
+            logger.error(self._failure)
+            return
+        except (StoreUnavailable, kazoo.ZookeeperError) as error:
+            logger.info("ZooKeeper at %s is not ready: %s", self._hosts, error)
+            return
+        self._note_answer(sent_s)
+        self._is_available = True
+        self._sessions.begin(zookeeper.session_id)
+        self._watches.note([EVERYTHING])
+        self._was_available.set()
+
+    async def _beat(self) -> None:
+        """Asks for something small, again and again, to know that the session lives."""
+        while True:
+            await asyncio.sleep(self._certain_s() / _CERTAIN / _BEATS_PER_TIMEOUT)
+            if self._is_available:
+                sent_s = self._world.clock.monotonic_s()
+                with suppress(StoreUnavailable):
+                    await self._answer(self._zookeeper.client.exists_async(self._at("/")))
+                    self._note_answer(sent_s)
+
+    def _note_answer(self, sent_s: float) -> None:
+        self._lives_until_s = max(self._lives_until_s, sent_s + self._certain_s())
+
+    def _certain_s(self) -> float:
+        return (self._zookeeper.agreed_timeout_s or self._timeout_s) * _CERTAIN
+
+    def _note_changes(self, paths: Iterable[str]) -> None:
+        start = len(self._chroot)
+        self._watches.note(
+            path[start:] or "/" for path in paths if start or not path.startswith(_ITS_OWN)
+        )
+
+    def _lost(self) -> str:
+        return f"the connection to ZooKeeper at {self._hosts} is lost"
+
+    def _at(self, path: str) -> str:
+        return self._chroot + path if path != "/" else self._chroot or "/"
+
+
+def _check_before_sending(operations: Iterable[Operation]) -> None:
+    size = 0
+    for operation in operations:
+        path = operation.path
+        if path == "/" and isinstance(operation, Delete):
+            raise InvalidPath(path, ": the root stays")
+        if isinstance(operation, Create):
+            check_path(path)
+        size += len(path) + len(getattr(operation, "value", b"")) + _BYTES_PER_OPERATION
+    if size > _MOST_BYTES:
+        raise StoreUnavailable(
+            f"a change of {size} bytes is more than ZooKeeper takes at once; make it in parts"
+        )
+
+
+def _versions(operations: Iterable[Operation], results: list[Any]) -> list[int]:
+    versions = []
+    for operation, result in zip(operations, results, strict=True):
+        if isinstance(result, Exception):
+            refusal = _refusal(operation, result)
+            if refusal is not None:
+                raise refusal
+        versions.append(
+            0
+            if isinstance(operation, Create)
+            else getattr(result, "version", ANY_VERSION)
+            if isinstance(operation, Set)
+            else ANY_VERSION
+        )
+    return versions
+
+
+_REFUSALS: Final[dict[type[Exception], type[Refused]]] = {
+    kazoo.NodeExistsError: NodeExists,
+    kazoo.NoNodeError: NoNode,
+    kazoo.BadVersionError: BadVersion,
+    kazoo.NotEmptyError: NotEmpty,
+    kazoo.NoChildrenForEphemeralsError: InvalidPath,
+    kazoo.BadArgumentsError: InvalidPath,
+}
+
+
+def _refusal(operation: Operation, error: Exception) -> Refused | OutcomeUnknown | None:
+    """What one operation's error means; nothing for those that merely went with another."""
+    path = operation.path
+    if isinstance(error, kazoo.RolledBackError | kazoo.RuntimeInconsistency):
+        return None
+    if isinstance(error, kazoo.NoNodeError) and isinstance(operation, Create):
+        return NoNode(parent_of(path), f", so {path} cannot be made")
+    refusal = _REFUSALS.get(type(error))
+    return OutcomeUnknown() if refusal is None else refusal(path)
