@@ -4,7 +4,7 @@ import argparse
 
 from odradek.cli.connection_options import read_properties
 from odradek.cli.failures import CommandFailed
-from odradek.cli.serving_options import add_serving_arguments
+from odradek.cli.serving_options import add_input_argument, add_serving_arguments
 
 _EXAMPLES = """\
 examples:
@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-file", metavar="FILE", help="where the broker's log goes, not to stderr"
     )
+    add_input_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,4 +37,5 @@ def run(arguments: argparse.Namespace) -> int:
         settings_from(properties, arguments.override),
         log_level=arguments.log_level or ("INFO" if arguments.log_file else "WARN"),
         log_path=arguments.log_file,
+        until_input_closes=arguments.until_input_closes,
     )

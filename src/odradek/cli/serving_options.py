@@ -1,6 +1,14 @@
-"""Flags that `up` and `broker` share; apart from `serving`, so that help needs no broker."""
+"""Flags that `up`, `broker` and `local` share; apart from them, so that help needs no broker."""
 
 import argparse
+
+
+def add_input_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--until-input-closes",
+        action="store_true",
+        help="stop when standard input ends: for programs that start a broker",
+    )
 
 
 def add_serving_arguments(parser: argparse.ArgumentParser) -> None:

@@ -4,7 +4,7 @@ import argparse
 
 from odradek.cli.failures import UsageError
 from odradek.cli.parser import positive_number, whole_number
-from odradek.cli.serving_options import add_serving_arguments
+from odradek.cli.serving_options import add_input_argument, add_serving_arguments
 
 DEFAULT_PORT = 9092
 
@@ -57,11 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--memory", action="store_true", help="keep nothing on disk")
     add_serving_arguments(parser)
-    parser.add_argument(
-        "--until-input-closes",
-        action="store_true",
-        help="stop when standard input ends: for programs that start a broker",
-    )
+    add_input_argument(parser)
     parser.add_argument(
         "--brokers",
         metavar="N",

@@ -1,89 +1,137 @@
-"""A broker in a process of its own, for as long as a test needs it.
+"""A broker, or several, in processes of their own, for as long as a test needs them.
 
-A process, because a broker in a thread would share the interpreter lock and the warnings
-filters of the tests it serves. It holds the reading end of a pipe that only we write to, so it
-ends when we end, however that happens.
+Processes, because a broker in a thread would share the interpreter lock and the warnings
+filters of the tests it serves. They hold the reading end of a pipe that only we write to, so
+they end when we end, however that happens.
 """
 
 import asyncio
+import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import IO, Self
 
 _START_TIMEOUT_S = 30.0
-_STOP_TIMEOUT_S = 10.0
+_STOP_TIMEOUT_S = 20.0
 
 
 class ClusterFailed(RuntimeError):
     """The broker did not start; the message is what it said."""
 
 
-class Cluster:
-    """A real broker on a free port of 127.0.0.1, in memory unless `data` names a directory.
+# `broker 2 is ready at 127.0.0.1:9093 (process 4711, data in /some/where/broker-2)`
+_BROKER = re.compile(r"broker (\d+) is ready at \S+ \(process (\d+), data in (.*)\)")
+_READY = "odradek is ready at "
 
-    `settings` are broker settings by Kafka's names. Works in `with` and in `async with`.
+
+class Cluster:
+    """Real brokers on free ports of 127.0.0.1, in memory unless `data` names a directory.
+
+    `settings` are broker settings by Kafka's names. Works in `with` and in `async with`. With
+    several brokers, `kill` and `restart` show what your program does on a bad day.
     """
 
     def __init__(
-        self, *, settings: Mapping[str, str] | None = None, data: str | None = None
+        self,
+        *,
+        brokers: int = 1,
+        settings: Mapping[str, str] | None = None,
+        data: str | None = None,
     ) -> None:
+        self._brokers = brokers
         self._settings = dict(settings or {})
         self._data = data
         self._process: subprocess.Popen[str] | None = None
+        self._pids: dict[int, int] = {}
+        self._directories: dict[int, str] = {}
+        self._restarted: list[subprocess.Popen[str]] = []
         self._said: IO[str]
         self._bootstrap = ""
 
     @property
     def bootstrap(self) -> str:
-        """`host:port`, for any Kafka client."""
+        """`host:port`, with commas between several, for any Kafka client."""
         if not self._bootstrap:
             raise ClusterFailed("the cluster is not running; use `with Cluster() as cluster:`")
         return self._bootstrap
 
     def start(self) -> Self:
-        """Returns when the broker is ready; `with` calls it."""
+        """Returns when every broker is ready; `with` calls it."""
         if self._process is not None:
             raise ClusterFailed("this cluster is already running")
         # A file and not a pipe: nobody reads it while the broker runs, and a pipe would fill.
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `stop` closes it
-        self._process = process = subprocess.Popen(  # noqa: S603 - our own command
-            self._command(),
+        self._process = self._run(self._command())
+        for line in _lines_until(_READY, self._process):
+            found = _BROKER.match(line)
+            if found:
+                self._pids[int(found[1])] = int(found[2])
+                self._directories[int(found[1])] = found[3]
+            elif line.startswith(_READY):
+                self._bootstrap = line.removeprefix(_READY).split(" ", 1)[0]
+                return self
+        self._process.communicate()
+        self._process = None
+        with self._said as file:
+            file.seek(0)
+            said = file.read().strip()
+        raise ClusterFailed(f"the broker did not start: {said or 'it said nothing'}")
+
+    def _run(self, command: list[str]) -> "subprocess.Popen[str]":
+        return subprocess.Popen(  # noqa: S603 - our own command
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
             text=True,
         )
-        late = threading.Timer(_START_TIMEOUT_S, process.kill)
-        late.start()
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        late.cancel()
-        if not line:
-            process.communicate()
-            self._process = None
-            with self._said as file:
-                file.seek(0)
-                said = file.read().strip()
-            raise ClusterFailed(f"the broker did not start: {said or 'it said nothing'}")
-        self._bootstrap = line.split(" at ", 1)[1].split(" ", 1)[0]
-        return self
+
+    def kill(self, broker_id: int) -> None:
+        """Ends one broker at once, as a crash does (kill -9); the others go on."""
+        os.kill(self._pid(broker_id), signal.SIGKILL)
+        for process in self._restarted:
+            if process.pid == self._pids[broker_id]:
+                process.wait()
+        del self._pids[broker_id]
+
+    def _pid(self, broker_id: int) -> int:
+        pid = self._pids.get(broker_id)
+        if pid is None:
+            running = ", ".join(map(str, sorted(self._pids))) or "none: use Cluster(brokers=3)"
+            raise ClusterFailed(f"no broker {broker_id} to kill; running are {running}")
+        return pid
+
+    def restart(self, broker_id: int) -> None:
+        """Brings back a broker that was killed, with its data; returns when it is ready."""
+        if broker_id in self._pids or broker_id not in self._directories:
+            raise ClusterFailed(f"broker {broker_id} cannot be restarted: it was not killed")
+        settings = f"{self._directories[broker_id]}/server.properties"
+        command = [sys.executable, "-m", "odradek.cli", "broker", settings]
+        process = self._run([*command, "--until-input-closes"])
+        self._restarted.append(process)
+        if not any(line.startswith(_READY) for line in _lines_until(_READY, process)):
+            raise ClusterFailed(f"broker {broker_id} did not start again")
+        self._pids[broker_id] = process.pid
 
     def stop(self) -> None:
         """Returns when the broker has ended; `with` calls it."""
         process, self._process, self._bootstrap = self._process, None, ""
+        restarted, self._restarted = self._restarted, []
+        self._pids.clear()
+        self._directories.clear()
         if process is None:
             return
         try:
-            # Closing its standard input is how it is told.
-            process.communicate(timeout=_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            # Those that were restarted need the others for a clean end, so they are the first.
+            for one in [*restarted, process]:
+                _end(one)
         finally:
             self._said.close()
 
@@ -92,6 +140,7 @@ class Cluster:
         name: str | None = None,
         *,
         partitions: int = 1,
+        replication_factor: int = -1,
         config: Mapping[str, str] | None = None,
         prefix: str = "topic",
     ) -> str:
@@ -104,7 +153,11 @@ class Cluster:
         def create() -> None:
             try:
                 result.append(
-                    asyncio.run(self.create_topic_async(name, partitions, config, prefix))
+                    asyncio.run(
+                        self.create_topic_async(
+                            name, partitions, config, prefix, replication_factor
+                        )
+                    )
                 )
             except BaseException as failure:  # noqa: BLE001 - raised again by the caller
                 result.append(failure)
@@ -123,17 +176,20 @@ class Cluster:
         partitions: int = 1,
         config: Mapping[str, str] | None = None,
         prefix: str = "topic",
+        replication_factor: int = -1,
     ) -> str:
         from odradek.client.admin import Admin  # noqa: PLC0415 - only if it is used
 
         name = name or f"{prefix}-{uuid.uuid4().hex[:12]}"
         async with Admin(bootstrap_servers=self.bootstrap) as admin:
-            await admin.create_topic(name, partitions, configs=dict(config or {}))
+            await admin.create_topic(
+                name, partitions, replication_factor, configs=dict(config or {})
+            )
         return name
 
     def _command(self) -> list[str]:
         command = [sys.executable, "-m", "odradek.cli", "up", "--port", "0"]
-        command += ["--until-input-closes"]
+        command += ["--until-input-closes", "--brokers", str(self._brokers)]
         command += ["--memory"] if self._data is None else ["--data", self._data]
         for key, value in self._settings.items():
             command += ["--override", f"{key}={value}"]
@@ -160,3 +216,26 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         await asyncio.to_thread(self.stop)
+
+
+def _lines_until(last: str, process: "subprocess.Popen[str]") -> Iterator[str]:
+    """What a process says, up to the line that begins with `last`, or all of it."""
+    late = threading.Timer(_START_TIMEOUT_S, process.kill)
+    late.start()
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield line
+            if line.startswith(last):
+                return
+    finally:
+        late.cancel()
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    """Closing its standard input is how a process is told."""
+    try:
+        process.communicate(timeout=_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()

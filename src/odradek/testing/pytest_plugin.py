@@ -1,7 +1,8 @@
 """The pytest plugin: loaded in every run, so it imports nothing until a fixture is used.
 
-`odradek_cluster` is one real broker for the whole run (one a worker under pytest-xdist);
-`odradek_topic` is a topic of its own for each test.
+`odradek_cluster` is one real broker for the whole run (one a worker under pytest-xdist), or as
+many as `--odradek-brokers` or `odradek_brokers` in the settings file say; `odradek_topic` is a
+topic of its own for each test.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -17,12 +18,22 @@ if TYPE_CHECKING:
 _LONGEST_PREFIX = 200
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "how many brokers the fixture odradek_cluster starts"
+    group = parser.getgroup("odradek")
+    group.addoption("--odradek-brokers", type=int, metavar="N", help=f"{text} (default: 1)")
+    parser.addini("odradek_brokers", text, default="1")
+
+
 @pytest.fixture(scope="session")
-def odradek_cluster() -> "Iterator[Cluster]":
-    """A broker on a free port, in memory; `odradek_cluster.bootstrap` is its address."""
+def odradek_cluster(pytestconfig: pytest.Config) -> "Iterator[Cluster]":
+    """A cluster on free ports, in memory; `odradek_cluster.bootstrap` is its address."""
     from odradek.testing.cluster import Cluster
 
-    with Cluster() as cluster:
+    brokers = pytestconfig.getoption("odradek_brokers") or int(
+        pytestconfig.getini("odradek_brokers")
+    )
+    with Cluster(brokers=brokers) as cluster:
         yield cluster
 
 
