@@ -21,7 +21,9 @@ from simulation.world import Simulation
 # Where each scenario lives; imported when played.
 SCENARIOS = {
     "broker": "simulation.scenarios.broker",
+    "groups": "simulation.scenarios.groups",
     "storage": "simulation.scenarios.storage",
+    "transactions": "simulation.scenarios.transactions",
 }
 
 

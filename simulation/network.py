@@ -370,7 +370,7 @@ class Network:
         transport.start(protocol)
         # The real loop returns after `connection_made`.
         made = self.loop.create_future()
-        self.loop.call_soon(made.set_result, None)
+        self.loop.call_soon(_finish, made)
         await made
         return transport, protocol
 
@@ -491,3 +491,9 @@ class Network:
         waiting, host.waiting = host.waiting, []
         for start in waiting:
             start()
+
+
+def _finish(future: "asyncio.Future[None]") -> None:
+    """Unless whoever waits has given up meanwhile: its process may have been stopped."""
+    if not future.done():
+        future.set_result(None)

@@ -111,6 +111,7 @@ class Fetched:
         "_index",
         "_read_committed",
         "_records",
+        "leader_epoch",
         "next_offset",
         "partition",
         "size_bytes",
@@ -129,6 +130,9 @@ class Fetched:
     ) -> None:
         self.partition = partition
         self.next_offset = start_offset
+        # Of the last batch that `next_offset` has passed or stands in, shown or not: a marker
+        # may be younger than the records before it.
+        self.leader_epoch = -1
         self.size_bytes = len(buffer)
         self._buffer = buffer
         self._end = end_of_batches(buffer)[1]
@@ -177,6 +181,8 @@ class Fetched:
                 ) from error
             if records and self._deserialize is not None:
                 records, fault = self._deserialize(records)
+            if records or fault is None:
+                self.leader_epoch = header.leader_epoch
             if records:
                 yield records
             if fault is not None:

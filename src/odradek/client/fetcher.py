@@ -343,7 +343,6 @@ class Fetcher:
             records = self._take_from(state, fetched, limit)
             if records:
                 limit -= len(records)
-                state.position_epoch = records[-1].leader_epoch
                 before = taken.get(state.partition)
                 if before is None:
                     taken[state.partition] = records
@@ -369,6 +368,8 @@ class Fetcher:
             state.fault = error
             return []
         state.position = fetched.next_offset
+        if fetched.leader_epoch >= 0:
+            state.position_epoch = fetched.leader_epoch
         return records
 
     async def wait(self, timeout_s: float) -> None:

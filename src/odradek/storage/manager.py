@@ -175,6 +175,7 @@ class LogManager:
                 log.log_end_offset,
             )
             self._add(log)
+            await _make_durable(log)
             loaded += 1
             if loaded % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -422,3 +423,13 @@ class LogManager:
 
 
 __all__ = ["NO_DIRECTORY_ID", "DirectoryDescription", "LogManager"]
+
+
+async def _make_durable(log: Log) -> None:
+    """With `flush.messages=1` what a killed process left in the page cache is made durable before
+    anybody is told of it: whoever sends it again would have it acknowledged at once."""
+    if log.flushes_before_acknowledging and log.has_unflushed:
+        try:
+            await log.flush()
+        except StorageError:
+            return  # The directory is offline now, and says so itself.

@@ -134,6 +134,20 @@ def test_control_batches_are_passed_over_and_counted() -> None:
     assert fetched.next_offset == 2
 
 
+def test_the_epoch_is_that_of_the_last_batch_passed_even_if_it_is_not_shown() -> None:
+    """Else the position would seem to lie beyond the end of its epoch: cut off, to be reset."""
+    data = bytearray(batch(0, b"a", b"b", producer_id=7))
+    end = bytearray(marker(2, 7, ControlType.COMMIT))
+    end[12:16] = (5).to_bytes(4, "big")
+    fetched = Fetched(T0, bytes(data + end), 0)
+    assert fetched.leader_epoch == -1
+    fetched.take(1)
+    assert (fetched.next_offset, fetched.leader_epoch) == (1, 4)
+    assert [record.value for record in fetched.take(10)] == [b"b"]
+    assert fetched.take(10) == []
+    assert (fetched.next_offset, fetched.leader_epoch) == (3, 5)
+
+
 def test_read_committed_hides_aborted_transactions_only() -> None:
     log = (
         batch(0, b"aborted-1", producer_id=5)

@@ -1,0 +1,193 @@
+"""Judges what a consumer group did: who owned what, and which positions were committed.
+
+Pure functions over a history; how many brokers there were does not matter to them.
+
+    two owners      a partition belonged to two members in one generation or epoch
+    phantom offset  a position was read that nobody committed, or only an aborted transaction
+    stale offset    a position was read that an acknowledged later commit had replaced
+    went back       an acknowledged commit is below an earlier acknowledged one
+    wrong start     a member began somewhere else than where the group was
+    passed over     the group's position is beyond a record that no member was given
+    unfinished      at the end the group's position is not the end of the log
+
+A commit is an interval of time: asked, and answered or never. One without an answer may take
+effect at any later moment, even after younger ones: the request may still be on its way.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from simulation.checkers import Violation
+
+Partition = Hashable
+# What readers can see at the end: the offsets of each partition.
+Log = Mapping[Any, list[int]]
+
+
+@dataclass(slots=True, eq=False)
+class Commit:
+    """Of one partition. `ended_s` is when it had surely happened, if it ever was sure."""
+
+    who: str
+    partition: Partition
+    offset: int
+    asked_s: float
+    ended_s: float = inf
+    is_acknowledged: bool = False
+    # It surely never happened.
+    is_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What somebody was told of the group's position, None if there was none."""
+
+    who: str
+    partition: Partition
+    offset: int | None
+    asked_s: float
+    answered_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first record that a member was given after a partition came to it."""
+
+    who: str
+    partition: Partition
+    offset: int
+    assigned_s: float
+    polled_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    owner: str
+    generation: int
+    partition: Partition
+
+
+@dataclass(slots=True)
+class GroupHistory:
+    commits: list[Commit] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
+    # In order, each once.
+    ownerships: dict[Ownership, None] = field(default_factory=dict)
+    delivered: dict[Partition, set[int]] = field(default_factory=dict)
+
+    def owned(self, owner: str, generation: int, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            self.ownerships[Ownership(owner, generation, partition)] = None
+
+    def was_given(self, partition: Partition, offset: int) -> None:
+        self.delivered.setdefault(partition, set()).add(offset)
+
+
+def group_violations(history: GroupHistory, log: Log) -> list[Violation]:
+    """All rules that the history breaks."""
+    return [
+        *two_owners(history.ownerships),
+        *wrong_observations(history),
+        *backward_commits(history.commits),
+        *wrong_starts(history, log),
+        *passed_over(history, log),
+    ]
+
+
+def two_owners(ownerships: Iterable[Ownership]) -> Iterable[Violation]:
+    owners: dict[tuple[Partition, int], str] = {}
+    for one in ownerships:
+        owner = owners.setdefault((one.partition, one.generation), one.owner)
+        if owner != one.owner:
+            detail = f"{owner} and {one.owner} in generation {one.generation}"
+            yield Violation("two owners", one.partition, detail)
+
+
+def possible_offsets(
+    commits: Iterable[Commit], asked_s: float, answered_s: float
+) -> dict[int | None, Commit | None]:
+    """What a reader of the position may have been told in a span of time, and by whose commit.
+
+    `commits` are those of the partition.
+    """
+    candidates = [one for one in commits if not one.is_refused and one.asked_s <= answered_s]
+    # A commit that began after another one had ended replaces it.
+    settled = [one for one in candidates if one.is_acknowledged and one.ended_s < asked_s]
+    newest_begin_s = max((one.asked_s for one in settled), default=-inf)
+    possible: dict[int | None, Commit | None] = {
+        one.offset: one for one in candidates if one.ended_s >= newest_begin_s
+    }
+    if not settled:
+        possible[None] = None
+    return possible
+
+
+def wrong_observations(history: GroupHistory) -> Iterable[Violation]:
+    by_partition = _by_partition(history.commits)
+    for seen in history.observations:
+        commits = by_partition.get(seen.partition, [])
+        if seen.offset in possible_offsets(commits, seen.asked_s, seen.answered_s):
+            continue
+        known = any(one.offset == seen.offset and not one.is_refused for one in commits)
+        rule = "stale offset" if known or seen.offset is None else "phantom offset"
+        detail = f"{seen.who} was told {seen.offset} between {seen.asked_s:.3f} and"
+        yield Violation(rule, seen.partition, f"{detail} {seen.answered_s:.3f}")
+
+
+def backward_commits(commits: Sequence[Commit]) -> Iterable[Violation]:
+    for partition, ours in _by_partition(commits).items():
+        acknowledged = [one for one in ours if one.is_acknowledged]
+        unanswered = [one for one in ours if not one.is_acknowledged and not one.is_refused]
+        for later in acknowledged:
+            before = max(
+                (one for one in acknowledged if one.ended_s < later.asked_s),
+                key=lambda one: one.offset,
+                default=None,
+            )
+            if before is None or later.offset >= before.offset:
+                continue
+            # A lost request that arrived late put the group back before this one began.
+            if any(o.offset <= later.offset and o.asked_s <= later.asked_s for o in unanswered):
+                continue
+            detail = f"{later.who} committed {later.offset} after {before.who} {before.offset}"
+            yield Violation("went back", partition, detail)
+
+
+def wrong_starts(history: GroupHistory, log: Log) -> Iterable[Violation]:
+    by_partition = _by_partition(history.commits)
+    for start in history.starts:
+        commits = by_partition.get(start.partition, [])
+        possible = possible_offsets(commits, start.assigned_s, start.polled_s)
+        readable = log.get(start.partition, [])
+        if not any(_begins(readable, offset or 0, start.offset) for offset in possible):
+            detail = f"{start.who} began at {start.offset}, the group was at {list(possible)}"
+            yield Violation("wrong start", start.partition, detail)
+
+
+def _begins(readable: list[int], position: int, first: int) -> bool:
+    """Whether `first` is the first record that can be read from `position` on."""
+    return position <= first and not any(position <= offset < first for offset in readable)
+
+
+def passed_over(history: GroupHistory, log: Log) -> Iterable[Violation]:
+    """The last word is that of the last observation: the group is quiet by then."""
+    last = {seen.partition: seen for seen in history.observations}
+    for partition, readable in log.items():
+        position = last[partition].offset if partition in last else None
+        given = history.delivered.get(partition, set())
+        for offset in readable:
+            if offset >= (position or 0):
+                yield Violation("unfinished", partition, f"{position}, but there is {offset}")
+                break
+            if offset not in given:
+                yield Violation("passed over", partition, f"{offset} was given to nobody")
+
+
+def _by_partition(commits: Iterable[Commit]) -> dict[Partition, list[Commit]]:
+    found: dict[Partition, list[Commit]] = {}
+    for one in commits:
+        found.setdefault(one.partition, []).append(one)
+    return found

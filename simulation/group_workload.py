@@ -1,0 +1,212 @@
+"""Members of a consumer group that note what they own, are given and commit."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from odradek.client import Consumer, ConsumerSettings, RebalanceListener
+from odradek.client.errors import ClientError, CommitFailed
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+from simulation.checkers import History
+from simulation.group_checkers import Commit, GroupHistory, Observation, Start
+from simulation.workload import Options
+
+Refusal = (ClientError, KafkaError)
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How a member lives."""
+
+    topic: str
+    commits_async: bool
+    # How often it thinks about a batch for so long that the group goes on without it.
+    dreams: float
+    longest_dream_s: float = 10.0
+
+
+class OwnershipNotes(RebalanceListener):
+    """Notes what comes and where the member begins."""
+
+    def __init__(self, name: str, groups: GroupHistory, log: History, world: World) -> None:
+        self.consumer: Consumer | None = None
+        self._name = name
+        self._groups = groups
+        self._log = log
+        self._clock = world.clock
+        self._came_s: dict[TopicPartition, float] = {}
+
+    async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        assert self.consumer is not None
+        for partition in partitions:
+            self._came_s[partition] = self._clock.monotonic_s()
+            self._log.moved(self._name, partition)
+        self._note(self.consumer.assignment())
+
+    def _note(self, partitions: list[TopicPartition]) -> None:
+        assert self.consumer is not None
+        who = self.consumer.group_metadata()
+        if who.generation_id >= 0:
+            # Whoever takes the place of a static member is the same member.
+            owner = who.group_instance_id or who.member_id
+            self._groups.owned(owner, who.generation_id, partitions)
+
+    def polled(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        came_s = self._came_s.pop(partition, None)
+        if came_s is not None:
+            now_s = self._clock.monotonic_s()
+            self._groups.starts.append(Start(self._name, partition, offset, came_s, now_s))
+        self._groups.was_given(partition, offset)
+        self._log.polled(self._name, partition, offset, value)
+
+    def sought(self, partition: TopicPartition) -> None:
+        """The member put itself somewhere else."""
+        self._came_s.pop(partition, None)
+        self._log.moved(self._name, partition)
+
+
+class GroupMember:
+    """Reads, and commits what it has read, until it is asked to leave."""
+
+    def __init__(
+        self, name: str, groups: GroupHistory, log: History, options: Options, habits: Habits
+    ) -> None:
+        self.name = name
+        self.is_leaving = False
+        self._groups = groups
+        self._log = log
+        self._options = options
+        self._habits = habits
+
+    async def run(self, world: World) -> None:
+        settings = ConsumerSettings.from_options(self._options)
+        notes = _CommitsWhenRevoked(self.name, self._groups, self._log, world)
+        async with Consumer(settings, world=world) as consumer:
+            notes.consumer = consumer
+            consumer.subscribe([self._habits.topic], listener=notes)
+            while not self.is_leaving:
+                try:
+                    await self._turn(consumer, notes, world)
+                except Refusal:
+                    await asyncio.sleep(0.5)
+
+    async def _turn(self, consumer: Consumer, notes: "_CommitsWhenRevoked", world: World) -> None:
+        taken = await consumer.poll(1000, 1 + world.randomness.below(10))
+        for partition, records in taken.items():
+            for record in records:
+                notes.polled(partition, record.offset, record.value)
+            notes.done[partition] = records[-1].offset + 1
+        habits = self._habits
+        if taken and world.randomness.fraction() < habits.dreams:
+            await asyncio.sleep(world.randomness.fraction() * habits.longest_dream_s)
+        held = set(consumer.assignment())
+        positions = {
+            one: offset
+            for one, offset in notes.done.items()
+            if one in held and notes.committed.get(one) != offset
+        }
+        if not positions:
+            return
+        if habits.commits_async:
+            notes.commit_async(positions)
+        else:
+            await notes.commit(positions)
+
+
+class _CommitsWhenRevoked(OwnershipNotes):
+    """And commits what is done before it gives partitions away."""
+
+    def __init__(self, name: str, groups: GroupHistory, log: History, world: World) -> None:
+        super().__init__(name, groups, log, world)
+        self.done: dict[TopicPartition, int] = {}
+        self.committed: dict[TopicPartition, int] = {}
+
+    async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            self.done.pop(one, None)
+            self.committed.pop(one, None)
+        await super().on_partitions_assigned(partitions)
+
+    async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        positions = {one: self.done.pop(one) for one in partitions if one in self.done}
+        if positions:
+            # Whoever gets them reads some records again if this fails.
+            with suppress(*Refusal):
+                await self.commit(positions)
+
+    async def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        for one in partitions:
+            self.done.pop(one, None)
+
+    async def commit(self, positions: Mapping[TopicPartition, int]) -> None:
+        assert self.consumer is not None
+        commits = self._asked(positions)
+        # Tried again within, so a refusal says nothing about the first try.
+        await self.consumer.commit(positions, timeout_ms=5000)
+        self._acknowledged(commits, positions)
+
+    def commit_async(self, positions: Mapping[TopicPartition, int]) -> None:
+        assert self.consumer is not None
+        commits = self._asked(positions)
+
+        def told(_: object, error: BaseException | None) -> None:
+            if error is None:
+                self._acknowledged(commits, positions)
+            elif isinstance(error, CommitFailed):  # Others may have happened all the same.
+                for one in commits:
+                    one.is_refused = True
+
+        self.consumer.commit_async(positions, told)
+
+    def _asked(self, positions: Mapping[TopicPartition, int]) -> list[Commit]:
+        now_s = self._clock.monotonic_s()
+        commits = [
+            Commit(self._name, partition, offset, now_s) for partition, offset in positions.items()
+        ]
+        self._groups.commits += commits
+        return commits
+
+    def _acknowledged(self, commits: list[Commit], positions: Mapping[TopicPartition, int]) -> None:
+        self.committed.update(positions)
+        for one in commits:
+            one.is_acknowledged = True
+            one.ended_s = self._clock.monotonic_s()
+
+
+class Observer:
+    """Asks for the group's positions, from outside the group."""
+
+    def __init__(
+        self,
+        name: str,
+        groups: GroupHistory,
+        partitions: list[TopicPartition],
+        options: Options,
+    ) -> None:
+        self.name = name
+        self._groups = groups
+        self._partitions = partitions
+        self._options = options
+
+    async def run(self, world: World) -> None:
+        while True:
+            await self.look(world)
+            await asyncio.sleep(world.randomness.fraction() * 3)
+
+    async def look(self, world: World) -> dict[TopicPartition, int]:
+        """One look; empty if nobody answered in time."""
+        async with Consumer(ConsumerSettings.from_options(self._options), world=world) as consumer:
+            asked_s = world.clock.monotonic_s()
+            try:
+                found = await consumer.committed(self._partitions, timeout_ms=10_000)
+            except Refusal:
+                return {}
+            now_s = world.clock.monotonic_s()
+        told = {one: None if known is None else known.offset for one, known in found.items()}
+        self._groups.observations += [
+            Observation(self.name, one, offset, asked_s, now_s) for one, offset in told.items()
+        ]
+        return {one: offset for one, offset in told.items() if offset is not None}

@@ -1,0 +1,165 @@
+"""What the days of groups and transactions have in common: brokers, topics, weather, an evening.
+
+The seed draws the settings and everything that happens. With `flush.messages=1` power cuts are
+part of the weather; without, brokers are killed and stopped only, which loses nothing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from odradek.client import Admin
+from odradek.client.errors import ClientError
+from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.protocol.errors import KafkaError
+from odradek.world import Randomness, World
+from simulation.checkers import Violation
+from simulation.cluster import SimulatedBroker
+from simulation.crew import Crew
+from simulation.weather import Weather
+from simulation.workload import Options
+from simulation.world import Simulation
+
+PATIENCE_S = 300.0
+GROUP = "workers"
+
+_BROKER = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.session.timeout.ms": "6000",
+}
+# How the members of a group share partitions: protocol and assignor.
+_MANNERS = (
+    ("classic", "range"),
+    ("classic", "sticky"),
+    ("classic", "cooperative-sticky"),
+    ("consumer", "uniform"),
+    ("consumer", "range"),
+)
+
+T = TypeVar("T")
+
+
+class BadDay:
+    """A number of brokers and what happens to them; what clients do is for others to say."""
+
+    def __init__(self, simulation: Simulation, brokers: int = 1) -> None:
+        random = self.random = simulation.random("day")
+        self.simulation = simulation
+        # How long a sync takes at most: slow ones leave much that a power cut can take.
+        simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
+        flushes = random.random() < 0.5
+        properties = {**_BROKER, "log.segment.bytes": random.choice(("2000", "1073741824"))}
+        if flushes:
+            properties["log.flush.interval.messages"] = "1"
+        store = MemoryMetadata(
+            Weakness(
+                Randomness(random.getrandbits(64)),
+                longest_notification_delay_s=random.choice((0.0, 0.5)),
+                longest_operation_delay_s=random.choice((0.0, 0.05)),
+            )
+        )
+        self.brokers = [
+            SimulatedBroker(simulation, store, number, properties)
+            for number in range(1, brokers + 1)
+        ]
+        self.bootstrap = ",".join(broker.address for broker in self.brokers)
+        self.protocol, self.assignor = random.choice(_MANNERS)
+        self.weather = Weather(simulation, random, self.brokers, cuts_power=flushes)
+
+    def member_options(self) -> Options:
+        """Settings of a consumer in the group; it commits itself."""
+        options: Options = {
+            "bootstrap_servers": self.bootstrap,
+            "group_id": GROUP,
+            "group_protocol": self.protocol,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "fetch_max_wait_ms": 500,
+            "max_poll_interval_ms": 8000,
+            "request_timeout_ms": self.random.choice((2000, 5000)),
+        }
+        if self.protocol == "consumer":
+            return {**options, "group_remote_assignor": self.assignor}
+        return {
+            **options,
+            "partition_assignment_strategy": self.assignor,
+            "session_timeout_ms": 6000,
+            "heartbeat_interval_ms": 1000,
+        }
+
+    def reader_options(self, isolation: str) -> Options:
+        return {
+            "bootstrap_servers": self.bootstrap,
+            "auto_offset_reset": "none",
+            "isolation_level": isolation,
+            "request_timeout_ms": 5000,
+            "fetch_max_bytes": self.random.choice((100, 10_000, 50 << 20)),
+        }
+
+    async def morning(self, topics: dict[str, int]) -> None:
+        """Brokers run and topics are there."""
+        for broker in self.brokers:
+            broker.start()
+        await asyncio.sleep(1)
+        self.require_alive()
+
+        async def create(world: World) -> None:
+            async with Admin(world=world, bootstrap_servers=self.bootstrap) as admin:
+                for name, partitions in topics.items():
+                    await _until_it_works(
+                        lambda name=name, partitions=partitions: admin.create_topic(  # type: ignore[misc]
+                            name, partitions, len(self.brokers)
+                        )
+                    )
+
+        await self.operator(create)
+
+    async def pass_time(self, crews: Sequence[Crew]) -> None:
+        day_s = self.random.uniform(5, 40)
+        while self.simulation.loop.time() < day_s:
+            await asyncio.sleep(self.random.uniform(0, 2))
+            if self.random.random() < 0.5:
+                self.random.choice(crews).turn()
+            else:
+                await self.weather.turn([name for crew in crews for name in crew.hosts])
+            self.require_alive()
+
+    def require_alive(self) -> None:
+        for broker in self.brokers:
+            broker.require_alive()
+
+    async def operator(self, program: Callable[[World], Coroutine[Any, Any, T]]) -> T:
+        """Runs a program on a host that nothing happens to."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.simulation.host("operator").start(program, "operator")
+
+    async def until(self, holds: Callable[[], Awaitable[bool]], what: Callable[[], str]) -> None:
+        """Waits for something that must come to pass by itself."""
+        deadline_s = self.simulation.loop.time() + PATIENCE_S
+        while not await holds():
+            self.require_alive()
+            assert self.simulation.loop.time() < deadline_s, f"unseen: {what()}"
+            await asyncio.sleep(0.5)
+
+
+async def _until_it_works(ask: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        try:
+            await ask()
+        except KafkaError as error:
+            if error.code.name == "TOPIC_ALREADY_EXISTS":
+                return
+        except ClientError:
+            pass
+        else:
+            return
+        await asyncio.sleep(0.1)
+
+
+def judge(found: Sequence[Violation]) -> None:
+    assert not found, f"{len(found)} anomalies\n" + "\n".join(map(str, found[:10]))

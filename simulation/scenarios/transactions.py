@@ -1,0 +1,256 @@
+"""Consume, transform, produce in transactions on a bad day.
+
+Workers carry records from one topic to another; output and positions are one transaction. Some
+transactions are aborted on purpose, some take too long. Workers are killed, frozen and replaced
+by others with the same transactional id, and the frozen ones wake up as zombies. Feeders write
+the input, in transactions or with idempotence alone. Readers of both isolation levels watch.
+
+When the day is over, output must equal input: nothing lost, nothing twice, nothing aborted.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from odradek.broker.features import FEATURES
+from odradek.client import Consumer, ConsumerSettings
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+from simulation.crew import Crew, Program
+from simulation.group_checkers import GroupHistory, group_violations
+from simulation.group_workload import Observer
+from simulation.scenarios.bad_day import GROUP, BadDay, judge
+from simulation.scenarios.groups import Feeder
+from simulation.transaction_checkers import (
+    TransactionHistory,
+    commits_of,
+    exactly_once,
+    transaction_violations,
+)
+from simulation.transaction_workload import (
+    Reader,
+    Route,
+    Temper,
+    TransactionalFeeder,
+    Worker,
+    read_all,
+)
+from simulation.workload import Options
+from simulation.world import Simulation
+
+SOURCE, TARGET = "source", "target"
+
+
+class TransactionDay:
+    def __init__(self, simulation: Simulation) -> None:
+        self.day = day = BadDay(simulation)
+        random = day.random
+        self.version = random.choice((1, 2, 2))
+        self._history = TransactionHistory()
+        self._groups = GroupHistory()
+        self._sources = [TopicPartition(SOURCE, n) for n in range(random.randint(1, 3))]
+        self._targets = [TopicPartition(TARGET, n) for n in range(random.randint(1, 3))]
+        self._workers = random.randint(1, 3)
+        self._feeds_in_transactions = random.random() < 0.4
+        self._is_static = random.random() < 0.2
+        self._temper = Temper(
+            aborts=random.choice((0.0, 0.1, 0.3)),
+            dreams=random.choice((0.0, 0.05, 0.2)),
+            longest_dream_s=random.choice((0.1, 2.0, 12.0)),
+        )
+        self._crews: list[Crew] = []
+        self._readers = [
+            Reader(
+                f"reader-{number}",
+                self._history,
+                [*self._sources, *self._targets],
+                day.reader_options(isolation),
+            )
+            for number, isolation in enumerate(("read_committed", "read_uncommitted"))
+        ]
+        observing: Options = {"bootstrap_servers": day.bootstrap, "group_id": GROUP}
+        self._observer = Observer("observer", self._groups, self._sources, observing)
+
+    # Who takes part
+
+    def _producer_options(self, transactional_id: str | None) -> Options:
+        options: Options = {
+            "bootstrap_servers": self.day.bootstrap,
+            "linger_ms": self.day.random.choice((0, 5, 50)),
+            "request_timeout_ms": 2000,
+            "delivery_timeout_ms": self.day.random.choice((4000, 20_000)),
+        }
+        if transactional_id is not None:
+            options["transactional_id"] = transactional_id
+            options["transaction_timeout_ms"] = self.day.random.choice((3000, 10_000))
+            options["max_block_ms"] = 20_000
+        return options
+
+    def _is_current(self, name: str) -> bool:
+        return any(crew.is_current(name) for crew in self._crews)
+
+    def _feeder(self, name: str) -> Program:
+        place = name.partition(".")[0]
+        if not self._feeds_in_transactions:
+            count = self.day.random.randint(15, 40)
+            options = self._producer_options(None)
+            return Feeder(name, self._history.log, self._sources, count, options)
+        return TransactionalFeeder(
+            name,
+            self._history,
+            self._producer_options(place),
+            self._temper,
+            self._is_current,
+            partitions=self._sources,
+            transactions=self.day.random.randint(5, 15),
+        )
+
+    def _worker(self, name: str) -> Program:
+        place = name.partition(".")[0]
+        options: Options = {**self.day.member_options(), "isolation_level": "read_committed"}
+        if self._is_static:
+            options["group_instance_id"] = place
+        route = Route(SOURCE, TARGET, len(self._targets), self._groups, options)
+        return Worker(
+            name,
+            self._history,
+            self._producer_options(place),
+            self._temper,
+            self._is_current,
+            route=route,
+        )
+
+    # The day
+
+    async def live_through(self) -> str:
+        day, simulation = self.day, self.day.simulation
+        await day.morning({SOURCE: len(self._sources), TARGET: len(self._targets)})
+        feeders = {f"feeder-{n}": self._feeder for n in range(day.random.randint(1, 2))}
+        workers = {f"worker-{n}": self._worker for n in range(self._workers)}
+        # In place before their programs ask who is current.
+        self._crews = [Crew(simulation, day.random, feeders), Crew(simulation, day.random, workers)]
+        feeding, working = self._crews
+        for reader in self._readers:
+            simulation.host(reader.name).start(reader.run, reader.name)
+        watching = simulation.host("observer")
+        watching.start(self._observer.run, "observer")
+        await day.pass_time([feeding, working, working])
+        await day.weather.clear()
+        feeding.rest(refill=False)
+        working.rest()
+        await feeding.finished()
+        watching.kill()
+        await self._input_is_used_up()
+        working.end()
+        await self._everything_is_decided()
+        await self._read_everything()
+        await self._readers_catch_up()
+        self._judge()
+        return self._summary(working)
+
+    async def _input_is_used_up(self) -> None:
+        told: dict[TopicPartition, int] = {}
+        last: dict[TopicPartition, int] = {}
+
+        async def is_done() -> bool:
+            options = self.day.reader_options("read_committed")
+            found = await self.day.operator(lambda world: read_all(world, self._sources, options))
+            last.update({one: records[-1][0] for one, records in found.items() if records})
+            told.update(await self.day.operator(self._observer.look))
+            return all(told.get(one, 0) > offset for one, offset in last.items())
+
+        await self.day.until(is_done, lambda: f"the group stands at {told}, the ends are {last}")
+
+    async def _everything_is_decided(self) -> None:
+        """What the last workers left open ends by itself, so nobody waits for it for ever."""
+        ends: list[dict[TopicPartition, int]] = []
+
+        async def look(world: World) -> bool:
+            ends.clear()
+            for isolation in ("read_committed", "read_uncommitted"):
+                options = self.day.reader_options(isolation)
+                ends.append(await _ends(world, [*self._sources, *self._targets], options))
+            return ends[0] == ends[1]
+
+        await self.day.until(
+            lambda: self.day.operator(look),
+            lambda: f"transactions that nobody ends: stable to {ends[0]}, written to {ends[1]}",
+        )
+
+    async def _read_everything(self) -> None:
+        partitions = [*self._sources, *self._targets]
+        for isolation, history in (
+            ("read_uncommitted", self._history.log),
+            ("read_committed", self._history.committed),
+        ):
+            options = self.day.reader_options(isolation)
+            found = await self.day.operator(
+                lambda world, options=options: read_all(world, partitions, options)  # type: ignore[misc]
+            )
+            for partition, records in found.items():
+                history.read_at_the_end(partition, records)
+
+    async def _readers_catch_up(self) -> None:
+        ends = {
+            one: records[-1][0] + 1 for one, records in self._history.log.final.items() if records
+        }
+
+        async def all_are_there() -> bool:
+            return all(
+                reader.reached(one, end) for reader in self._readers for one, end in ends.items()
+            )
+
+        await self.day.until(
+            all_are_there,
+            lambda: f"{[reader.positions for reader in self._readers]}, the ends are {ends}",
+        )
+
+    def _judge(self) -> None:
+        history = self._history
+        self._groups.commits = commits_of(history)
+        readable = {
+            one: [offset for offset, _ in history.committed.final[one]] for one in self._sources
+        }
+        judge(
+            [
+                *transaction_violations(history),
+                *exactly_once(history, self._sources, self._targets),
+                *group_violations(self._groups, readable),
+            ]
+        )
+
+    def _summary(self, working: Crew) -> str:
+        attempts = self._history.attempts
+        committed = sum(one.is_committed for one in attempts)
+        return (
+            f"version {self.version}, {self.day.protocol} {self.day.assignor},"
+            f" {self.day.weather.faults} faults, {working.replaced} workers replaced,"
+            f" {committed} of {len(attempts)} transactions committed,"
+            f" {sum(one.is_aborted for one in attempts)} aborted,"
+            f" {len(self._history.log.sends)} records"
+        )
+
+
+async def _ends(
+    world: World, partitions: list[TopicPartition], options: Options
+) -> dict[TopicPartition, int]:
+    async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
+        return {one: int(end) for one, end in (await consumer.end_offsets(partitions)).items()}
+
+
+@contextmanager
+def _in_force(version: int) -> Iterator[None]:
+    """The cluster's `transaction.version`, for as long as this day lasts."""
+    name = "transaction.version"
+    usual = FEATURES[name]
+    FEATURES[name] = usual._replace(in_force=version)
+    try:
+        yield
+    finally:
+        FEATURES[name] = usual
+
+
+async def transactions(simulation: Simulation) -> str:
+    """Plays a bad day and says what it came to."""
+    day = TransactionDay(simulation)
+    with _in_force(day.version):
+        return await day.live_through()
