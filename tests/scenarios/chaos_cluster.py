@@ -1,0 +1,363 @@
+"""Three brokers as real processes, and what can be done to each of them.
+
+`odradek up --brokers 3` starts the cluster and keeps its metadata store; a broker that was ended
+comes back with `odradek broker D/broker-i/server.properties`, as its operator would do it.
+
+With `apart=True` every broker gets a network namespace of its own, so that it can be cut off: the
+brokers are stopped, given other addresses and started again there. This needs root and
+`ip netns`. The metadata store is reached through a Unix socket or from the bridge, and is not cut.
+
+Invariant: only processes whose ids this cluster has written down are signalled.
+"""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psutil
+
+START_S: Final = 60.0
+STOP_S: Final = 60.0
+PORT_INSIDE: Final = 9092
+_READY: Final = "odradek is ready at "
+
+
+class CannotRun(Exception):
+    """Something outside is missing; the message says what."""
+
+
+def odradek() -> str:
+    return str(Path(sys.executable).parent / "odradek")
+
+
+class Seat:
+    """One broker: where it lives, and its process while it has one."""
+
+    def __init__(self, number: int, directory: Path, host: str, port: int) -> None:
+        self.id = number
+        self.directory = directory
+        self.host = host
+        self.port = port
+        self.namespace: str | None = None
+        self.is_paused = False
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, as it wrote it down itself; None if that is gone."""
+        try:
+            pid = int((self.directory / "broker.pid").read_text())
+            process = psutil.Process(pid)
+            return pid if process.status() != psutil.STATUS_ZOMBIE else None
+        except (OSError, ValueError, psutil.NoSuchProcess):
+            return None
+
+    @property
+    def is_running(self) -> bool:
+        return self.pid is not None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it was started here, and not by `odradek up`."""
+        return self._process is not None
+
+    def start(self) -> float:
+        """Returns how long it took until it answered."""
+        assert not self.is_running, f"broker {self.id} runs already"
+        began = time.monotonic()
+        inside = [] if self.namespace is None else ["ip", "netns", "exec", self.namespace]
+        log = self.directory / "logs" / "server.log"
+        with (self.directory / "logs" / "restarts.out").open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    *inside,
+                    *(odradek(), "broker", str(self.directory / "server.properties")),
+                    *("--log-file", str(log)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        while not answers(self.host, self.port):
+            if self._process.poll() is not None:
+                raise AssertionError(f"broker {self.id} did not start:\n{self.said()}")
+            if time.monotonic() - began > START_S:
+                raise AssertionError(f"broker {self.id} does not answer:\n{self.said()}")
+            time.sleep(0.005)
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+        self.is_paused = False
+        self._wait_until_gone()
+
+    def stop(self) -> float:
+        """Cleanly; returns how long it took."""
+        began = time.monotonic()
+        self._signal(signal.SIGTERM)
+        self._wait_until_gone()
+        return time.monotonic() - began
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+        self.is_paused = False
+
+    def said(self) -> str:
+        """The end of its log and of what it printed."""
+        found = []
+        for path in sorted((self.directory / "logs").glob("*")):
+            found.append(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}")
+        return "\n".join(found)
+
+    def _signal(self, number: int) -> None:
+        pid = self.pid
+        assert pid is not None, f"broker {self.id} is not there:\n{self.said()}"
+        os.kill(pid, number)
+
+    def _wait_until_gone(self) -> None:
+        deadline = time.monotonic() + STOP_S
+        if self._process is not None:
+            self._process.wait(STOP_S)
+            self._process = None
+        while self.is_running:
+            assert time.monotonic() < deadline, f"broker {self.id} does not end:\n{self.said()}"
+            time.sleep(0.002)
+
+
+class ChaosCluster:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        brokers: int = 3,
+        zookeeper: str | None = None,
+        overrides: Sequence[str] = (),
+        apart: bool = False,
+    ) -> None:
+        self.directory = directory
+        self._brokers = brokers
+        self._zookeeper = zookeeper
+        self._overrides = overrides
+        self._apart = apart
+        self._up: subprocess.Popen[bytes] | None = None
+        self._network: Namespaces | None = None
+        self.seats: dict[int, Seat] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(seat.address for seat in self.seats.values())
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+            if self._apart:
+                self._move_apart()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _start(self) -> None:
+        port = free_neighbours(self._brokers)
+        self.seats = {
+            number: Seat(
+                number, self.directory / f"broker-{number}", "127.0.0.1", port + number - 1
+            )
+            for number in range(1, self._brokers + 1)
+        }
+        output = self.directory / "up.out"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with output.open("wb") as log:
+            self._up = subprocess.Popen(
+                [
+                    *(odradek(), "up", "--brokers", str(self._brokers), "--port", str(port)),
+                    *("--data", str(self.directory), "--until-input-closes"),
+                    *(() if self._zookeeper is None else ("--zookeeper", self._zookeeper)),
+                    *(part for one in self._overrides for part in ("--override", one)),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        deadline = time.monotonic() + START_S
+        while _READY not in output.read_text(errors="replace"):
+            if self._up.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the cluster did not start:\n{self.said()}")
+            time.sleep(0.01)
+
+    def _move_apart(self) -> None:
+        self._network = Namespaces(list(self.seats))
+        for seat in self.seats.values():
+            seat.stop()
+            seat.host, seat.port = self._network.address(seat.id), PORT_INSIDE
+            seat.namespace = self._network.name(seat.id)
+            _set_property(
+                seat.directory / "server.properties",
+                "listeners",
+                f"PLAINTEXT://{seat.address}",
+            )
+        for seat in self.seats.values():
+            seat.start()
+
+    def cut(self, number: int) -> None:
+        """Nothing goes to or from this broker any more; nobody is told."""
+        assert self._network is not None, "only brokers in namespaces can be cut off"
+        self._network.cut(number)
+
+    def heal(self, number: int) -> None:
+        assert self._network is not None
+        self._network.heal(number)
+
+    def said(self) -> str:
+        path = self.directory / "up.out"
+        text = path.read_text(errors="replace")[-3000:] if path.exists() else ""
+        return "\n".join([text, *(seat.said() for seat in self.seats.values())])
+
+    def problems(self) -> list[str]:
+        """Lines in the brokers' logs that should not be there: tracebacks and fatal errors."""
+        found = []
+        for seat in self.seats.values():
+            for path in sorted((seat.directory / "logs").glob("*")):
+                lines = path.read_text(errors="replace").splitlines()
+                found += [
+                    f"broker {seat.id}, {path.name}: " + " | ".join(lines[index : index + 30][-6:])
+                    for index, line in enumerate(lines)
+                    if line.startswith("Traceback") or " FATAL " in line
+                ]
+        return found
+
+    def _end(self) -> None:
+        for seat in self.seats.values():
+            if seat.is_paused:
+                seat.resume()
+            if seat.is_ours and seat.is_running:
+                seat.stop()
+        if self._up is not None:
+            assert self._up.stdin is not None
+            self._up.stdin.close()
+            try:
+                self._up.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._up.kill()
+                self._up.wait()
+                raise AssertionError(f"the cluster did not stop:\n{self.said()}") from None
+            self._up = None
+        if self._network is not None:
+            self._network.remove()
+
+
+class Namespaces:
+    """A bridge on this machine and a namespace for each broker, connected by a cable."""
+
+    def __init__(self, brokers: Sequence[int]) -> None:
+        if os.geteuid() != 0 or shutil.which("ip") is None:
+            raise CannotRun("network namespaces need root and the command `ip`")
+        self._prefix = f"od{os.getpid() % 100_000}"
+        self._subnet = f"10.{random.randrange(64, 250)}.{random.randrange(250)}"
+        self._brokers = list(brokers)
+        try:
+            self._build()
+        except subprocess.CalledProcessError as error:
+            self.remove()
+            raise CannotRun(f"cannot make network namespaces: {error.stderr}") from None
+
+    def name(self, broker: int) -> str:
+        return f"{self._prefix}-{broker}"
+
+    def address(self, broker: int) -> str:
+        return f"{self._subnet}.{broker}"
+
+    def _cable(self, broker: int) -> str:
+        return f"{self._prefix}v{broker}"
+
+    def _build(self) -> None:
+        bridge = f"{self._prefix}br"
+        _ip("link", "add", bridge, "type", "bridge")
+        _ip("addr", "add", f"{self._subnet}.254/24", "dev", bridge)
+        _ip("link", "set", bridge, "up")
+        for broker in self._brokers:
+            name, cable = self.name(broker), self._cable(broker)
+            _ip("netns", "add", name)
+            _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
+            _ip("link", "set", cable, "master", bridge, "up")
+            _ip("-n", name, "addr", "add", f"{self.address(broker)}/24", "dev", "eth0")
+            _ip("-n", name, "link", "set", "eth0", "up")
+            _ip("-n", name, "link", "set", "lo", "up")
+
+    def cut(self, broker: int) -> None:
+        _ip("link", "set", self._cable(broker), "down")
+
+    def heal(self, broker: int) -> None:
+        _ip("link", "set", self._cable(broker), "up")
+
+    def remove(self) -> None:
+        for broker in self._brokers:
+            _ip("netns", "del", self.name(broker), check=False)
+            _ip("link", "del", self._cable(broker), check=False)
+        _ip("link", "del", f"{self._prefix}br", check=False)
+
+
+def _ip(*arguments: str, check: bool = True) -> None:
+    subprocess.run(["ip", *arguments], check=check, capture_output=True, text=True)
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether a broker there answers a Metadata request with a broker in it."""
+    body = struct.pack(">hhihi", 3, 1, 7, -1, 0)
+    try:
+        with socket.create_connection((host, port), 1.0) as connection:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            answer = connection.makefile("rb").read(12)
+    except OSError:
+        return False
+    return len(answer) == 12 and answer[8:] != bytes(4)
+
+
+def free_neighbours(count: int) -> int:
+    """The first of some ports in a row that are free, below those that connections take."""
+    for _ in range(200):
+        first = random.randrange(15_000, 31_000)
+        held = []
+        try:
+            for port in range(first, first + count):
+                one = socket.socket()
+                held.append(one)
+                one.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+        finally:
+            for one in held:
+                one.close()
+    raise CannotRun("no free ports")
+
+
+def _set_property(path: Path, name: str, value: str) -> None:
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(f"{name}=")]
+    path.write_text("\n".join([*lines, f"{name}={value}", ""]))
