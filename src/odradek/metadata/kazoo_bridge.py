@@ -1,26 +1,39 @@
-"""kazoo from an asyncio loop, with what it lacks: persistent watches and the agreed timeout.
+"""kazoo from an asyncio loop, with what it lacks: watches of a whole tree, many reads in one
+request (both since ZooKeeper 3.6), and the session timeout that was agreed.
 
 kazoo talks to ZooKeeper in a thread of its own. Whatever comes from there is handed to the loop
-in the order in which it came, many at a time. ZooKeeper 3.6 can watch a whole tree until told
-otherwise; kazoo cannot ask for it, so `WatchfulConnection` adds the request and hears the
-events. This is the only module that knows kazoo's inner names.
+in the order in which it came, many at a time. This is the only module that knows kazoo's inner
+names.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import EXCEPTIONS, NoNodeError
 from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import (
+    GetChildren,
+    GetData,
+    int_struct,
+    multiheader_struct,
+    read_buffer,
+    read_string,
+    stat_struct,
+    write_string,
+)
 from kazoo.protocol.serialization import Watch as WatchEvent
-from kazoo.protocol.serialization import int_struct, write_string
+from kazoo.protocol.states import ZnodeStat
 
 # A client that waits long between attempts learns late that its ensemble is back.
 _RETRY: Final = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 0.5}
 _PERSISTENT_RECURSIVE: Final = 1
+# The kind of an error and of the end, among the parts of a request of many.
+_END: Final = -1
 # kazoo reads for two thirds of the timeout that the ensemble agreed to.
 _TIMEOUT_BY_READ_TIMEOUT: Final = 1.5
 
@@ -39,6 +52,52 @@ class AddWatch:
 
     def deserialize(self, buffer: bytes, offset: int) -> bool:
         return True
+
+
+class ReadTogether:
+    """Reads many nodes, or the names below many, in one request and one answer. A node that is
+    missing is `None` among the results; other errors are in the answer as they are."""
+
+    type = 22
+
+    def __init__(self, requests: Sequence[GetData | GetChildren]) -> None:
+        self._requests = requests
+
+    def serialize(self) -> bytes:
+        parts = []
+        for request in self._requests:
+            parts += [multiheader_struct.pack(request.type, False, -1), bytes(request.serialize())]
+        parts.append(multiheader_struct.pack(_END, True, -1))
+        return b"".join(parts)
+
+    def deserialize(self, buffer: bytes, offset: int) -> list[Any]:
+        results: list[Any] = []
+        for request in self._requests:
+            kind, _, _ = multiheader_struct.unpack_from(buffer, offset)
+            offset += multiheader_struct.size
+            if kind == _END:
+                (code,) = int_struct.unpack_from(buffer, offset)
+                offset += int_struct.size
+                results.append(None if code == NoNodeError.code else EXCEPTIONS[code]())
+            elif request.type == GetData.type:
+                value, offset = read_buffer(buffer, offset)
+                stat = ZnodeStat._make(stat_struct.unpack_from(buffer, offset))
+                offset += stat_struct.size
+                results.append((value, stat))
+            else:
+                names, offset = _read_names(buffer, offset)
+                results.append(names)
+        return results
+
+
+def _read_names(buffer: bytes, offset: int) -> tuple[list[str], int]:
+    (count,) = int_struct.unpack_from(buffer, offset)
+    offset += int_struct.size
+    names = []
+    for _ in range(count):
+        name, offset = read_string(buffer, offset)
+        names.append(name)
+    return names, offset
 
 
 class WatchfulConnection(ConnectionHandler):  # type: ignore[misc]
@@ -101,8 +160,19 @@ class KazooBridge:
         return float(self._connection.agreed_timeout_ms) / 1000
 
     def watch_tree(self, path: str) -> asyncio.Future[Any]:
+        return self._call(AddWatch(path))
+
+    def read_nodes(self, paths: Sequence[str]) -> asyncio.Future[Any]:
+        """Value and stat of each, or `None`."""
+        return self._call(ReadTogether([GetData(path, None) for path in paths]))
+
+    def list_nodes(self, paths: Sequence[str]) -> asyncio.Future[Any]:
+        """The names below each, or `None`."""
+        return self._call(ReadTogether([GetChildren(path, None) for path in paths]))
+
+    def _call(self, request: AddWatch | ReadTogether) -> asyncio.Future[Any]:
         result = self.client.handler.async_result()
-        self.client._call(AddWatch(path), result)
+        self.client._call(request, result)
         return self.awaited(result)
 
     def awaited(self, result: Any) -> asyncio.Future[Any]:

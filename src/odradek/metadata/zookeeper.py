@@ -12,7 +12,7 @@ counts as alive for two thirds of its timeout from the sending of the last reque
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -50,6 +50,7 @@ _NEVER_S: Final = float("-inf")
 # ZooKeeper's jute.maxbuffer is 1 MiB unless set, and it hangs up on whoever exceeds it.
 _MOST_BYTES: Final = 1_000_000
 _BYTES_PER_OPERATION: Final = 64
+_READS_TOGETHER: Final = 100
 # ZooKeeper's own nodes, where there is no chroot.
 _ITS_OWN: Final = "/zookeeper"
 
@@ -112,57 +113,75 @@ class ZookeeperStore:
 
     async def read(self, path: str) -> Node | None:
         await self._require_connection()
-        found = await self._get(path)
-        return None if found is None else found[0]
+        ((node, _),) = await self._read_nodes([path])
+        return node
 
     async def children(self, path: str) -> list[str]:
         await self._require_connection()
-        return await self._list(path)
+        (names,) = await self._list_nodes([path])
+        return names
 
     async def read_tree(self, prefix: str) -> dict[str, Node]:
         await self._require_connection()
         found: dict[str, Node] = {}
         level = [prefix]
         while level:
-            nodes = await asyncio.gather(*map(self._get, level))
             parents = []
-            for path, node in zip(level, nodes, strict=True):
+            for path, (node, children) in zip(level, await self._read_nodes(level), strict=True):
                 if node is not None:
-                    found[path] = node[0]
-                    if node[1]:
+                    found[path] = node
+                    if children:
                         parents.append(path)
-            names = await asyncio.gather(*map(self._list, parents))
             level = [
                 f"{parent.rstrip('/')}/{name}"
-                for parent, below in zip(parents, names, strict=True)
-                for name in below
+                for parent, names in zip(parents, await self._list_nodes(parents), strict=True)
+                for name in names
             ]
         return found
 
-    async def _get(self, path: str) -> tuple[Node, int] | None:
-        """A node, and how many there are below it."""
-        client = self._zookeeper.client
-        try:
-            value, stat = await self._answer(client.get_async(self._at(path)))
-        except kazoo.NoNodeError:
-            return None
-        node = Node(value, stat.version, stat.czxid, stat.ephemeralOwner or 0)
-        return node, stat.numChildren
+    async def _read_nodes(self, paths: Sequence[str]) -> list[tuple[Node | None, int]]:
+        """Each node, and how many there are below it."""
+        return [
+            (None, 0)
+            if found is None
+            else (
+                Node(found[0], found[1].version, found[1].czxid, found[1].ephemeralOwner),
+                found[1].numChildren,
+            )
+            for found in await self._in_batches(self._zookeeper.read_nodes, paths)
+        ]
 
-    async def _list(self, path: str) -> list[str]:
-        client = self._zookeeper.client
-        try:
-            names: list[str] = await self._answer(client.get_children_async(self._at(path)))
-        except kazoo.NoNodeError:
-            return []
-        if path == "/" and not self._chroot:
-            names = [name for name in names if "/" + name != _ITS_OWN]
-        return sorted(names)
+    async def _list_nodes(self, paths: Sequence[str]) -> list[list[str]]:
+        listed = []
+        for path, names in zip(
+            paths, await self._in_batches(self._zookeeper.list_nodes, paths), strict=True
+        ):
+            is_root = path == "/" and not self._chroot
+            listed.append(
+                sorted(name for name in names or () if not is_root or "/" + name != _ITS_OWN)
+            )
+        return listed
 
-    async def _answer(self, result: Any) -> Any:
+    async def _in_batches(
+        self, ask: Callable[[Sequence[str]], asyncio.Future[Any]], paths: Sequence[str]
+    ) -> list[Any]:
+        places = [self._at(path) for path in paths]
+        answers = await asyncio.gather(
+            *(
+                self._answer(ask(places[start : start + _READS_TOGETHER]))
+                for start in range(0, len(places), _READS_TOGETHER)
+            )
+        )
+        results = [result for answer in answers for result in answer]
+        for result in results:
+            if isinstance(result, Exception):
+                raise StoreUnavailable(f"ZooKeeper at {self._hosts} refuses to be read: {result!r}")
+        return results
+
+    async def _answer(self, answer: asyncio.Future[Any]) -> Any:
         """What a read gives; whatever has to do with the connection is `StoreUnavailable`."""
         try:
-            return await self._zookeeper.awaited(result)
+            return await answer
         except (
             kazoo.ConnectionLoss,
             kazoo.ConnectionClosedError,
@@ -170,9 +189,7 @@ class ZookeeperStore:
             kazoo.OperationTimeoutError,
         ):
             self._sessions.require_open()
-            raise StoreUnavailable(
-                f"the connection to ZooKeeper at {self._hosts} is lost"
-            ) from None
+            raise StoreUnavailable(self._lost()) from None
 
     # Changing
 
@@ -252,9 +269,9 @@ class ZookeeperStore:
         sent_s = self._world.clock.monotonic_s()
         try:
             if self._chroot:
-                await self._answer(client.ensure_path_async(root))
+                await self._answer(zookeeper.awaited(client.ensure_path_async(root)))
             await zookeeper.watch_tree(root)
-            await self._answer(client.sync_async(root))
+            await self._answer(zookeeper.awaited(client.sync_async(root)))
         except kazoo.UnimplementedError:
             self._failure = f"ZooKeeper at {self._hosts} is older than 3.6; a later one is needed"
             logger.error(self._failure)
@@ -275,7 +292,7 @@ class ZookeeperStore:
             if self._is_available:
                 sent_s = self._world.clock.monotonic_s()
                 with suppress(StoreUnavailable):
-                    await self._answer(self._zookeeper.client.exists_async(self._at("/")))
+                    await self._read_nodes(["/"])
                     self._note_answer(sent_s)
 
     def _note_answer(self, sent_s: float) -> None:
