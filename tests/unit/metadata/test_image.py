@@ -16,13 +16,16 @@ from odradek.metadata import (
     ImageKeeper,
     MetadataStore,
     Operation,
+    OutcomeUnknown,
     Refused,
     SessionExpired,
     Set,
+    StoreUnavailable,
 )
 from odradek.metadata import layout as at
 from odradek.metadata.image import ClusterImage, image_of
-from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
+from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 
 PLAIN = {"PLAINTEXT": "PLAINTEXT"}
@@ -286,5 +289,83 @@ def test_step_by_step_gives_what_a_fresh_look_gives(
                 await keeper.caught_up(*(["/"] if step[0] == "all" else []))
         image = await keeper.caught_up()
         assert image == await from_scratch(store, image.number)
+
+    run(scenario())
+
+
+def test_the_image_waits_while_the_store_is_away_and_then_tells_the_difference() -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        store, other = metadata.connect(), metadata.connect()
+        keeper = await keeper_on(store)
+        await keeper.write(*topic("kept", 1), broker(5))
+        running = asyncio.ensure_future(keeper.run())
+        heard: list[ImageChange] = []
+        keeper.subscribe(heard.append)
+        before = keeper.image
+        store.cut()
+        await other.multi(*topic("new", 2), Delete(at.broker_path(5)))
+        with pytest.raises(StoreUnavailable):
+            await keeper.caught_up(EVERYTHING)
+        with pytest.raises(StoreUnavailable):
+            await keeper.write(*topic("refused", 3))
+        assert keeper.image is before
+        assert not running.done()
+        store.mend()
+        image = await keeper.newer_than(before.number)
+        assert sorted(image.topics) == ["kept", "new"]
+        assert [(change.before, change.topics, change.brokers) for change in heard] == [
+            (before, frozenset({"new"}), frozenset({5}))
+        ]
+        running.cancel()
+
+    run(scenario())
+
+
+def test_after_an_expiry_the_registration_is_missing_from_the_image() -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata(session_timeout_ms=1).connect()
+        keeper = await keeper_on(store)
+        await keeper.write(broker(5)._replace(ephemeral=True))
+        running = asyncio.ensure_future(keeper.run())
+        session_id, number = store.session_id, keeper.image.number
+        store.cut()
+        asyncio.get_running_loop().call_later(0.01, store.mend)
+        assert 5 not in (await keeper.newer_than(number)).brokers
+        assert await store.next_session(session_id) != session_id
+        await keeper.write(broker(5)._replace(ephemeral=True))
+        assert 5 in keeper.image.brokers
+        running.cancel()
+
+    run(scenario())
+
+
+def test_a_notice_whose_reading_was_cancelled_is_read_the_next_time() -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        keeper = await keeper_on(store)
+        async with keeper._refreshing:
+            await store.multi(*topic("t", 1))
+            reading = asyncio.ensure_future(keeper.caught_up())
+            await asyncio.sleep(0)
+            reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert "t" not in keeper.image.topics
+        await keeper.caught_up()
+        assert "t" in keeper.image.topics
+
+    run(scenario())
+
+
+def test_after_an_unknown_outcome_the_image_holds_what_happened() -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        store = metadata.connect()
+        keeper = await keeper_on(store)
+        metadata.weakness.lose_next_reply(LostReply.HAPPENED)
+        with pytest.raises(OutcomeUnknown):
+            await keeper.write(*topic("t", 1))
+        assert "t" in (await keeper.caught_up()).topics
 
     run(scenario())
