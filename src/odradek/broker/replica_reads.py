@@ -87,6 +87,8 @@ class ReplicaReads:
             self._note_progress(partition, entry)
         data.high_watermark = partition.high_watermark.value
         data.last_stable_offset = partition.last_stable.value
+        if -1 < entry.told_log_start < data.log_start_offset:
+            self.is_enough = True
         if left <= 0 and not first:
             return 0
         records = partition.read_as_replica(

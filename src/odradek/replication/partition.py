@@ -16,7 +16,7 @@ cuts below one, it fails everyone who waits and another takes its place.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.metadata import PartitionImage
@@ -187,6 +187,7 @@ class Partition:
         self.is_leader = False
         if self.term is not None:
             self.term.appended.fail(reason)
+            self.term.starts_moved.fail(reason)
             self.term = None
         self._renew_watermarks(reason)
         if self._flush_follower is not None:
@@ -453,9 +454,23 @@ class Partition:
             self._start_at(offset)
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
+        if self.term is not None:
+            # Followers hear of it in the answers to their long polls.
+            self.term.appended.nudge()
         return self.log.log_start_offset
 
+    def low_watermark(self, alive: Container[int]) -> int:
+        """The least log start over this replica and those of live brokers."""
+        if self.term is None:
+            raise _not_leader()
+        return self.term.low_watermark(self.log.log_start_offset, alive)
+
     # Reading
+
+    @property
+    def knows_its_end(self) -> bool:
+        """Whether everything that was committed before this term began is known to be so."""
+        return self.term is None or self.high_watermark.value >= self.term.start_offset
 
     @property
     def last_stable(self) -> Watermark:

@@ -14,7 +14,7 @@ if it holds everything that the leader held then: its fetches tell, one late.
 Invariant: the leader itself is always in sync, and `followers` holds every other replica.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 from odradek.protocol.types import LeaderEpoch
@@ -72,6 +72,7 @@ class Term:
         "leader_epoch",
         "proposed",
         "start_offset",
+        "starts_moved",
         "version",
     )
 
@@ -91,6 +92,8 @@ class Term:
         self.start_offset = start_offset
         # The log's end: within a term it only rises, so replicas' fetches can wait on it.
         self.appended = Watermark(start_offset)
+        # Counts changes of followers' log starts: deletions wait for them.
+        self.starts_moved = Watermark()
         self.in_sync = tuple(in_sync)
         self.version = version
         self.proposed: tuple[int, ...] | None = None
@@ -172,6 +175,8 @@ class Term:
                 follower = self.followers[replica] = Follower(follower.caught_up_s)
                 self._choose()
             follower.broker_epoch = broker_epoch
+        if log_start != follower.log_start:
+            self.starts_moved.advance(self.starts_moved.value + 1)
         follower.fetched(log_end, log_start, leader_end, now_s)
         if (
             not follower.is_joining
@@ -185,6 +190,7 @@ class Term:
         """The broker is gone; when it is back its progress begins anew."""
         if replica in self.followers:
             self.followers[replica] = Follower()
+            self.starts_moved.advance(self.starts_moved.value + 1)
             self._choose()
 
     def may_expand(self, replica: int, high_watermark: int) -> bool:
@@ -231,7 +237,7 @@ class Term:
                 follower.is_joining = False
         self._choose()
 
-    def low_watermark(self, own_start: int, alive: Mapping[int, int]) -> int:
+    def low_watermark(self, own_start: int, alive: Container[int]) -> int:
         """The least log start over the replicas of live brokers."""
         for replica, follower in self.followers.items():
             if replica in alive and follower.log_start < own_start:

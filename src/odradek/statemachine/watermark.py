@@ -75,6 +75,11 @@ class Watermark:
         if self.waiters:
             self._wake_waiters()
 
+    def nudge(self) -> None:
+        """Wakes the waiters though the mark stands: something beside it has changed."""
+        if self.waiters:
+            self._wake_waiters()
+
     def fail(self, reason: Exception) -> None:
         """Fails everyone who waits, now and later, with `reason`."""
         self._failed = reason

@@ -1,12 +1,16 @@
 """DeleteRecords 0-2: moves the start of the log up to an offset.
 
 -1 means up to the high watermark. What lies below is gone for readers at once; the disk gets
-the space back when whole segments fall below the start.
+the space back when whole segments fall below the start. The answer waits until the replicas on
+live brokers have followed: its low watermark is the least of their starts.
 """
 
-from typing import Final
+import asyncio
+from collections.abc import Awaitable
+from typing import Final, NamedTuple
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -14,15 +18,26 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from odradek.protocol.types import Offset
+from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
+from odradek.statemachine.watermark import Waiter
 
 _HIGH_WATERMARK: Final = -1
 
 
+class _Deletion(NamedTuple):
+    """Done by the leader, perhaps not yet by its followers."""
+
+    answer: DeleteRecordsPartitionResult
+    partition: Partition
+    upto: int
+
+
 def handle(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse:
+) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     topics = []
+    waiting: list[_Deletion] = []
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
@@ -33,8 +48,48 @@ def handle(
             try:
                 partition = services.replicas.leader(topic.name, asked.partition_index)
                 upto = None if asked.offset == _HIGH_WATERMARK else Offset(asked.offset)
-                answer.low_watermark = partition.delete_records(upto)
+                deletion = _Deletion(answer, partition, partition.delete_records(upto))
+                if not _is_done(services, deletion):
+                    waiting.append(deletion)
             except Refused as refusal:
                 answer.error_code = refusal.code
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    return DeleteRecordsResponse(topics=topics)
+    response = DeleteRecordsResponse(topics=topics)
+    return _when_done(services, request.timeout_ms, response, waiting) if waiting else response
+
+
+async def _when_done(
+    services: Services,
+    timeout_ms: int,
+    response: DeleteRecordsResponse,
+    waiting: list[_Deletion],
+) -> DeleteRecordsResponse:
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + max(timeout_ms, 0) / 1000
+    while waiting:
+        waiter = Waiter()
+        for deletion in waiting:
+            if deletion.partition.term is not None:
+                waiter.watch(deletion.partition.term.starts_moved)
+        is_late = not await waiter.wait(deadline_s - loop.time())
+        undone = []
+        for deletion in waiting:
+            try:
+                if _is_done(services, deletion):
+                    continue
+                if is_late:
+                    raise Refused(ErrorCode.REQUEST_TIMED_OUT)
+                undone.append(deletion)
+            except Refused as refusal:
+                deletion.answer.error_code = refusal.code
+        waiting = undone
+    return response
+
+
+def _is_done(services: Services, deletion: _Deletion) -> bool:
+    """Whether every live replica has followed; the answer is complete then."""
+    low_watermark = deletion.partition.low_watermark(services.images.image.brokers)
+    if low_watermark < deletion.upto:
+        return False
+    deletion.answer.low_watermark = low_watermark
+    return True

@@ -2,6 +2,10 @@
 
 The special times: -1 latest (last stable for read_committed), -2 earliest, -3 the record with
 the highest timestamp, -4 earliest local (no tiers here, so earliest), -5 latest tiered (none).
+
+A new leader whose high watermark has not reached the start of its term may have named a later
+end in a former life of the partition: until then it answers OFFSET_NOT_AVAILABLE (KIP-207).
+Other brokers ask for the log's own end, and as a debugging replica (-2) followers answer too.
 """
 
 from typing import Final
@@ -24,12 +28,19 @@ _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _READ_COMMITTED: Final = 1
+_DEBUGGING_REPLICA: Final = -2
+_FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
 
 
 def handle(
     services: Services, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse:
     committed_only = request.isolation_level == _READ_COMMITTED
+    not_available = (
+        ErrorCode.OFFSET_NOT_AVAILABLE
+        if context.version >= _FIRST_VERSION_WITH_NOT_AVAILABLE
+        else ErrorCode.LEADER_NOT_AVAILABLE
+    )
     topics = []
     for topic in request.topics:
         answers = []
@@ -37,13 +48,41 @@ def handle(
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             answers.append(answer)
             try:
-                partition = services.replicas.leader(topic.name, asked.partition_index)
+                partition = _partition(services, request.replica_id, topic.name, asked)
                 partition.check_epoch(asked.current_leader_epoch)
-                _answer(partition, asked, answer, committed_only)
+                if asked.timestamp == _LATEST and _is_broker(partition, request.replica_id):
+                    _answer_broker(partition, answer)
+                else:
+                    _answer(partition, asked, answer, committed_only)
+                    if answer.offset < 0 and not partition.knows_its_end:
+                        raise Refused(not_available)
             except Refused as refusal:
                 answer.error_code = refusal.code
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
+
+
+def _partition(
+    services: Services, replica_id: int, topic: str, asked: ListOffsetsPartition
+) -> Partition:
+    if replica_id == _DEBUGGING_REPLICA:
+        partition = services.replicas.get(topic, asked.partition_index)
+        if partition is not None and partition.log.is_usable:
+            return partition
+    return services.replicas.leader(topic, asked.partition_index)
+
+
+def _is_broker(partition: Partition, replica_id: int) -> bool:
+    """Whoever only claims to be a replica is answered like a consumer."""
+    term = partition.term
+    return replica_id == _DEBUGGING_REPLICA or (term is not None and replica_id in term.followers)
+
+
+def _answer_broker(partition: Partition, answer: ListOffsetsPartitionResponse) -> None:
+    """Where the log ends, committed or not, and in which epoch its last record was written."""
+    log = partition.log
+    answer.offset = log.log_end_offset
+    answer.leader_epoch = log.leader_epochs.epoch_for(answer.offset - 1)
 
 
 def _answer(
@@ -54,8 +93,9 @@ def _answer(
 ) -> None:
     log = partition.log
     if asked.timestamp == _LATEST:
-        answer.offset = partition.readable(committed_only).value
-        answer.leader_epoch = partition.leader_epoch
+        if partition.knows_its_end:
+            answer.offset = partition.readable(committed_only).value
+            answer.leader_epoch = partition.leader_epoch
     elif asked.timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
         answer.leader_epoch = log.leader_epochs.epoch_for(answer.offset)

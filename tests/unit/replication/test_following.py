@@ -1,0 +1,344 @@
+"""Followers as others see them: consumers that read there, fetches that are made up or out of
+date, logs that begin elsewhere, disks that must be flushed first."""
+
+import asyncio
+
+from odradek.metadata.layout import broker_epoch_path
+from odradek.metadata.memory import LostReply
+from odradek.metadata.store import Set
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from odradek.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+    ReplicaState,
+)
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from tests.unit.replication.cluster import TOPIC, Cluster, values_in, with_cluster
+
+_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+async def fetch_as_replica(
+    cluster: Cluster, replica: int, broker_epoch: int, *, offset: int = 0, leader_epoch: int = 0
+) -> PartitionData:
+    """From broker 1."""
+    request = FetchRequest(
+        replica_state=ReplicaState(replica_id=replica, replica_epoch=broker_epoch),
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[
+            FetchTopic(
+                topic_id=cluster.topic_id,
+                partitions=[
+                    FetchPartition(
+                        partition=0,
+                        current_leader_epoch=leader_epoch,
+                        fetch_offset=offset,
+                        partition_max_bytes=1 << 20,
+                    )
+                ],
+            )
+        ],
+    )
+    response = await (await cluster.connection(1)).request(request, FetchResponse)
+    return response.responses[0].partitions[0]
+
+
+async def list_offset(
+    cluster: Cluster, broker: int, timestamp: int
+) -> ListOffsetsPartitionResponse:
+    request = ListOffsetsRequest(
+        topics=[
+            ListOffsetsTopic(
+                name=TOPIC,
+                partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)],
+            )
+        ]
+    )
+    response = await (await cluster.connection(broker)).request(request, ListOffsetsResponse)
+    return response.topics[0].partitions[0]
+
+
+async def delete_records(
+    cluster: Cluster, broker: int, offset: int, timeout_ms: int = 5000
+) -> DeleteRecordsPartitionResult:
+    request = DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name=TOPIC, partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)]
+            )
+        ],
+        timeout_ms=timeout_ms,
+    )
+    response = await (await cluster.connection(broker)).request(request, DeleteRecordsResponse)
+    return response.topics[0].partitions[0]
+
+
+async def broker_epoch(cluster: Cluster, broker: int) -> int:
+    node = await cluster.store.read(broker_epoch_path(broker))
+    assert node is not None
+    return node.version
+
+
+# Consumers (KIP-392)
+
+
+def test_a_consumer_is_sent_to_the_replica_on_its_rack() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        await cluster.produce(1, b"a")
+        sent_away = await cluster.fetch(1, rack="rack-2")
+        assert (sent_away.preferred_read_replica, bool(sent_away.records)) == (2, False)
+        await asyncio.sleep(0.6)
+        assert values_in(await cluster.fetch(2, rack="rack-2")) == [b"a"]
+        at_home = await cluster.fetch(1, rack="rack-1")
+        assert at_home.preferred_read_replica == -1
+        assert values_in(at_home) == [b"a"]
+        assert values_in(await cluster.fetch(1, rack="elsewhere")) == [b"a"]
+        cluster.brokers[2].kill()
+        await cluster.until(lambda state: state.isr == (1, 3))
+        assert values_in(await cluster.fetch(1, rack="rack-2")) == [b"a"]
+
+    with_cluster(test, replica_selector_class=_SELECTOR)
+
+
+def test_without_a_selector_consumers_stay_with_the_leader() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        await cluster.produce(1, b"a")
+        assert values_in(await cluster.fetch(1, rack="rack-2")) == [b"a"]
+
+    with_cluster(test)
+
+
+def test_a_follower_shows_only_what_it_knows_to_be_committed() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        await cluster.produce(1, b"a")
+        await asyncio.sleep(0.6)
+        cluster.simulation.network.cut("broker-1", "broker-3")
+        assert (await cluster.produce(1, b"uncommitted", acks=1)).error_code == 0
+        await asyncio.sleep(1)
+        assert await cluster.values(2) == [b"a"]
+        beyond = await cluster.fetch(2, 7)
+        assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    with_cluster(test)
+
+
+def test_a_consumer_that_waits_at_a_follower_is_woken() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        await cluster.produce(1, b"a")
+        await cluster.until_read(2, [b"a"])
+        waiting = asyncio.ensure_future(cluster.fetch(2, 1, max_wait_ms=10_000))
+        await asyncio.sleep(0.1)
+        await cluster.produce(1, b"b")
+        assert values_in(await waiting) == [b"b"]
+
+    with_cluster(test)
+
+
+def test_old_consumers_read_from_leaders_alone() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        await cluster.produce(1, b"a")
+        answer = await cluster.fetch(2, version=10)
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_cluster(test)
+
+
+def test_a_new_leader_does_not_name_an_end_that_may_have_been_higher() -> None:
+    """Until its followers confirm, its high watermark may lag behind the last one's (KIP-207)."""
+
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        await cluster.produce(1, b"a")
+        await cluster.produce(1, b"b")
+        cluster.simulation.network.isolate("broker-2")
+        await cluster.elect(2, [2, 3])
+        await asyncio.sleep(0.1)
+        cluster.simulation.network.heal("broker-2", "main")
+        assert (await list_offset(cluster, 2, -1)).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert (await list_offset(cluster, 2, -2)).offset == 0
+        cluster.simulation.network.heal_all()
+        await cluster.until_read(2, [b"a", b"b"])
+        assert (await list_offset(cluster, 2, -1)).offset == 2
+
+    with_cluster(test, auto_leader_rebalance_enable="false")
+
+
+# Fetches that should not count
+
+
+def test_whoever_makes_up_a_replica_changes_nothing() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        await cluster.produce(1, b"a")
+        stranger = await fetch_as_replica(cluster, 3, 0, offset=1)
+        assert stranger.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert (await cluster.state()).isr == (1, 2)
+
+    with_cluster(test)
+
+
+def test_a_former_life_of_a_broker_confirms_nothing() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        await cluster.produce(1, b"a")
+        former = await broker_epoch(cluster, 2)
+        cluster.brokers[2].kill()
+        await cluster.until(lambda state: state.isr == (1,))
+        cluster.brokers[2].start()
+        await cluster.until(lambda state: state.isr == (1, 2))
+        late = await fetch_as_replica(cluster, 2, former, offset=1)
+        assert late.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_cluster(test)
+
+
+def test_a_fetch_under_another_epoch_is_refused() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        await cluster.elect(1, [1, 2])
+        await asyncio.sleep(0.1)
+        epoch = await broker_epoch(cluster, 2)
+        older = await fetch_as_replica(cluster, 2, epoch)
+        assert older.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        newer = await fetch_as_replica(cluster, 2, epoch, leader_epoch=9)
+        assert newer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    with_cluster(test)
+
+
+def test_a_broker_that_restarts_meanwhile_is_not_let_in() -> None:
+    """The leader believes in an epoch that the store has left behind (KIP-903)."""
+
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        await cluster.produce(1, b"a")
+        await cluster.elect(1, [1])
+        path = broker_epoch_path(2)
+        node = await cluster.store.read(path)
+        assert node is not None
+        # As if it had registered again: its fetches carry the epoch before.
+        await cluster.store.multi(Set(path, node.value))
+        await asyncio.sleep(3)
+        assert (await cluster.state()).isr == (1,)
+        assert (await cluster.produce(1, b"b")).error_code == 0
+
+    with_cluster(test)
+
+
+# Changes whose outcome is unknown
+
+
+def test_a_lost_reply_to_an_expansion_is_read_back() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        for outcome in LostReply:
+            await cluster.elect(1, [1])
+            cluster.metadata.weakness.lose_next_reply(outcome)
+            await cluster.until(lambda state: state.isr == (1, 2))
+            assert (await cluster.produce(1, b"a")).error_code == 0
+
+    with_cluster(test)
+
+
+# Log starts
+
+
+def test_deleted_records_go_on_every_replica() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        for value in (b"a", b"b", b"c"):
+            await cluster.produce(1, value)
+        answer = await delete_records(cluster, 1, 2)
+        assert (answer.error_code, answer.low_watermark) == (0, 2)
+        for broker in (1, 2, 3):
+            found = await cluster.fetch(broker, 0)
+            assert found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            await cluster.fetch(broker, 2)
+
+    with_cluster(test)
+
+
+def test_deletion_waits_for_replicas_only_so_long() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        await cluster.produce(1, b"a")
+        cluster.simulation.network.cut("broker-1", "broker-2")
+        answer = await delete_records(cluster, 1, 1, timeout_ms=300)
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+    with_cluster(test)
+
+
+def test_a_follower_that_was_away_too_long_starts_over() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        await cluster.produce(1, b"a")
+        cluster.brokers[2].kill()
+        await cluster.until(lambda state: state.isr == (1,))
+        for value in (b"b", b"c", b"d"):
+            await cluster.produce(1, value)
+        assert (await delete_records(cluster, 1, 3)).low_watermark == 3
+        cluster.brokers[2].start()
+        await cluster.until(lambda state: state.isr == (1, 2))
+        await asyncio.sleep(0.6)
+        assert values_in(await cluster.fetch(2, 3)) == [b"d"]
+        assert (await cluster.fetch(2, 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    with_cluster(test)
+
+
+# Disks
+
+
+def test_with_flush_messages_a_power_cut_of_all_takes_nothing_acknowledged() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3], flush_messages="1", min_insync_replicas="2")
+        expected = [b"%d" % number for number in range(20)]
+        for value in expected:
+            assert (await cluster.produce(1, value)).error_code == 0
+        for broker in cluster.brokers.values():
+            broker.power_off()
+        cluster.close()
+        for broker in cluster.brokers.values():
+            broker.start()
+        await asyncio.sleep(5)
+        await cluster.until(lambda state: state.leader > 0)
+        leader = (await cluster.state()).leader
+        await cluster.until_read(leader, expected)
+
+    for seed in range(1, 6):
+        with_cluster(test, seed=seed)
+
+
+def test_a_follower_whose_disk_fails_leaves_and_disturbs_nobody() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        await cluster.produce(1, b"a")
+        cluster.brokers[3].host.disk.fail_next("write")
+        answer = await cluster.produce(1, b"b", timeout_ms=20_000)
+        assert answer.error_code == 0
+        assert (await cluster.state()).isr == (1, 2)
+
+    with_cluster(test, replica_lag_time_max_ms="2000", log_dirs="/data,/more")
