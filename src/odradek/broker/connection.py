@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, cast
 
+from odradek.broker.attention import Attention
+from odradek.broker.departures import Departures
 from odradek.broker.outflow import Outflow, Parts
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import MalformedMessage
@@ -66,8 +68,16 @@ class Connections:
         # A dict keeps the order of arrival, which a set would not.
         self.open: dict[Connection, None] = {}
         self._by_address: dict[str, int] = {}
+        self._of_loop: tuple[Attention, Departures] | None = None
         self._all_gone = asyncio.Event()
         self._all_gone.set()
+
+    def of_loop(self) -> tuple[Attention, Departures]:
+        """What all connections share, because there is one loop that sleeps or takes turns."""
+        if self._of_loop is None:
+            call_soon = asyncio.get_running_loop().call_soon
+            self._of_loop = (Attention(call_soon), Departures(call_soon))
+        return self._of_loop
 
     def admit(self, connection: "Connection", address: str) -> bool:
         here = self._by_address.get(address, 0)
@@ -112,7 +122,9 @@ class Connection(asyncio.Protocol):
     """Invariant: replies are in the order of the requests, whatever finishes first."""
 
     __slots__ = (
+        "_attention",
         "_connections",
+        "_departures",
         "_finishing",
         "_frames",
         "_gathered",
@@ -148,6 +160,9 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[tuple[asyncio.Future[object], Encode]] = deque()
         self._waits_pipelined = True
         self._out = Outflow(self._loop, self._take_turn)
+        # Where there is a real socket, whose other side sleeps and is woken.
+        self._attention: Attention | None = None
+        self._departures: Departures | None = None
         self._turn_scheduled = False
         self._finishing = False
         self._in_turn = False
@@ -169,6 +184,8 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             return
         self._out.open(self._transport)
+        if self._out.is_direct:
+            self._attention, self._departures = self._connections.of_loop()
         if self._connections.send_buffer_bytes != _OS_DEFAULT:
             self._out.limit_send_buffer(self._connections.send_buffer_bytes)
 
@@ -180,6 +197,8 @@ class Connection(asyncio.Protocol):
             return
         if self._frames and not self._turn_scheduled:
             self._take_turn()
+            if self._attention is not None:
+                self._attention.served()
 
     def eof_received(self) -> bool:
         return False
@@ -229,7 +248,10 @@ class Connection(asyncio.Protocol):
                 break
             self._serve_frame(frames.popleft())
         self._in_turn = False
-        self._write_gathered()
+        if self._gathered and (
+            self._departures is None or not self._departures.put_off(self._write_gathered)
+        ):
+            self._write_gathered()
         if self._transport is None:
             return
         if self._finishing:
@@ -326,10 +348,9 @@ class Connection(asyncio.Protocol):
                     part.release()
             return
         if len(parts) == 1 and not self._out.parts and isinstance(parts[0], bytes):
-            if self._in_turn:
-                self._gathered.append(parts[0])
-            else:
-                transport.write(parts[0])
+            self._gathered.append(parts[0])
+            if not self._in_turn:
+                self._write_gathered()
             return
         self._write_gathered()
         self._out.send(parts)

@@ -78,6 +78,11 @@ class Outflow:
         self._socket = _own_view(transport)
         transport.set_write_buffer_limits(high=CHUNK_BYTES)
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether there is a socket of the operating system behind the transport."""
+        return self._socket is not None
+
     def limit_send_buffer(self, size_bytes: int) -> None:
         """Left alone, the kernel takes megabytes for each reader, far more than a cache holds."""
         if self._socket is not None:
