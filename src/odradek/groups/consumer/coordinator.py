@@ -146,7 +146,8 @@ class ConsumerGroups:
             turn.bump_epoch()
         member = turn.group.members[member.member_id]
         turn.assign_if_due()
-        member = turn.reconcile(member, asked.owned)
+        is_joining = asked.member_epoch == JOINING_EPOCH
+        member = turn.reconcile(member, asked.owned, may_be_late=not is_joining)
         turn.expect_sign_of_life(member)
         is_told = (
             asked.member_epoch != before.epoch  # It joins, or an answer to it was lost.

@@ -12,7 +12,8 @@ partition has one owner at any time, and whoever loses nothing never stops.
     state                  what happens in a heartbeat                     next state
     ---------------------  ----------------------------------------------  ---------------------
     Stable                 there is no newer target                        Stable
-                           a newer target takes partitions from it         UnrevokedPartitions
+                           a newer target takes partitions from it that    UnrevokedPartitions
+                           it owns, or may be about to take up
                            a newer target, and all it gives is free        Stable
                            a newer target, and some it gives is not free   UnreleasedPartitions
     UnrevokedPartitions    it still owns what it shall give up             UnrevokedPartitions
@@ -124,8 +125,15 @@ def reconcile(
     target: Collection[TopicIdPartition],
     owners: Mapping[TopicIdPartition, str],
     owned: Collection[TopicIdPartition] | None,
+    *,
+    may_be_late: bool = False,
 ) -> ConsumerMember:
-    """The member's next state. `owned` is what it reports; None is no report."""
+    """The member's next state. `owned` is what it reports; None is no report.
+
+    A member that `may_be_late` and reports nothing may be about to take up what it was last given
+    (librdkafka is, while it looks up the topic). If less is left of that, it has to hear so first;
+    whatever is left makes it report again.
+    """
     if member.has_reached(assignment_epoch):
         return member
     if member.state is MemberState.UNREVOKED_PARTITIONS and _owns(owned, member.to_revoke):
@@ -138,7 +146,8 @@ def reconcile(
         )
     kept = {each: epoch for each, epoch in member.assigned.items() if each in target}
     lost = {each: epoch for each, epoch in member.assigned.items() if each not in kept}
-    if lost and _owns(owned, lost):
+    is_late = may_be_late and not owned and bool(kept)
+    if lost and (is_late or _owns(owned, lost)):
         return member._replace(
             state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, to_revoke=lost
         )

@@ -191,11 +191,16 @@ class Turn:
         self.records.append(written)
 
     def reconcile(
-        self, member: ConsumerMember, owned: frozenset[TopicIdPartition] | None
+        self,
+        member: ConsumerMember,
+        owned: frozenset[TopicIdPartition] | None,
+        *,
+        may_be_late: bool = False,
     ) -> ConsumerMember:
         group = self.group
         member_id, epoch = member.member_id, group.assignment_epoch
-        after = reconcile(member, epoch, group.target_of(member_id), group.owners, owned)
+        target = group.target_of(member_id)
+        after = reconcile(member, epoch, target, group.owners, owned, may_be_late=may_be_late)
         if after is member or after == member:
             return member
         check_reconciled(member, after, epoch, group.owners, group.story)

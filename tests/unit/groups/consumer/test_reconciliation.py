@@ -44,10 +44,11 @@ def step(
     epoch: int = 4,
     owned: set[TopicIdPartition] | None = None,
     taken: set[TopicIdPartition] | None = None,
+    may_be_late: bool = False,
 ) -> ConsumerMember:
     owners = dict.fromkeys((*before.assigned, *before.to_revoke), "m")
     owners |= dict.fromkeys(taken or (), "another")
-    after = reconcile(before, epoch, target, owners, owned)
+    after = reconcile(before, epoch, target, owners, owned, may_be_late=may_be_late)
     if after != before:
         check_reconciled(before, after, epoch, owners, ())
     return after
@@ -71,6 +72,19 @@ def test_without_a_report_it_may_own_everything() -> None:
 def test_what_it_never_took_up_is_not_waited_for() -> None:
     after = step(member(STABLE, P0, P1), {P0}, owned={P0})
     assert (after.state, after.epoch, after.assigned) == (STABLE, 4, {P0: 1})
+
+
+def test_who_reports_nothing_may_be_about_to_take_it_up_and_is_told_first() -> None:
+    told = step(member(STABLE, P0, P1), {P0}, owned=set(), may_be_late=True)
+    assert (told.state, told.epoch) == (UNREVOKED, 3)
+    assert (told.assigned, told.to_revoke) == ({P0: 1}, {P1: 1})
+    after = step(told, {P0}, owned={P0}, may_be_late=True)
+    assert (after.state, after.epoch, after.assigned) == (STABLE, 4, {P0: 1})
+
+
+def test_who_reports_nothing_and_is_left_nothing_would_not_report_again() -> None:
+    after = step(member(STABLE, P0), set(), owned=set(), may_be_late=True)
+    assert (after.state, after.epoch, after.assigned) == (STABLE, 4, {})
 
 
 def test_stable_is_given_what_is_free_in_the_epoch_of_the_target() -> None:
