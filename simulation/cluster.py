@@ -29,6 +29,11 @@ class WatchedMetadata(MemoryMetadata):
         self._sessions.append(session)
         return session
 
+    @property
+    def session(self) -> MemorySession:
+        """The line of the process that runs now: to cut, to mend, to expire."""
+        return self._sessions[-1]
+
     def expire(self) -> None:
         """What the store does when it hears no more of a broker."""
         sessions, self._sessions = self._sessions, []
@@ -58,6 +63,10 @@ class SimulatedBroker:
         self.starts = 0
         self._metadata = WatchedMetadata(store)
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def session(self) -> MemorySession:
+        return self._metadata.session
 
     @property
     def is_running(self) -> bool:

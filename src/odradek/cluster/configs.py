@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from odradek.cluster.availability import answering
 from odradek.config import InvalidSetting, check_broker_overrides, check_topic_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import BadVersion, ImageKeeper, MetadataStore, NodeExists, NoNode
@@ -54,10 +55,11 @@ class Configs:
             await self._write(broker_config_path(broker or CLUSTER_DEFAULT), overrides)
 
     async def _write(self, path: str, overrides: Mapping[str, str]) -> None:
-        while True:
-            operations = set_overrides(path, await self._store.read(path), overrides)
-            try:
-                await self._images.write(*operations)
-            except (BadVersion, NodeExists, NoNode):
-                continue  # Somebody else changed it in between; the later one wins.
-            return
+        with answering():
+            while True:
+                operations = set_overrides(path, await self._store.read(path), overrides)
+                try:
+                    await self._images.write(*operations)
+                except (BadVersion, NodeExists, NoNode):
+                    continue  # Somebody else changed it in between; the later one wins.
+                return

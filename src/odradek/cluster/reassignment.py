@@ -15,6 +15,7 @@ import logging
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
+from odradek.cluster.availability import answering
 from odradek.cluster.state_changes import Fenced
 from odradek.metadata import (
     BadVersion,
@@ -36,7 +37,9 @@ from odradek.metadata.layout import (
     partition_state_path,
     topic_path,
 )
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
+from odradek.replication.refusal import Refused
 
 logger = logging.getLogger("odradek.state-change")
 
@@ -123,6 +126,81 @@ def _among(
     return PartitionState(leader, epoch, in_sync, controller_epoch, partition.is_recovering)
 
 
+# Asked for
+
+
+async def reassign(
+    images: ImageKeeper,
+    name: str,
+    wanted: Mapping[int, Sequence[int] | None],
+    *,
+    may_change_factor: bool = True,
+) -> dict[int, Refused]:
+    """Begins, replaces or (None) gives up the moves of a topic's partitions, and returns why not
+    where it cannot."""
+    while True:
+        image = images.image
+        topic = image.topics.get(name)
+        if topic is None:
+            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+        steps: dict[int, Step] = {}
+        refusals: dict[int, Refused] = {}
+        for index, replicas in wanted.items():
+            try:
+                steps[index] = _first_step(image, topic, index, replicas, may_change_factor)
+            except Refused as refusal:
+                refusals[index] = refusal
+        with answering():
+            if not steps or await write_steps(images, topic, steps):
+                return refusals
+
+
+def _first_step(
+    image: ClusterImage,
+    topic: TopicImage,
+    index: int,
+    replicas: Sequence[int] | None,
+    may_change_factor: bool,
+) -> Step:
+    if not 0 <= index < len(topic.partitions):
+        raise Refused(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Topic '{topic.name}' has no partition {index}.",
+        )
+    partition = topic.partitions[index]
+    try:
+        if replicas is None:
+            if not is_moving(partition):
+                raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+            return cancel(partition, image.brokers, image.controller_epoch)
+        _check(image, partition, replicas, may_change_factor)
+        return begin(partition, replicas, image.brokers, image.controller_epoch)
+    except WouldLoseEverything:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "None of the replicas that would stay is in sync: records would be lost.",
+        ) from None
+
+
+def _check(
+    image: ClusterImage, partition: PartitionImage, replicas: Sequence[int], may_change_factor: bool
+) -> None:
+    if not replicas or len(set(replicas)) != len(replicas):
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"A partition needs at least one replica and each but once, not {list(replicas)}.",
+        )
+    kept = original(partition)
+    for replica in replicas:
+        if replica not in image.brokers and replica not in kept:
+            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {replica}.")
+    if not may_change_factor and len(replicas) != len(kept):
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The partition has {len(kept)} replicas, {len(replicas)} were given.",
+        )
+
+
 # Writing
 
 
@@ -137,7 +215,7 @@ async def write_steps(
     partitions, has changed since the image: then look again."""
     checked = images.image.controller_epoch_version if fence is None else fence
     operations: list[Operation] = [Check(CONTROLLER_EPOCH, checked)] if checked >= 0 else []
-    operations.append(Set(topic_path(topic.name), _assignment(topic, steps), topic.version))
+    operations.append(Set(topic_path(topic.name), assignment(topic, steps).encode(), topic.version))
     for index, step in steps.items():
         path = partition_state_path(topic.name, index)
         version = topic.partitions[index].version
@@ -178,7 +256,8 @@ def _finishing(topic: TopicImage, image: ClusterImage) -> dict[int, Step]:
     return steps
 
 
-def _assignment(topic: TopicImage, steps: Mapping[int, Step]) -> bytes:
+def assignment(topic: TopicImage, steps: Mapping[int, Step]) -> TopicAssignment:
+    """What the topic's node holds, with these partitions changed."""
     each = [
         steps.get(one.partition, Step(one.replicas, one.adding, one.removing))
         for one in topic.partitions
@@ -188,7 +267,7 @@ def _assignment(topic: TopicImage, steps: Mapping[int, Step]) -> bytes:
         tuple(step.replicas for step in each),
         {index: step.adding for index, step in enumerate(each) if step.adding},
         {index: step.removing for index, step in enumerate(each) if step.removing},
-    ).encode()
+    )
 
 
 def _log(topic: TopicImage, index: int, step: Step) -> None:

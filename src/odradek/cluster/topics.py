@@ -8,7 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from odradek.cluster.availability import answering
 from odradek.cluster.placement import NotEnoughBrokers, place
+from odradek.cluster.reassignment import assignment as assignment_of
+from odradek.cluster.reassignment import is_moving
 from odradek.config import InvalidSetting, check_topic_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import (
@@ -18,7 +21,9 @@ from odradek.metadata import (
     MetadataStore,
     NodeExists,
     NoNode,
+    NotEmpty,
     Operation,
+    OutcomeUnknown,
     Set,
     TopicImage,
 )
@@ -39,6 +44,7 @@ from odradek.world import Randomness
 _LONGEST_NAME: Final = 249
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _FROM_SETTINGS: Final = -1
+_ATTEMPTS: Final = 5
 _MOST_PARTITIONS: Final = 100_000
 # As in Kafka 4: a slip of one digit must not keep the broker busy for minutes.
 _MOST_NEW_PARTITIONS: Final = 10_000
@@ -90,24 +96,49 @@ class Topics:
             [_led_by_first(brokers, image) for brokers in replicas],
             overrides,
         )
-        try:
-            await self._images.write(*operations)
-        except NodeExists:
-            raise _exists(new.name) from None
+        with answering():
+            await self._write_new(new.name, topic_id, operations)
         return CreatedTopic(topic_id, replicas, overrides)
+
+    async def _write_new(
+        self, name: str, topic_id: TopicId, operations: Sequence[Operation]
+    ) -> None:
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._images.write(*operations)
+            except NodeExists:
+                # Ours, if only the answer to an earlier attempt was lost.
+                image = await self._images.caught_up(topic_path(name))
+                if topic_id not in image.topics_by_id:
+                    raise _exists(name) from None
+            except OutcomeUnknown:
+                continue
+            return
+        raise OutcomeUnknown
 
     async def delete(self, name: str) -> None:
         if not self._settings.broker.delete_topic_enable:
             raise Refused(ErrorCode.TOPIC_DELETION_DISABLED)
+        with answering():
+            await self._delete(name)
+
+    async def _delete(self, name: str) -> None:
+        may_be_done = False
         while True:
             tree = await self._store.read_tree(topic_path(name))
             if not tree:
+                if may_be_done:
+                    await self._images.caught_up(topic_path(name))
+                    return
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
             config = await self._store.read(topic_config_path(name))
             try:
                 await self._images.write(*delete_topic(name, tree, config))
-            except (BadVersion, NoNode):
+            except (BadVersion, NoNode, NotEmpty):
                 continue  # It changed in between; look again.
+            except OutcomeUnknown:
+                may_be_done = True
+                continue
             return
 
     async def grow(
@@ -123,21 +154,22 @@ class Topics:
         topic = image.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
+        if any(is_moving(partition) for partition in topic.partitions):
+            raise Refused(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"Partitions of '{name}' are being moved; try again when they have arrived.",
+            )
         added = self._added_replicas(image, topic, partitions, assignment)
         if validate_only:
             return
-        before = tuple(partition.replicas for partition in topic.partitions)
-        operations: list[Operation] = [
-            Set(
-                topic_path(name),
-                TopicAssignment(topic.topic_id, before + added).encode(),
-                topic.version,
-            )
-        ]
+        before = assignment_of(topic, {})
+        after = before._replace(replicas=before.replicas + added)
+        operations: list[Operation] = [Set(topic_path(name), after.encode(), topic.version)]
         states = [_led_by_first(brokers, image) for brokers in added]
-        operations += create_partitions(name, len(before), states)
+        operations += create_partitions(name, len(before.replicas), states)
         try:
-            await self._images.write(*operations)
+            with answering():
+                await self._images.write(*operations)
         except (BadVersion, NodeExists, NoNode):
             raise Refused(
                 ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."

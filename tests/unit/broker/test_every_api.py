@@ -12,6 +12,11 @@ from odradek.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
 )
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -36,6 +41,7 @@ from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -51,6 +57,9 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+)
+from odradek.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
 )
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -130,6 +139,15 @@ REQUESTS: dict[int, Request] = {
             )
         ]
     ),
+    ApiKey.ELECT_LEADERS: ElectLeadersRequest(topic_partitions=None),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsRequest(
+        topics=[
+            ReassignableTopic(
+                name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[1])]
+            )
+        ]
+    ),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest(topics=None),
     ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest(),
     ApiKey.FIND_COORDINATOR: FindCoordinatorRequest(key="g", coordinator_keys=["g"]),
     ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest(),

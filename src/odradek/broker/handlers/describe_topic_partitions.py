@@ -7,6 +7,7 @@ Eligible leader replicas are not tracked: null.
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.metadata import ClusterImage, PartitionImage
+from odradek.metadata.layout import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -61,12 +62,11 @@ def handle(
 def _partition(
     image: ClusterImage, partition: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
+    is_led = partition.leader in image.brokers
     return DescribeTopicPartitionsResponsePartition(
-        error_code=(
-            ErrorCode.NONE if partition.leader in image.brokers else ErrorCode.LEADER_NOT_AVAILABLE
-        ),
+        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.partition,
-        leader_id=partition.leader,
+        leader_id=partition.leader if is_led else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

@@ -11,6 +11,7 @@ from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.cluster.topics import NewTopic, check_name
 from odradek.metadata import ClusterImage, PartitionImage, TopicImage
+from odradek.metadata.layout import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -97,12 +98,11 @@ def _topic(image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
 
 
 def _partition(image: ClusterImage, partition: PartitionImage) -> MetadataResponsePartition:
+    is_led = partition.leader in image.brokers
     return MetadataResponsePartition(
-        error_code=(
-            ErrorCode.NONE if partition.leader in image.brokers else ErrorCode.LEADER_NOT_AVAILABLE
-        ),
+        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.partition,
-        leader_id=partition.leader,
+        leader_id=partition.leader if is_led else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

@@ -1,0 +1,52 @@
+"""AlterPartitionReassignments 0-1: begins to move partitions to other brokers, or gives it up.
+
+The answer says that the move was written down; ListPartitionReassignments says when it is done.
+The partitions of one topic are written together, each refused for itself.
+"""
+
+from odradek.broker.services import RequestContext, Services
+from odradek.cluster.reassignment import reassign
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopic,
+    ReassignableTopicResponse,
+)
+from odradek.replication.refusal import Refused
+
+
+async def handle(
+    services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+    )
+    for topic in request.topics:
+        try:
+            refusals = await reassign(
+                services.images,
+                topic.name,
+                {one.partition_index: one.replicas for one in topic.partitions},
+                may_change_factor=request.allow_replication_factor_change,
+            )
+        except Refused as refusal:
+            refusals = {one.partition_index: refusal for one in topic.partitions}
+        response.responses.append(_shown(topic, refusals))
+    return response
+
+
+def _shown(topic: ReassignableTopic, refusals: dict[int, Refused]) -> ReassignableTopicResponse:
+    answers = []
+    for one in topic.partitions:
+        refusal = refusals.get(one.partition_index)
+        answers.append(
+            ReassignablePartitionResponse(
+                partition_index=one.partition_index,
+                error_code=ErrorCode.NONE if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.message,
+            )
+        )
+    return ReassignableTopicResponse(name=topic.name, partitions=answers)

@@ -1,0 +1,65 @@
+"""ElectLeaders 0-2: lets preferred replicas lead again, or (type 1) any replica there is.
+
+Any broker does it, by the same compare-and-set as the controller. Asked about all partitions, it
+answers only for those that had another leader than they should.
+"""
+
+from typing import Final
+
+from odradek.broker.services import RequestContext, Services
+from odradek.cluster.elections import partitions_of
+from odradek.cluster.leader_elections import Results, elect_any, elect_preferred
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from odradek.protocol.types import TopicPartition
+from odradek.replication.refusal import Refused
+
+_PREFERRED: Final = 0
+_UNCLEAN: Final = 1
+
+
+async def handle(
+    services: Services, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse:
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    image = services.images.image
+    asks_for_all = request.topic_partitions is None
+    if request.topic_partitions is None:
+        wanted = [where for where, _ in partitions_of(image, image.topics)]
+    else:
+        named = (
+            TopicPartition(topic.topic, index)
+            for topic in request.topic_partitions
+            for index in topic.partitions
+        )
+        wanted = list(dict.fromkeys(named))
+    try:
+        if request.election_type == _PREFERRED:
+            results = await elect_preferred(services.images, wanted)
+        else:
+            results = await elect_any(services.images, wanted, services.longest_log)
+    except Refused as refusal:
+        return ElectLeadersResponse(error_code=refusal.code)
+    return ElectLeadersResponse(replica_election_results=_shown(results, asks_for_all))
+
+
+def _shown(results: Results, asks_for_all: bool) -> list[ReplicaElectionResult]:
+    topics: dict[str, ReplicaElectionResult] = {}
+    for where, refusal in results.items():
+        if refusal is not None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED and asks_for_all:
+            continue
+        topic = topics.setdefault(where.topic, ReplicaElectionResult(topic=where.topic))
+        topic.partition_result.append(
+            PartitionResult(
+                partition_id=where.partition,
+                error_code=ErrorCode.NONE if refusal is None else refusal.code,
+                error_message=None if refusal is None else refusal.message,
+            )
+        )
+    return list(topics.values())

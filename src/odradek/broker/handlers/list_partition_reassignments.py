@@ -1,0 +1,37 @@
+"""ListPartitionReassignments 0: the moves under way, of all topics or of those asked about."""
+
+from odradek.broker.services import RequestContext, Services
+from odradek.cluster.elections import partitions_of
+from odradek.cluster.reassignment import is_moving
+from odradek.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+
+def handle(
+    services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    image = services.images.image
+    asked = (
+        None
+        if request.topics is None
+        else {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+    )
+    names = image.topics.keys() if asked is None else {name for name, _ in asked}
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for where, partition in partitions_of(image, names):
+        if not is_moving(partition) or (asked is not None and where not in asked):
+            continue
+        topic = topics.setdefault(where.topic, OngoingTopicReassignment(name=where.topic))
+        topic.partitions.append(
+            OngoingPartitionReassignment(
+                partition_index=where.partition,
+                replicas=list(partition.replicas),
+                adding_replicas=list(partition.adding),
+                removing_replicas=list(partition.removing),
+            )
+        )
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))

@@ -1,0 +1,19 @@
+"""What clients hear while the metadata store is away: a code that lets them try again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from odradek.metadata import OutcomeUnknown, SessionExpired, StoreUnavailable
+from odradek.protocol.errors import ErrorCode
+from odradek.replication.refusal import Refused
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Turns the store's absence into a refusal; other errors pass."""
+    try:
+        yield
+    except (StoreUnavailable, OutcomeUnknown, SessionExpired) as error:
+        raise Refused(
+            ErrorCode.REQUEST_TIMED_OUT, "The metadata store does not answer; try again."
+        ) from error
