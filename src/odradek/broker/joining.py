@@ -5,10 +5,15 @@ asked whether it added the partition before (KIP-890). While the markers of the 
 are being written, or the coordinator moves, the answer is to ask again, which is done here for a
 little while: it spares the client a round. Asking twice does no harm: what is in a transaction
 is not added again.
+
+A marker that comes while the coordinator is asked makes its answer worthless: it may end the
+transaction before, which the producer has left already, or the very one that was asked about.
+So the question is put again. Whoever appends without awaiting anything after `join` knows that
+no marker came in between, behind which nobody would ever end the records.
 """
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Callable, Set
 from typing import Final
 
 from odradek.broker.services import Services
@@ -41,10 +46,12 @@ async def join(
     partitions: Set[TopicPartition],
     *,
     adds: bool,
+    last_markers: Callable[[], object],
 ) -> Set[TopicPartition]:
     """Adds partitions to the open transaction, or only asks; returns those that are not in it.
 
-    Raises `Refused` if the producer may not write there at all.
+    `last_markers` says where the producer's last markers stand in them. Raises `Refused` if the
+    producer may not write there at all.
     """
     if not transactional_id:
         raise Refused(ErrorCode.INVALID_REQUEST, "The transactional id is empty.")
@@ -61,7 +68,10 @@ async def join(
     deadline_s = loop.time() + settings.add_partitions_to_txn_retry_backoff_max_ms / 1000
     pause_s = _FIRST_PAUSE_S
     while True:
+        before = last_markers()
         added = await _ask(services, command)
+        if added.error is ErrorCode.NONE and last_markers() != before:
+            added = Added(ErrorCode.CONCURRENT_TRANSACTIONS)
         if added.error not in _TRY_AGAIN or loop.time() + pause_s > deadline_s:
             break
         await asyncio.sleep(pause_s)
@@ -88,9 +98,7 @@ async def join_with_offsets(
     *,
     adds: bool,
 ) -> None:
-    """The partition that keeps a group's offsets joins. Append without awaiting anything after:
-    then no marker can come in between, behind which nobody would ever end them.
-    """
+    """The partition that keeps a group's offsets joins. Append without awaiting anything after."""
     partition = TopicPartition(GROUPS, partition_of(group_id, services.images.image, GROUPS))
     try:
         producers = services.replicas.leader(*partition).log.producers
@@ -101,9 +109,15 @@ async def join_with_offsets(
         raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
     if known is not None and known.is_in_transaction(producer.producer_epoch):
         return
-    last_marker_offset = producers.last_marker_offset(producer.producer_id)
     try:
-        missing = await join(services, transactional_id, producer, {partition}, adds=adds)
+        missing = await join(
+            services,
+            transactional_id,
+            producer,
+            {partition},
+            adds=adds,
+            last_markers=lambda: producers.last_marker_offset(producer.producer_id),
+        )
     except Refused as refusal:
         if refusal.code in _NO_COORDINATOR_NOW:
             # Of the transaction; the client is to come again, not to look for the group's.
@@ -111,8 +125,6 @@ async def join_with_offsets(
         raise
     if missing:
         raise Refused(ErrorCode.INVALID_TXN_STATE, "The group was not added to the transaction.")
-    if producers.last_marker_offset(producer.producer_id) != last_marker_offset:
-        raise Refused(ErrorCode.INVALID_TXN_STATE, "The transaction has ended meanwhile.")
 
 
 def retriable(refusal: Refused) -> Refused:

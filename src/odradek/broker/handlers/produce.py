@@ -151,18 +151,24 @@ async def _join(
     """Asks the coordinator, then appends what may be appended."""
     adds = context.version >= _FIRST_VERSION_THAT_ADDS
     asks = adds or services.settings.broker.transaction_partition_verification_enable
-    # As of before the question: a marker that comes meanwhile makes the answer worthless.
-    verified = [
-        Membership(one.partition.log.producers.last_marker_offset(producer.producer_id))
-        for one in batches
-    ]
+
+    def last_markers() -> list[int]:
+        return [
+            one.partition.log.producers.last_marker_offset(producer.producer_id) for one in batches
+        ]
+
     missing = frozenset[object]()
     if asks:
         partitions = {one.partition.topic_partition for one in batches}
         try:
             missing = frozenset(
                 await join(
-                    services, request.transactional_id or "", producer, partitions, adds=adds
+                    services,
+                    request.transactional_id or "",
+                    producer,
+                    partitions,
+                    adds=adds,
+                    last_markers=last_markers,
                 )
             )
         except Refused as refusal:
@@ -170,12 +176,12 @@ async def _join(
                 _refuse(one.answer, retriable(refusal))
             return []
     appended = []
-    for one, membership in zip(batches, verified, strict=True):
+    for one, last_marker in zip(batches, last_markers(), strict=True):
         try:
             if one.partition.topic_partition in missing:
                 raise _not_added(context.version)
             partition = services.replicas.leader(*one.partition.topic_partition)
-            found = _append(partition, one.data, request.acks, membership)
+            found = _append(partition, one.data, request.acks, Membership(last_marker))
         except Refused as refusal:
             _refuse(one.answer, refusal)
         else:
