@@ -1,0 +1,180 @@
+"""Decisions about leaders, over every small partition there is."""
+
+from collections.abc import Callable, Iterator
+from itertools import combinations, permutations
+
+from odradek.cluster import elections
+from odradek.metadata import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from odradek.metadata.layout import NO_LEADER, PartitionState
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
+
+BROKERS = (1, 2, 3)
+ME = BrokerId(1)
+
+
+def partition(
+    replicas: tuple[int, ...], leader: int, isr: tuple[int, ...], version: int = 4
+) -> PartitionImage:
+    return PartitionImage(
+        0, replicas, BrokerId(leader), LeaderEpoch(7), isr, controller_epoch=1, version=version
+    )
+
+
+def subsets(of: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    for size in range(len(of) + 1):
+        yield from combinations(of, size)
+
+
+def every_partition() -> Iterator[PartitionImage]:
+    """Every assignment, in-sync set and leader that can be in the store."""
+    for chosen in subsets(BROKERS):
+        for replicas in permutations(chosen):
+            for isr in subsets(tuple(sorted(replicas))):
+                for leader in (*isr, NO_LEADER) if isr else ():
+                    yield partition(replicas, leader, isr)
+
+
+def every_case() -> Iterator[tuple[PartitionImage, tuple[int, ...]]]:
+    for one in every_partition():
+        for live in subsets(BROKERS):
+            yield one, live
+
+
+def check_state(before: PartitionImage, after: PartitionState, live: tuple[int, ...]) -> None:
+    """What holds of every state that any decision writes, but for an unclean one."""
+    assert after.isr, "somebody always has everything"
+    assert set(after.isr) <= set(before.isr), "elections let nobody in"
+    assert after.leader == NO_LEADER or after.leader in after.isr
+    if after.leader == before.leader:
+        assert after.leader_epoch in (before.leader_epoch, before.leader_epoch + 1)
+    else:
+        assert after.leader_epoch == before.leader_epoch + 1
+    assert after.controller_epoch == 9
+
+
+def test_after_a_loss_the_first_live_replica_in_sync_leads_or_nobody() -> None:
+    for one, live in every_case():
+        after = elections.after_loss(one, live, 9)
+        able = [replica for replica in one.replicas if replica in one.isr and replica in live]
+        if one.leader in live or (not able and one.leader == NO_LEADER):
+            assert after is None
+            continue
+        assert after is not None
+        check_state(one, after, live)
+        assert after.leader == (able[0] if able else NO_LEADER)
+        assert set(after.isr) == (set(one.isr) & set(live) if able else set(one.isr))
+
+
+def test_a_returning_broker_never_keeps_the_epoch_in_which_it_led() -> None:
+    for one, live in every_case():
+        for is_clean in (True, False):
+            others = tuple(broker for broker in live if broker != ME)
+            after = elections.returning(one, ME, others, 9, is_clean=is_clean)
+            if after is None:
+                assert one.leader != ME
+                assert is_clean or ME not in one.isr or one.isr == (ME,)
+                continue
+            check_state(one, after, live)
+            if one.leader == ME:
+                assert after.leader_epoch == one.leader_epoch + 1
+                assert after.leader in {ME, NO_LEADER, *others}
+            if not is_clean and one.isr != (ME,):
+                assert ME not in after.isr
+            else:
+                assert after.isr == one.isr
+
+
+def test_a_departing_leader_leaves_only_where_somebody_can_take_over() -> None:
+    for one, live in every_case():
+        after = elections.departing(one, ME, live, 9)
+        able = [
+            replica
+            for replica in one.replicas
+            if replica in one.isr and replica in live and replica != ME
+        ]
+        if one.leader != ME or not able:
+            assert after is None
+            continue
+        assert after is not None
+        check_state(one, after, live)
+        assert (after.leader, ME in after.isr) == (able[0], False)
+
+
+def test_a_follower_that_leaves_changes_nothing_but_the_in_sync_set() -> None:
+    for one in every_partition():
+        after = elections.leaving(one, ME, 9)
+        if ME not in one.isr or one.leader in (ME, NO_LEADER):
+            assert after is None
+            continue
+        assert after is not None
+        check_state(one, after, BROKERS)
+        assert (after.leader, after.leader_epoch) == (one.leader, one.leader_epoch)
+        assert set(after.isr) == set(one.isr) - {ME}
+
+
+def test_the_preferred_leader_leads_if_it_is_live_and_in_sync() -> None:
+    for one, live in every_case():
+        after = elections.preferred(one, live, 9)
+        first = one.replicas[0]
+        if one.leader == first or first not in live or first not in one.isr:
+            assert after is None
+            continue
+        assert after is not None
+        check_state(one, after, live)
+        assert (after.leader, after.isr) == (first, one.isr)
+
+
+def test_an_unclean_leader_is_taken_only_when_nobody_in_sync_is_there() -> None:
+    for one, live in every_case():
+        candidates = elections.needs_unclean(one, live)
+        clean = [replica for replica in one.isr if replica in live]
+        assert candidates == (
+            []
+            if clean or one.leader in live
+            else [replica for replica in one.replicas if replica in live]
+        )
+        for chosen in map(BrokerId, BROKERS):
+            after = elections.unclean(one, chosen, live, 9)
+            assert (after is not None) == (chosen in candidates)
+            if after is not None:
+                assert (after.leader, after.isr, after.is_recovering) == (chosen, (chosen,), True)
+                assert after.leader_epoch == one.leader_epoch + 1
+
+
+def test_a_partition_without_a_state_is_left_alone() -> None:
+    bare = partition((1, 2), NO_LEADER, (), version=-1)
+    live = (1, 2)
+    decisions: list[Callable[[], object]] = [
+        lambda: elections.after_loss(bare, live, 9),
+        lambda: elections.returning(bare, ME, live, 9, is_clean=False),
+        lambda: elections.departing(bare, ME, live, 9),
+        lambda: elections.leaving(bare, ME, 9),
+        lambda: elections.preferred(bare, live, 9),
+        lambda: elections.unclean(bare, ME, live, 9),
+    ]
+    assert [decide() for decide in decisions] == [None] * len(decisions)
+
+
+def test_leaders_are_given_back_to_brokers_that_lead_too_few() -> None:
+    def image(*partitions: PartitionImage, live: tuple[int, ...] = BROKERS) -> ClusterImage:
+        numbered = tuple(one._replace(partition=index) for index, one in enumerate(partitions))
+        topic = TopicImage("t", TopicId(bytes(16)), numbered, {}, 0)
+        brokers = {n: BrokerImage(BrokerId(n), 0, (), {}, None) for n in live}
+        return ClusterImage(brokers=brokers, topics=type(ClusterImage().topics)({"t": topic}))
+
+    home = partition((1, 2), 1, (1, 2))
+    away = partition((1, 2), 2, (1, 2))
+    behind = partition((1, 2), 2, (2,))
+    moving = away._replace(adding=(3,))
+    assert elections.out_of_balance(image(home, away), 10) == [TopicPartition("t", 1)]
+    assert elections.out_of_balance(image(home, away), 50) == []
+    assert elections.out_of_balance(image(away, behind), 10) == [TopicPartition("t", 0)]
+    assert elections.out_of_balance(image(moving), 0) == []
+    assert elections.out_of_balance(image(away, live=(2, 3)), 0) == []
+
+
+def test_a_change_is_told_in_a_line() -> None:
+    before = partition((1, 2), 1, (1, 2))
+    after = elections.after_loss(before, (2,), 9)
+    assert after is not None
+    assert elections.describe(before, after) == "leader 1 -> 2, epoch 8, in sync 1,2 -> 2"
