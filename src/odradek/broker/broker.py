@@ -130,6 +130,8 @@ class Broker:
             return MemoryMetadata()
         if settings.odradek_metadata_store == "socket":
             return self._shared_metadata()
+        if settings.odradek_metadata_store == "zookeeper":
+            return self._zookeeper_metadata()
         directory = settings.data_directories[0]
         self._make_directory(directory)
         path = settings.odradek_metadata_path or f"{directory}/metadata.sqlite"
@@ -147,6 +149,20 @@ class Broker:
             settings.odradek_metadata_path,
             self._world,
             session_timeout_ms=settings.odradek_metadata_session_timeout_ms,
+        )
+
+    def _zookeeper_metadata(self) -> Metadata:
+        from odradek.metadata.zookeeper import ZookeeperMetadata  # noqa: PLC0415 - needs kazoo
+
+        settings = self._settings.broker
+        if settings.zookeeper_connect is None:
+            raise InvalidSetting(
+                "zookeeper.connect", "(unset)", "name the ensemble, as in host:2181/chroot"
+            )
+        return ZookeeperMetadata(
+            settings.zookeeper_connect,
+            self._world,
+            session_timeout_ms=settings.zookeeper_session_timeout_ms,
         )
 
     def _make_directory(self, directory: str) -> None:

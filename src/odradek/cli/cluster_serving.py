@@ -45,6 +45,9 @@ class LocalCluster:
         self._zookeeper: str | None = arguments.zookeeper
         self._log_level = arguments.log_level or "INFO"
         self._defaults = {**defaults, **laptop_settings(arguments.brokers)}
+        if self._zookeeper is not None:
+            # A third of Kafka's: on one machine silence is soon suspicious.
+            self._defaults["zookeeper.session.timeout.ms"] = "6000"
         try:
             self._overrides = parse_overrides(arguments.override)
         except InvalidSetting as problem:

@@ -55,7 +55,11 @@ SUMMARIES: dict[str, str] = {
 }
 
 # Names of Kafka's scripts that are not simply `kafka-` and our name.
-_OTHER_NAMES = {"server-start": "broker", "run-e2e-latency": "e2e-latency"}
+_OTHER_NAMES = {
+    "server-start": "broker",
+    "run-e2e-latency": "e2e-latency",
+    "zookeeper-server-start": "zookeeper",
+}
 
 # Names that a newer tool has taken over, and what to say to it in their place.
 OLDER_NAMES: dict[str, tuple[str, list[str]]] = {

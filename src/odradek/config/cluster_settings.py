@@ -30,8 +30,9 @@ class ClusterSettings(Settings):
         "odradek.metadata.store",
         "sqlite",
         "What keeps topics, settings and leadership: sqlite (a file of this broker), socket (a"
-        " service that the brokers of a machine share), memory (gone at the end).",
-        choices=("sqlite", "socket", "memory"),
+        " service that the brokers of a machine share), zookeeper (an ensemble), memory (gone at"
+        " the end).",
+        choices=("sqlite", "socket", "zookeeper", "memory"),
         importance=Importance.HIGH,
     )
     odradek_metadata_path = string(
@@ -41,10 +42,22 @@ class ClusterSettings(Settings):
         " first log directory if unset.",
         importance=Importance.HIGH,
     )
+    zookeeper_connect = string(
+        "zookeeper.connect",
+        None,
+        "The ensemble, as host:2181,other:2181/chroot, where odradek.metadata.store=zookeeper.",
+        importance=Importance.HIGH,
+    )
+    zookeeper_session_timeout_ms = integer(
+        "zookeeper.session.timeout.ms",
+        18_000,
+        "How long ZooKeeper waits for a silent broker before it counts as gone.",
+        at_least=100,
+    )
     odradek_metadata_session_timeout_ms = integer(
         "odradek.metadata.session.timeout.ms",
         6_000,
-        "How long the store waits for a silent broker before it counts as gone.",
+        "How long the service of a machine waits for a silent broker before it counts as gone.",
         at_least=100,
     )
     default_replication_factor = integer(
