@@ -7,6 +7,7 @@ names.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -36,6 +37,11 @@ _PERSISTENT_RECURSIVE: Final = 1
 _END: Final = -1
 # kazoo reads for two thirds of the timeout that the ensemble agreed to.
 _TIMEOUT_BY_READ_TIMEOUT: Final = 1.5
+
+
+# kazoo warns of each attempt to connect; the store says once that the connection is lost.
+_kazoo_logger = logging.getLogger("odradek.metadata.kazoo")
+_kazoo_logger.setLevel(logging.ERROR)
 
 
 class AddWatch:
@@ -134,7 +140,9 @@ class KazooBridge:
         self._arrived: deque[Callable[[], None]] = deque()
         self._changed: deque[str] = deque()
         self._is_coming = False
-        self.client: Any = KazooClient(hosts, timeout=timeout_s, connection_retry=dict(_RETRY))
+        self.client: Any = KazooClient(
+            hosts, timeout=timeout_s, connection_retry=dict(_RETRY), logger=_kazoo_logger
+        )
         connection = WatchfulConnection(
             self.client, self.client._conn_retry.copy(), logger=self.client.logger
         )

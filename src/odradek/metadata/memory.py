@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 from odradek.metadata.local import LocalSession
 from odradek.metadata.store import EVERYTHING, Node, Operation, OutcomeUnknown, StoreUnavailable
-from odradek.metadata.tree import Overlay, Tree
+from odradek.metadata.tree import Overlay, Tree, View
 from odradek.world import Randomness
 
 
@@ -32,11 +32,15 @@ class Weakness:
         *,
         longest_notification_delay_s: float = 0.0,
         longest_operation_delay_s: float = 0.0,
+        longest_read_lag_s: float = 0.0,
         lost_replies: float = 0.0,
     ) -> None:
+        """With a lag of reads, each broker sees what others did only after a while, as from a
+        follower in an ensemble; what it did itself, and all before it, at once."""
         self._randomness = randomness or Randomness(0)
         self.longest_notification_delay_s = longest_notification_delay_s
         self.longest_operation_delay_s = longest_operation_delay_s
+        self.longest_read_lag_s = longest_read_lag_s
         self.lost_replies = lost_replies
         self._ordered: deque[LostReply] = deque()
 
@@ -56,6 +60,9 @@ class Weakness:
 
     def notification_delay_s(self) -> float:
         return self._delay_s(self.longest_notification_delay_s)
+
+    def read_lag_s(self) -> float:
+        return self._delay_s(self.longest_read_lag_s)
 
     def operation_delay_s(self) -> float:
         return self._delay_s(self.longest_operation_delay_s)
@@ -103,6 +110,9 @@ class MemorySession(LocalSession):
         self._weakness = metadata.weakness
         self._timeout_s = metadata.session_timeout_s
         self._late: dict[str, None] = {}
+        # What this broker sees, if that is not the tree itself, and what it will see next.
+        self._view = View(self._tree) if self._weakness.longest_read_lag_s else None
+        self._unseen: list[dict[str, Node | None]] = []
         self._delivery: asyncio.TimerHandle | None = None
         self._cut_at: float | None = None
         self._expiry: asyncio.TimerHandle | None = None
@@ -119,15 +129,15 @@ class MemorySession(LocalSession):
 
     async def read(self, path: str) -> Node | None:
         self._require_connection()
-        return await super().read(path)
+        return (self._view or self._tree).get(path)
 
     async def children(self, path: str) -> list[str]:
         self._require_connection()
-        return await super().children(path)
+        return (self._view or self._tree).children(path)
 
     async def read_tree(self, prefix: str) -> dict[str, Node]:
         self._require_connection()
-        return await super().read_tree(prefix)
+        return (self._view or self._tree).read_tree(prefix)
 
     async def multi(self, *operations: Operation) -> list[int]:
         self._require_connection()
@@ -143,6 +153,7 @@ class MemorySession(LocalSession):
         versions = await self._backend.commit(session_id, operations)
         if lost is LostReply.HAPPENED:
             self._lose_reply()
+        self._catch_up()
         return versions
 
     async def close(self) -> None:
@@ -163,6 +174,7 @@ class MemorySession(LocalSession):
         if self._cut_at is not None or self._sessions.closed:
             return
         loop = asyncio.get_running_loop()
+        self._stop_timers()
         self._cuts += 1
         self._cut_at = loop.time()
         self._expiry = loop.call_later(self._timeout_s, self.expire)
@@ -173,6 +185,7 @@ class MemorySession(LocalSession):
             return
         self._cut_at = None
         self._stop_timers()
+        self._catch_up()
         if self._tree.is_alive(self.session_id):
             self._watches.note([EVERYTHING])
         else:
@@ -191,6 +204,12 @@ class MemorySession(LocalSession):
         self.leave()
 
     def _notice(self, paths: Iterable[str]) -> None:
+        if self._view is not None:
+            self._unseen.append({path: self._tree.get(path) for path in paths})
+            if self._cut_at is None and self._delivery is None:
+                lag_s = self._weakness.read_lag_s()
+                self._delivery = asyncio.get_running_loop().call_later(lag_s, self._catch_up)
+            return
         if self._cut_at is not None:
             return
         delay_s = self._weakness.notification_delay_s()
@@ -207,8 +226,21 @@ class MemorySession(LocalSession):
         if self._cut_at is None:
             self._watches.note(late)
 
+    def _catch_up(self) -> None:
+        """Sees everything that has happened."""
+        if self._view is None or self._cut_at is not None:
+            return
+        if self._delivery is not None:
+            self._delivery.cancel()
+            self._delivery = None
+        unseen, self._unseen = self._unseen, []
+        for changes in unseen:
+            self._view.apply(changes)
+            self._watches.note(changes)
+
     def _lose_reply(self) -> None:
-        # Whoever reconnects may have missed notifications.
+        # Whoever reconnects may have missed notifications, and reads what has happened.
+        self._catch_up()
         if self._cut_at is None:
             self._watches.note([EVERYTHING])
         raise OutcomeUnknown

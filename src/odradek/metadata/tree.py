@@ -123,6 +123,21 @@ class Tree:
             self._listeners.remove(listener)
 
 
+class View(Tree):
+    """A copy that follows a tree from behind, as a server of an ensemble follows its leader."""
+
+    def __init__(self, tree: Tree) -> None:
+        super().__init__()
+        self.apply({path: node for path, node in tree.nodes.items() if path != "/"})
+
+    def apply(self, changes: Mapping[str, Node | None]) -> None:
+        # Whose nodes these are is for the tree to know; here they only have to be seen.
+        for node in changes.values():
+            if node is not None:
+                self._owned.setdefault(node.owner, {})
+        super().apply(changes)
+
+
 class Overlay:
     """Changes on top of a tree, or of another overlay, that have not happened yet."""
 

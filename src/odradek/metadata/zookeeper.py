@@ -276,8 +276,11 @@ class ZookeeperStore:
             self._failure = f"ZooKeeper at {self._hosts} is older than 3.6; a later one is needed"
             logger.error(self._failure)
             return
-        except (StoreUnavailable, kazoo.ZookeeperError) as error:
-            logger.info("ZooKeeper at %s is not ready: %s", self._hosts, error)
+        except StoreUnavailable:
+            return
+        except kazoo.ZookeeperError as error:
+            self._failure = f"ZooKeeper at {self._hosts} cannot be used: {error!r}"
+            logger.warning(self._failure)
             return
         self._note_answer(sent_s)
         self._is_available = True

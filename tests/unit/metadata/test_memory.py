@@ -5,7 +5,14 @@ from collections.abc import Coroutine
 
 import pytest
 
-from odradek.metadata import Create, OutcomeUnknown, SessionExpired, Set, StoreUnavailable
+from odradek.metadata import (
+    BadVersion,
+    Create,
+    OutcomeUnknown,
+    SessionExpired,
+    Set,
+    StoreUnavailable,
+)
 from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
 from odradek.metadata.store import EVERYTHING
 from odradek.world import Randomness
@@ -142,6 +149,48 @@ def test_a_crash_is_noticed_at_once_or_after_the_timeout(is_noticed: bool) -> No
         assert await witness.read("/a") is None
         with pytest.raises(SessionExpired):
             await store.read("/a")
+
+    run(scenario())
+
+
+def test_with_a_lag_others_are_seen_late_and_in_order_and_oneself_at_once() -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata(Weakness(longest_read_lag_s=0.01))
+        store, other = metadata.connect(), metadata.connect()
+        watch = store.watch()
+        await other.multi(Create("/a", b"1"), Create("/gone", b"", True))
+        assert await other.children("/") == ["a", "gone"]
+        assert await store.children("/") == []
+        assert watch.pending() == []
+        assert await watch.next() == ["/a", "/gone"]
+        assert await store.children("/") == ["a", "gone"]
+        await other.multi(Set("/a", b"2"))
+        await other.close()
+        node = await store.read("/a")
+        assert node is not None
+        assert node.value == b"1"
+        # A write checks versions where the truth is, and brings all that came before it.
+        with pytest.raises(BadVersion):
+            await store.multi(Set("/a", b"3", 0))
+        await store.multi(Create("/b"))
+        assert await store.children("/") == ["a", "b"]
+        assert watch.pending() == ["/a", "/gone", "/b"]
+
+    run(scenario())
+
+
+def test_with_a_lag_what_is_read_after_an_unknown_outcome_is_final() -> None:
+    async def scenario() -> None:
+        metadata = MemoryMetadata(Weakness(longest_read_lag_s=0.01))
+        store, other = metadata.connect(), metadata.connect()
+        metadata.weakness.lose_next_reply(LostReply.HAPPENED)
+        with pytest.raises(OutcomeUnknown):
+            await store.multi(Create("/a"))
+        assert await store.read("/a") is not None
+        store.cut()
+        await other.multi(Create("/b"))
+        store.mend()
+        assert await store.children("/") == ["a", "b"]
 
     run(scenario())
 

@@ -186,7 +186,7 @@ def test_a_stopped_broker_expires_and_comes_back_with_another_session(
         async with hosted(tmp_path) as host:
             witness = host.brokers().connect()
             watch = witness.watch()
-            with process(BROKER, host.path, "400", *loop) as broker:
+            with process(BROKER, host.path, "1000", *loop) as broker:
                 first = await line_of(broker)
                 watch.pending()
                 broker.send_signal(signal.SIGSTOP)
@@ -242,10 +242,10 @@ def test_who_does_not_come_back_to_a_new_service_is_given_up(tmp_path: Path) -> 
     async def scenario() -> None:
         host = Host(tmp_path)
         await host.start()
-        metadata = host.brokers(timeout_ms=200)
+        metadata = host.brokers(timeout_ms=1_000)
         witness = metadata.connect()
         await witness.multi(Create("/witness", b"", True))
-        with process(BROKER, host.path, "200") as broker:
+        with process(BROKER, host.path, "1000") as broker:
             await line_of(broker)
             await host.stop()
         await host.start()
@@ -286,8 +286,9 @@ def test_a_session_that_ended_does_not_return_with_the_next_service(tmp_path: Pa
 def test_a_stopped_service_expires_nobody_when_it_goes_on(tmp_path: Path) -> None:
     async def scenario() -> None:
         with process(SERVICE, str(tmp_path)) as service:
+            await line_of(service)
             path = str(tmp_path / "metadata.sock")
-            metadata = SocketMetadata(path, World(), session_timeout_ms=300)
+            metadata = SocketMetadata(path, World(), session_timeout_ms=1_000)
             store = metadata.connect()
             await store.multi(Create("/broker", b"", True))
             session_id = store.session_id
