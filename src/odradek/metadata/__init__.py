@@ -1,7 +1,9 @@
 """What the cluster agrees on, and each broker's picture of it.
 
-`store` is the interface, `memory` and `sqlite` implement it on the one `tree`; `layout` says
-which paths and values there are; `image` is the picture, and `keeper` keeps it current.
+`store` is the interface. `memory` and `sqlite` implement it on the one `tree`; `service` lets the
+brokers of a machine share a `sqlite` store, which they see through `remote`; `zookeeper` is an
+ensemble. `layout` says which paths and values there are; `image` is the picture, and `keeper`
+keeps it current.
 """
 
 from odradek.metadata.image import (
