@@ -62,6 +62,11 @@ class Cluster:
             self._connections[broker] = known
         return known
 
+    def drop_connection(self, broker: int) -> None:
+        known = self._connections.pop(broker, None)
+        if known is not None:
+            known.close()
+
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
@@ -174,6 +179,13 @@ class Cluster:
     async def values(self, broker: int) -> list[bytes]:
         """What a consumer reads from this broker."""
         return values_in(await self.fetch(broker))
+
+    async def all_values(self, broker: int) -> list[bytes]:
+        """The same, in as many fetches as it takes."""
+        found: list[bytes] = []
+        while more := values_in(await self.fetch(broker, len(found))):
+            found += more
+        return found
 
     async def until_read(self, broker: int, expected: list[bytes], longest_s: float = 10) -> None:
         loop = asyncio.get_running_loop()
