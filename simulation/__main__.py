@@ -1,7 +1,8 @@
 """`python -m simulation`: plays a scenario from a seed, or from many.
 
 With `--seed` the trace is printed; with `--seeds A-B` a line for each seed that fails, and a
-summary. The exit code is 1 if any run failed.
+summary. The exit code is 1 if any run failed. With `--plant NAME` a known bug is put into the code
+first, and the search ends with the first seed that finds it: the exit code is 1 if none does.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from simulation.planted_bugs import PLANTS, planted
 from simulation.run import run
 from simulation.world import Simulation
 
@@ -33,17 +35,19 @@ def find(name: str) -> Callable[[Simulation], Coroutine[Any, Any, str]]:
     return scenario
 
 
-def play(name: str, seed: int) -> tuple[int, bool, str]:
+def play(name: str, seed: int, plant: str | None = None) -> tuple[int, bool, str]:
     """Seed, whether it passed, and what to say about it."""
     try:
-        return seed, True, run(find(name), seed).value
+        with planted(plant):
+            return seed, True, run(find(name), seed).value
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         return seed, False, traceback.format_exception_only(error)[0].strip()[:300]
 
 
-def play_one(name: str, seed: int) -> int:
+def play_one(name: str, seed: int, plant: str | None) -> int:
     try:
-        result = run(find(name), seed)
+        with planted(plant):
+            result = run(find(name), seed)
     except Exception:  # noqa: BLE001 - whatever it is, it is the finding
         traceback.print_exc()
         return 1
@@ -69,6 +73,19 @@ def play_many(name: str, first: int, last: int, jobs: int) -> int:
     return 1 if failed else 0
 
 
+def search(name: str, first: int, last: int, jobs: int, plant: str) -> int:
+    """Looks for a seed that finds a planted bug."""
+    with ProcessPoolExecutor(jobs) as pool:
+        count = range(first, last + 1)
+        for seed, passed, text in pool.map(partial(play, name, plant=plant), count):
+            if not passed:
+                pool.shutdown(cancel_futures=True)
+                print(f"{plant}: found by seed {seed}, number {seed - first + 1}: {text}")
+                return 0
+    print(f"{plant}: not found by {name} with seeds {first} to {last}")
+    return 1
+
+
 def seeds(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     return int(first), int(last or first)
@@ -81,10 +98,13 @@ def main() -> int:
     choice.add_argument("--seed", type=int, help="play this seed and print its trace")
     choice.add_argument("--seeds", type=seeds, metavar="A-B", help="play all of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--plant", choices=sorted(PLANTS), help="a bug to be found")
     options = parser.parse_args()
     if options.seed is not None:
-        return play_one(options.scenario, options.seed)
+        return play_one(options.scenario, options.seed, options.plant)
     first, last = options.seeds
+    if options.plant is not None:
+        return search(options.scenario, first, last, options.jobs, options.plant)
     return play_many(options.scenario, first, last, options.jobs)
 
 

@@ -16,6 +16,8 @@ from simulation.workload import Options
 
 Refusal = (ClientError, KafkaError)
 
+_COMMITS_AGAIN_S = 3.0
+
 
 @dataclass(frozen=True, slots=True)
 class Habits:
@@ -103,13 +105,17 @@ class GroupMember:
         if taken and world.randomness.fraction() < habits.dreams:
             await asyncio.sleep(world.randomness.fraction() * habits.longest_dream_s)
         held = set(consumer.assignment())
+        # What is committed already is committed again now and then: a lost request that arrives
+        # late may have put the group back, in Kafka too.
+        is_due = world.clock.monotonic_s() >= notes.next_commit_s
         positions = {
             one: offset
             for one, offset in notes.done.items()
-            if one in held and notes.committed.get(one) != offset
+            if one in held and (is_due or notes.committed.get(one) != offset)
         }
         if not positions:
             return
+        notes.next_commit_s = world.clock.monotonic_s() + _COMMITS_AGAIN_S
         if habits.commits_async:
             notes.commit_async(positions)
         else:
@@ -123,6 +129,7 @@ class _CommitsWhenRevoked(OwnershipNotes):
         super().__init__(name, groups, log, world)
         self.done: dict[TopicPartition, int] = {}
         self.committed: dict[TopicPartition, int] = {}
+        self.next_commit_s = 0.0
 
     async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         for one in partitions:

@@ -1,0 +1,149 @@
+"""Faults that are put into production code on purpose, to see whether a scenario finds them.
+
+Each is a patch of one or two public places, applied in this process and taken back after the
+run; production code knows nothing of it.
+
+    forget-fencing           an old epoch is as good as the newest: zombies go on writing
+    apply-after-commit       a decision is seen only when it is committed: the next one is made
+                             without it
+    skip-a-marker            a transaction's end is not written to every partition it touched
+    lose-a-pending-offset    a coordinator that loads forgets positions in open transactions
+    reuse-a-producer-id      a broker that starts gives producer ids away from the first one on
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from odradek.cluster.producer_ids import ProducerIds
+from odradek.groups.machine import GroupMachine
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import ProducerId
+from odradek.replication.partition import Partition
+from odradek.statemachine.machine import Marker, ProducerIdentity, Written
+from odradek.statemachine.runner import Runner
+from odradek.storage.producer_state import ProducerStates
+from odradek.transactions import machine as transactions
+
+Patch = tuple[object, str, Any]
+
+
+def _forget_fencing() -> list[Patch]:
+    check_batch = ProducerStates.check
+
+    def check(current: Any, producer_id: int, producer_epoch: int) -> ErrorCode:
+        if current is None or current.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return ErrorCode.NONE
+
+    def check_without_epoch(self: ProducerStates, header: Any) -> Any:
+        entry = self.entries.get(header.producer_id)
+        if entry is not None and header.producer_epoch < entry.epoch:
+            return None
+        return check_batch(self, header)
+
+    return [
+        (transactions, "_check", check),
+        (ProducerStates, "check", check_without_epoch),
+    ]
+
+
+class _LateMachine:
+    """A machine that applies its own records only when the log has committed them."""
+
+    def __init__(self, machine: Any, log: Any) -> None:
+        self._machine = machine
+        self._log = log
+        self._is_loaded = False
+        self._late: deque[Written] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._machine, name)
+
+    def loaded(self, now: Any) -> Any:
+        self._is_loaded = True
+        return self._machine.loaded(now)
+
+    def apply(self, entry: Any) -> None:
+        is_late = self._is_loaded and isinstance(entry, Written)
+        if not is_late or (not self._late and self._log.committed_offset > entry.offset):
+            self._machine.apply(entry)
+            return
+        self._late.append(entry)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._catch_up())
+
+    async def _catch_up(self) -> None:
+        while self._late:
+            try:
+                await self._log.committed(self._late[0].offset + 1)
+            except Exception:  # noqa: BLE001 - leadership is over, as the runner knows too
+                return
+            self._machine.apply(self._late.popleft())
+
+
+def _apply_after_commit() -> list[Patch]:
+    begin = Runner.__init__
+
+    def begin_late(self: Any, machine: Any, log: Any, *others: Any, **more: Any) -> None:
+        begin(self, _LateMachine(machine, log), log, *others, **more)  # type: ignore[arg-type]
+
+    return [(Runner, "__init__", begin_late)]
+
+
+def _skip_a_marker() -> list[Patch]:
+    append = Partition.append_marker
+
+    def append_some(self: Partition, marker: Any, now_ms: int) -> Any:
+        is_skipped = self.log.log_end_offset % 5 == 4
+        return None if is_skipped else append(self, marker, now_ms)
+
+    return [(Partition, "append_marker", append_some)]
+
+
+def _lose_a_pending_offset() -> list[Patch]:
+    loaded = GroupMachine.loaded
+
+    def forget(self: GroupMachine, now: Any) -> Any:
+        for producer_id in list(self.offsets.pending):
+            self.offsets.end_transaction(Marker(ProducerIdentity(producer_id, 0), committed=False))
+        return loaded(self, now)
+
+    return [(GroupMachine, "loaded", forget)]
+
+
+def _reuse_a_producer_id() -> list[Patch]:
+    given: WeakKeyDictionary[ProducerIds, int] = WeakKeyDictionary()
+
+    async def next_of_this_life(self: ProducerIds) -> ProducerId:
+        given[self] = given.get(self, -1) + 1
+        return ProducerId(given[self])
+
+    return [(ProducerIds, "next", next_of_this_life)]
+
+
+PLANTS: dict[str, Callable[[], list[Patch]]] = {
+    "apply-after-commit": _apply_after_commit,
+    "forget-fencing": _forget_fencing,
+    "lose-a-pending-offset": _lose_a_pending_offset,
+    "reuse-a-producer-id": _reuse_a_producer_id,
+    "skip-a-marker": _skip_a_marker,
+}
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    """With this bug in place; without any for None."""
+    patches = [] if name is None else PLANTS[name]()
+    usual = [(place, attribute, getattr(place, attribute)) for place, attribute, _ in patches]
+    for place, attribute, replacement in patches:
+        setattr(place, attribute, replacement)
+    try:
+        yield
+    finally:
+        for place, attribute, original in usual:
+            setattr(place, attribute, original)
