@@ -90,7 +90,7 @@ def _apply_after_commit() -> list[Patch]:
     begin = Runner.__init__
 
     def begin_late(self: Any, machine: Any, log: Any, *others: Any, **more: Any) -> None:
-        begin(self, _LateMachine(machine, log), log, *others, **more)  # type: ignore[arg-type]
+        begin(self, _LateMachine(machine, log), log, *others, **more)
 
     return [(Runner, "__init__", begin_late)]
 
