@@ -11,6 +11,7 @@ have; the simulation delays every message.
 """
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from tests.scenarios.chaos_run import (
     ChaosRun,
     bounce,
     cut_for,
+    full_disk_for,
     kill_and_restart,
     paused_for,
     report,
@@ -30,7 +32,7 @@ from tests.scenarios.chaos_run import (
 )
 from tests.scenarios.chaos_stores import store
 
-FAULTS = ("kill", "stop", "bounce", "pause", "cut")
+FAULTS = ("kill", "stop", "bounce", "pause", "cut", "disk")
 _PARTITIONS = 6
 
 
@@ -43,6 +45,9 @@ def possible(wanted: Sequence[str]) -> list[str]:
         except CannotRun as reason:
             print(f"left out: cut ({reason})")
             found.remove("cut")
+    if "disk" in found and os.geteuid() != 0:
+        print("left out: disk (mounting a small disk needs root)")
+        found.remove("disk")
     return found
 
 
@@ -52,6 +57,8 @@ def fault_named(
     seconds = round(chance.uniform(0.5, 8.0), 1)
     if name == "pause":
         return f"SIGSTOP {seconds} s", paused_for(seconds)
+    if name == "disk":
+        return f"full disk {seconds} s", full_disk_for(seconds)
     if name == "cut":
         return f"cut {seconds} s", cut_for(cluster, seconds)
     simple = {"kill": kill_and_restart, "stop": stop_and_restart, "bounce": bounce}
@@ -62,7 +69,12 @@ def chaos(directory: Path, *, seconds: float, faults: Sequence[str], kind: str, 
     chance = random.Random(seed)
     with (
         store(kind, directory / "zookeeper") as zookeeper,
-        ChaosCluster(directory / "data", zookeeper=zookeeper, apart="cut" in faults) as cluster,
+        ChaosCluster(
+            directory / "data",
+            zookeeper=zookeeper,
+            apart="cut" in faults,
+            small_disks="disk" in faults,
+        ) as cluster,
         ChaosRun(cluster, partitions=_PARTITIONS) as run,
     ):
         began_s = time.monotonic()

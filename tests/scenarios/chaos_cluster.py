@@ -5,7 +5,8 @@ comes back with `odradek broker D/broker-i/server.properties`, as its operator w
 
 With `apart=True` every broker gets a network namespace of its own, so that it can be cut off: the
 brokers are stopped, given other addresses and started again there. This needs root and
-`ip netns`. The metadata store is reached through a Unix socket or from the bridge, and is not cut.
+`ip netns`. The metadata store is reached through a Unix socket and is not cut. With
+`small_disks=True` each broker's directory is a tmpfs that can be filled; this needs root too.
 
 Invariant: only processes whose ids this cluster has written down are signalled.
 """
@@ -19,7 +20,8 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -29,6 +31,7 @@ import psutil
 START_S: Final = 60.0
 STOP_S: Final = 60.0
 PORT_INSIDE: Final = 9092
+_DISK_BYTES: Final = 300 * 1024 * 1024
 _READY: Final = "odradek is ready at "
 
 
@@ -120,6 +123,31 @@ class Seat:
         self._signal(signal.SIGCONT)
         self.is_paused = False
 
+    def mount_small_disk(self) -> None:
+        """What it holds is gone with the cluster; take care to look before."""
+        self.directory.mkdir()
+        subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "odradek", str(self.directory)],
+            check=True,
+            capture_output=True,
+        )
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", str(self.directory)], check=False, capture_output=True)
+
+    @contextmanager
+    def full_disk(self) -> Iterator[None]:
+        """Leaves no byte free meanwhile."""
+        filler = self.directory / "filler"
+        try:
+            with filler.open("wb") as file, suppress(OSError):
+                while True:
+                    file.write(bytes(1 << 16))
+                    file.flush()
+            yield
+        finally:
+            filler.unlink()
+
     def said(self) -> str:
         """The end of its log and of what it printed."""
         found = []
@@ -151,12 +179,14 @@ class ChaosCluster:
         zookeeper: str | None = None,
         overrides: Sequence[str] = (),
         apart: bool = False,
+        small_disks: bool = False,
     ) -> None:
         self.directory = directory
         self._brokers = brokers
         self._zookeeper = zookeeper
         self._overrides = overrides
         self._apart = apart
+        self._small_disks = small_disks
         self._up: subprocess.Popen[bytes] | None = None
         self._network: Namespaces | None = None
         self.seats: dict[int, Seat] = {}
@@ -193,6 +223,9 @@ class ChaosCluster:
         }
         output = self.directory / "up.out"
         self.directory.mkdir(parents=True, exist_ok=True)
+        if self._small_disks:
+            for seat in self.seats.values():
+                seat.mount_small_disk()
         with output.open("wb") as log:
             self._up = subprocess.Popen(
                 [
@@ -270,6 +303,9 @@ class ChaosCluster:
             self._up = None
         if self._network is not None:
             self._network.remove()
+        if self._small_disks:
+            for seat in self.seats.values():
+                seat.unmount()
 
 
 class Namespaces:

@@ -235,6 +235,19 @@ def cut_for(cluster: ChaosCluster, seconds: float) -> Callable[[Seat], None]:
     return cut
 
 
+def full_disk_for(seconds: float) -> Callable[[Seat], None]:
+    """Afterwards the broker is started again, as its operator would do."""
+
+    def fill(seat: Seat) -> None:
+        with seat.full_disk():
+            time.sleep(seconds)
+        if seat.is_running:
+            seat.kill()
+        seat.start()
+
+    return fill
+
+
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
