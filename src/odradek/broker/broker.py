@@ -324,13 +324,17 @@ class Broker:
     @property
     def _is_shared(self) -> bool:
         """Whether other brokers may use the same metadata store."""
-        settings = self._settings.broker
-        return self._metadata is not None or settings.odradek_metadata_store == "socket"
+        own = ("sqlite", "memory")
+        return self._metadata is not None or self._settings.broker.odradek_metadata_store not in own
 
     @property
     def _patience_s(self) -> float:
         """How long the registration of our own former life may take to expire."""
-        return self._settings.broker.odradek_metadata_session_timeout_ms / 1000 + 1.0
+        settings = self._settings.broker
+        timeout_ms = settings.odradek_metadata_session_timeout_ms
+        if settings.odradek_metadata_store == "zookeeper":
+            timeout_ms = settings.zookeeper_session_timeout_ms
+        return timeout_ms / 1000 + 1.0
 
     def _follow_settings(self, change: ImageChange) -> bool:
         changed = change.broker_configs and self._settings.update(

@@ -126,11 +126,12 @@ class Controller:
                     await self._balance()
                     next_balance_s = self._next_balance_s()
                 patience_s = next_balance_s - asyncio.get_running_loop().time()
+                if self._images.image.controller_id == NO_LEADER or self._changed is None:
+                    patience_s = _RETRY_S
             except Fenced:
                 self.resign()
-                await self._images.caught_up(CONTROLLER, CONTROLLER_EPOCH)
-                continue
-            except StoreUnavailable:
+                patience_s = _RETRY_S
+            except (StoreUnavailable, OutcomeUnknown):
                 self._changed = None
                 patience_s = _RETRY_S
             await self._wait(patience_s)
@@ -211,9 +212,11 @@ class Controller:
         for where, partition in partitions_of(image, topics):
             candidates = needs_unclean(partition, image.brokers)
             if candidates and self._is_unclean_allowed(image, where.topic):
-                await elect_unclean(
+                elected = await elect_unclean(
                     self._images, where, candidates, self._longest_log, fence=self._fence()
                 )
+                if not elected:
+                    self._changed = None  # Nobody answered: ask again soon.
 
     def _is_unclean_allowed(self, image: ClusterImage, topic: str) -> bool:
         settings = self._settings.topic(image.topic_overrides(topic))

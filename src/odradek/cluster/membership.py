@@ -81,7 +81,9 @@ class Membership:
                 await self._give_up_former_life(is_clean=is_clean)
                 self.epoch = await self._register() if ours is None else ours
             except (BadVersion, NodeExists, OutcomeUnknown):
-                continue  # Another one of the same id, or a lost reply: see who is there.
+                # Another one of the same id, or a lost reply: see who is there.
+                await asyncio.sleep(_LOOK_AGAIN_S)
+                continue
             await self._images.caught_up(broker_path(self._id))
             return self.epoch
 

@@ -7,6 +7,7 @@ one by one. What is left of a block when the broker stops is lost, and nobody mi
 import asyncio
 from typing import Final
 
+from odradek.cluster.availability import answering
 from odradek.metadata.layout import PRODUCER_ID_BLOCK, ProducerIdBlock
 from odradek.metadata.store import (
     BadVersion,
@@ -33,7 +34,8 @@ class ProducerIds:
         if self._next == self._end:
             async with self._taking:
                 if self._next == self._end:
-                    await self._take_block()
+                    with answering():
+                        await self._take_block()
         producer_id = ProducerId(self._next)
         self._next += 1
         return producer_id

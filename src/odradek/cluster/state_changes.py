@@ -4,6 +4,7 @@ Every batch checks the version of the controller epoch's node, so that whoever d
 older controller changes nothing.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -27,6 +28,8 @@ logger = logging.getLogger("odradek.state-change")
 
 MOST_OPERATIONS: Final = 200
 """In one multi: what a ZooKeeper ensemble takes without holding up everybody else."""
+
+_LAG_S: Final = 0.01
 
 Decision = Callable[[ClusterImage, PartitionImage], PartitionState | None]
 
@@ -72,6 +75,9 @@ async def change_states(
                 raise Fenced from error
             await images.caught_up(*(operation.path for operation in operations))
             waiting.extend(reversed(taken))
+            if most == 1:
+                # A single one refused again and again: the image lags behind the store.
+                await asyncio.sleep(_LAG_S)
             most = max(1, most // 2)
             continue
         most = most_operations
