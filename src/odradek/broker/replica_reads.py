@@ -114,7 +114,8 @@ class ReplicaReads:
                 ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {self._replica_id} is not a replica."
             )
         known = self._services.images.image.brokers.get(self._replica_id)
-        if known is not None and -1 < self._broker_epoch < known.epoch:
+        if known is not None and self._broker_epoch < known.epoch:
+            # A former life of the broker, or somebody who names no life at all.
             raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The broker has restarted since.")
         return partition
 

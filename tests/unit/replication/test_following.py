@@ -194,6 +194,8 @@ def test_whoever_makes_up_a_replica_changes_nothing() -> None:
         await cluster.produce(1, b"a")
         stranger = await fetch_as_replica(cluster, 3, 0, offset=1)
         assert stranger.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+        nameless = await fetch_as_replica(cluster, 2, -1, offset=1)
+        assert nameless.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await cluster.state()).isr == (1, 2)
 
     with_cluster(test)

@@ -1,5 +1,6 @@
 """A broker that lost touch with its cluster leads nothing, by its own monotonic clock."""
 
+from collections.abc import Callable
 from types import MappingProxyType
 
 import pytest
@@ -9,6 +10,7 @@ from odradek.config.live import LiveSettings
 from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage, difference
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
+from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.storage import LogManager
@@ -47,11 +49,12 @@ async def test_without_a_lease_nothing_is_led() -> None:
     replicas.lease = LeaseUntil(clock.monotonic_s() + 6)
     assert replicas.leader("t", 0).is_leader
     clock.advance(6000)
-    for ask in (
+    asks: tuple[Callable[[], Partition], ...] = (
         lambda: replicas.leader("t", 0),
         lambda: replicas.leader_by_id(TOPIC_ID, 0),
         lambda: replicas.reader("t", TOPIC_ID, 0),
-    ):
+    )
+    for ask in asks:
         with pytest.raises(Refused) as refused:
             ask()
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
