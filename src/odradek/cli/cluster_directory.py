@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from odradek.cli.failures import CommandFailed, UsageError
-from odradek.world.disk import Disk
+from odradek.world.disk import Disk, OsDisk
 
 PID_FILE = "broker.pid"
 # Storage locks this file of a log directory for as long as a broker uses it.
@@ -239,10 +239,15 @@ def remove_pid(disk: Disk, path: str, pid: int) -> None:
 
 
 def is_alive(pid: int) -> bool:
+    """Also False for a process that has ended and whose parent has not noticed yet."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        state = OsDisk().read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return True
+    return state != b"Z"

@@ -8,13 +8,14 @@ from odradek.cli.failures import CommandFailed
 from odradek.cli.terminal import watch_input_end
 from odradek.metadata.service import MetadataService
 from odradek.metadata.sqlite import SqliteMetadata
-from odradek.metadata.store import MetadataError
+from odradek.metadata.store import MetadataError, StoreUnavailable
 from odradek.telemetry.logs import start_logging
 from odradek.world import OsDisk, World
 
 # Whoever started us has gone: brokers stop by themselves, and need the store for that.
 _LAST_BROKERS_S = 10.0
 _LOOK_AGAIN_S = 0.05
+_PREDECESSOR_S = 2.0
 
 
 def serve_metadata(
@@ -58,8 +59,8 @@ async def _serve(
     try:
         world = World()
         if forgets_sessions and world.disk.exists(path):
-            await SqliteMetadata(path, world).close()
-        metadata = SqliteMetadata(path, world, keeps_sessions=True)
+            await (await _opened(path, world, keeps_sessions=False)).close()
+        metadata = await _opened(path, world, keeps_sessions=True)
         service = MetadataService(metadata, socket_path, world.randomness)
         await service.start()
     except MetadataError as error:
@@ -72,6 +73,16 @@ async def _serve(
     finally:
         await service.close()
         await metadata.close()
+
+
+async def _opened(path: str, world: World, *, keeps_sessions: bool) -> SqliteMetadata:
+    """The store of a cluster whose parent was killed ends a moment after its last broker."""
+    for _ in range(round(_PREDECESSOR_S / _LOOK_AGAIN_S)):
+        try:
+            return SqliteMetadata(path, world, keeps_sessions=keeps_sessions)
+        except StoreUnavailable:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+    return SqliteMetadata(path, world, keeps_sessions=keeps_sessions)
 
 
 async def _until(is_deserted: Callable[[], bool]) -> None:
