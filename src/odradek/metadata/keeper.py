@@ -115,29 +115,33 @@ class ImageKeeper:
                 self._publish(difference(self.image, after))
             return
         builder = ImageBuilder(self.image)
+        states: list[tuple[str, int]] = []
         for topic, partitions in affected.topics.items():
-            await self._read_topic(builder, topic, partitions)
-        for broker in affected.brokers:
-            builder.set_broker(broker, await self._store.read(broker_path(broker)))
-        for path in affected.singles:
-            builder.set_single(path, await self._store.read(path))
+            if partitions is not None and builder.topic(topic) is not None:
+                states += [(topic, partition) for partition in partitions]
+            else:
+                await self._read_topic(builder, topic)
+        await self._read_single_nodes(builder, affected, states)
         change = builder.change()
         if change is not None:
             self._publish(change)
 
-    async def _read_topic(
-        self, builder: ImageBuilder, topic: str, partitions: Iterable[int] | None
-    ) -> None:
-        if partitions is not None and builder.topic(topic) is not None:
-            for partition in partitions:
-                state = await self._store.read(partition_state_path(topic, partition))
-                builder.set_partition(topic, partition, state)
-            return
+    async def _read_partition(self, builder: ImageBuilder, topic: str, partition: int) -> None:
+        state = await self._store.read(partition_state_path(topic, partition))
+        builder.set_partition(topic, partition, state)
+
+    async def _read_topic(self, builder: ImageBuilder, topic: str) -> None:
         tree = await self._store.read_tree(topic_path(topic))
         config = await self._store.read(topic_config_path(topic))
         builder.set_topic(
             topic, tree.get(topic_path(topic)), states_in(tree).get(topic, {}), config
         )
+
+    async def _read_broker(self, builder: ImageBuilder, broker: int) -> None:
+        builder.set_broker(broker, await self._store.read(broker_path(broker)))
+
+    async def _read_single(self, builder: ImageBuilder, path: str) -> None:
+        builder.set_single(path, await self._store.read(path))
 
     def _publish(self, change: ImageChange) -> None:
         self.image = change.after

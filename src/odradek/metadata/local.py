@@ -49,6 +49,9 @@ class LocalSession:
         self._sessions.require_open()
         return self._tree.get(path)
 
+    async def read_each(self, paths: Sequence[str]) -> list[Node | None]:
+        return [await self.read(path) for path in paths]
+
     async def children(self, path: str) -> list[str]:
         self._sessions.require_open()
         return self._tree.children(path)

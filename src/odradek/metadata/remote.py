@@ -93,6 +93,9 @@ class SocketStore:
     async def read(self, path: str) -> Node | None:
         return wire.decode_node(await self._ask("read", path))
 
+    async def read_each(self, paths: Sequence[str]) -> list[Node | None]:
+        return [wire.decode_node(node) for node in await self._ask("each", list(paths))]
+
     async def children(self, path: str) -> list[str]:
         names: list[str] = await self._ask("children", path)
         return names

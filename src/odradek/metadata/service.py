@@ -213,6 +213,7 @@ class _Connection(asyncio.Protocol):
         tree = session.tree
         self._methods = {
             "read": lambda path: wire.encode_node(tree.get(path)),
+            "each": lambda paths: [wire.encode_node(tree.get(path)) for path in paths],
             "children": tree.children,
             "tree": lambda prefix: wire.encode_tree(tree.read_tree(prefix)),
         }

@@ -22,6 +22,7 @@ A `MetadataStore` outlives its sessions. When the store gave one up, its ephemer
 gone, the next session begins by itself as soon as it can, and `next_session` says so.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 ANY_VERSION: Final = -1
@@ -170,6 +171,10 @@ class MetadataStore(Protocol):
         ...
 
     async def read(self, path: str) -> Node | None: ...
+
+    async def read_each(self, paths: Sequence[str]) -> list[Node | None]:
+        """Many nodes in one go, each as it was at some moment."""
+        ...
 
     async def children(self, path: str) -> list[str]:
         """The names directly below a node, sorted; empty if there is no such node."""

@@ -116,6 +116,10 @@ class ZookeeperStore:
         ((node, _),) = await self._read_nodes([path])
         return node
 
+    async def read_each(self, paths: Sequence[str]) -> list[Node | None]:
+        await self._require_connection()
+        return [node for node, _ in await self._read_nodes(paths)]
+
     async def children(self, path: str) -> list[str]:
         await self._require_connection()
         (names,) = await self._list_nodes([path])

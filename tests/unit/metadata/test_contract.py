@@ -40,6 +40,9 @@ def test_a_node_is_made_read_set_and_removed(run: Run) -> None:
         assert await store.multi(Set("/a", b"2", 0)) == [1]
         assert await store.multi(Set("/a", b"3")) == [2]
         assert await value_of(store, "/a") == b"3"
+        (absent, present) = await store.read_each(["/b", "/a"])
+        assert absent is None
+        assert present == await store.read("/a")
         assert await store.multi(Delete("/a", 2)) == [ANY_VERSION]
         assert await store.read("/a") is None
 
