@@ -10,7 +10,7 @@ again, and the difference is published.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from odradek.metadata.image import (
     Affected,
@@ -126,10 +126,6 @@ class ImageKeeper:
         if change is not None:
             self._publish(change)
 
-    async def _read_partition(self, builder: ImageBuilder, topic: str, partition: int) -> None:
-        state = await self._store.read(partition_state_path(topic, partition))
-        builder.set_partition(topic, partition, state)
-
     async def _read_topic(self, builder: ImageBuilder, topic: str) -> None:
         tree = await self._store.read_tree(topic_path(topic))
         config = await self._store.read(topic_config_path(topic))
@@ -137,11 +133,26 @@ class ImageKeeper:
             topic, tree.get(topic_path(topic)), states_in(tree).get(topic, {}), config
         )
 
-    async def _read_broker(self, builder: ImageBuilder, broker: int) -> None:
-        builder.set_broker(broker, await self._store.read(broker_path(broker)))
-
-    async def _read_single(self, builder: ImageBuilder, path: str) -> None:
-        builder.set_single(path, await self._store.read(path))
+    async def _read_single_nodes(
+        self, builder: ImageBuilder, affected: Affected, states: Sequence[tuple[str, int]]
+    ) -> None:
+        """All in one request: the death of a broker changes hundreds of nodes, and as many trips
+        to a busy store one after the other would take seconds."""
+        brokers, singles = list(affected.brokers), list(affected.singles)
+        paths = [
+            *(partition_state_path(topic, partition) for topic, partition in states),
+            *(broker_path(broker) for broker in brokers),
+            *singles,
+        ]
+        if not paths:
+            return
+        nodes = iter(await self._store.read_each(paths))
+        for topic, partition in states:
+            builder.set_partition(topic, partition, next(nodes))
+        for broker in brokers:
+            builder.set_broker(broker, next(nodes))
+        for path in singles:
+            builder.set_single(path, next(nodes))
 
     def _publish(self, change: ImageChange) -> None:
         self.image = change.after
