@@ -44,6 +44,7 @@ class ApiKey(IntEnum):
     DELETE_ACLS = 31
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
     DESCRIBE_LOG_DIRS = 35
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
@@ -146,6 +147,7 @@ APIS: Final[dict[int, Api]] = {
         (ApiKey.DELETE_ACLS, 1, 3, 2),
         (ApiKey.DESCRIBE_CONFIGS, 1, 4, 4),
         (ApiKey.ALTER_CONFIGS, 0, 2, 2),
+        (ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
         (ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
         (ApiKey.SASL_AUTHENTICATE, 0, 2, 2),
         (ApiKey.CREATE_PARTITIONS, 0, 3, 2),

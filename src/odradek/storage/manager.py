@@ -54,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 # Loading yields to the loop after this many logs.
 _LOGS_A_TURN = 64
+# Anybody may ask for directories of partitions that never come.
+_MOST_PREFERENCES = 100_000
 # How many logs are made durable at once when the broker stops.
 _CLOSES_AT_ONCE = 16
 
@@ -90,6 +92,8 @@ class LogManager:
         self._node_id = node_id
         self._by_topic: dict[str, dict[int, Log]] = {}
         self._rules: dict[TopicSettings, AppendRules] = {}
+        # Where logs that are not there yet were asked to be.
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
         self._locks: dict[LogDirectory, DirectoryLock] = {}
         self._checkpointing: set[LogDirectory] = set()
         self._recheckpoint: set[LogDirectory] = set()
@@ -230,7 +234,8 @@ class LogManager:
     def create(
         self, topic_partition: TopicPartition, topic_id: TopicId, settings: TopicSettings
     ) -> Log:
-        """The log of a partition: the one there is, or a new one where the fewest are."""
+        """The log of a partition: the one there is, or a new one, where it was asked to be or
+        where the fewest are."""
         log = self.logs.get(topic_partition)
         if log is not None:
             if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID and log.is_usable:
@@ -242,13 +247,23 @@ class LogManager:
         online = [directory for directory in self.directories if directory.is_online]
         if not online:
             raise self.directories[0].failure or StorageError("no log directory is usable")
-        directory = min(online, key=lambda directory: len(directory.logs))
+        preferred = self._preferred.pop(topic_partition, None)
+        directory = min(
+            online, key=lambda directory: (directory is not preferred, len(directory.logs))
+        )
         try:
             log = create_log(topic_partition, topic_id, directory, settings, self._world)
         except OSError as error:
             raise directory.fail(error) from error
         self._add(log)
         return log
+
+    def prefer_directory(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """Where `create` is to make this log, until the broker stops. Forgets the oldest wishes."""
+        self._preferred.pop(topic_partition, None)
+        self._preferred[topic_partition] = directory
+        if len(self._preferred) > _MOST_PREFERENCES:
+            del self._preferred[next(iter(self._preferred))]
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """The log is gone at once; its files go after `file.delete.delay.ms`."""

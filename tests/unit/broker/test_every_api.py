@@ -17,6 +17,11 @@ from odradek.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from odradek.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -123,6 +128,13 @@ REQUESTS: dict[int, Request] = {
                 resource_type=2,
                 resource_name="t",
                 configs=[AlterableConfig(name="retention.ms", value="1000")],
+            )
+        ]
+    ),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path="/data", topics=[AlterReplicaLogDirTopic(name="t", partitions=[0])]
             )
         ]
     ),

@@ -46,6 +46,7 @@ TABLE: Final[dict[int, Served]] = {
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Served("offset_for_leader_epoch", 2, 4),
     ApiKey.DESCRIBE_CONFIGS: Served("describe_configs", 1, 4),
     ApiKey.ALTER_CONFIGS: Served("alter_configs", 0, 2),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Served("alter_replica_log_dirs", 1, 2),
     ApiKey.DESCRIBE_LOG_DIRS: Served("describe_log_dirs", 1, 5),
     ApiKey.CREATE_PARTITIONS: Served("create_partitions", 0, 3),
     ApiKey.DELETE_GROUPS: Served("delete_groups", 0, 2),

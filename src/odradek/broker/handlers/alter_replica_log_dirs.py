@@ -1,0 +1,57 @@
+"""AlterReplicaLogDirs 1-2: the log directory for replicas that are still to come.
+
+A replica that is in the directory already stays there; one that this broker does not have yet
+will be made there, and the answer says that it is not here (as Kafka does). Replicas are not
+moved from one directory to another: that is refused.
+"""
+
+from collections import defaultdict
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from odradek.protocol.types import TopicPartition
+from odradek.storage.directory import LogDirectory
+
+
+def handle(
+    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    directories = {directory.path: directory for directory in services.logs.directories}
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
+    for asked in request.dirs:
+        directory = directories.get(asked.path.rstrip("/") or "/")
+        for topic in asked.topics:
+            for index in topic.partitions:
+                code = _place(services, TopicPartition(topic.name, index), directory)
+                results[topic.name].append(
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+                )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
+            for name, partitions in results.items()
+        ]
+    )
+
+
+def _place(
+    services: Services, topic_partition: TopicPartition, directory: LogDirectory | None
+) -> ErrorCode:
+    if directory is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if not directory.is_online:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    log = services.logs.get(topic_partition)
+    if log is None:
+        services.logs.prefer_directory(topic_partition, directory)
+        return ErrorCode.REPLICA_NOT_AVAILABLE
+    if log.directory is directory:
+        return ErrorCode.NONE
+    # Not a storage error: clients would try again.
+    return ErrorCode.UNSUPPORTED_VERSION
