@@ -25,6 +25,7 @@ from odradek.metadata import (
     Watch,
 )
 from odradek.metadata import layout as at
+from odradek.metadata.remembered_session import RememberedSession
 from odradek.metadata.store import EVERYTHING
 from odradek.metadata.zookeeper import ZookeeperMetadata
 from odradek.protocol.types import BrokerId, TopicId
@@ -49,9 +50,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def opened(address: str, timeout_ms: int = TIMEOUT_MS) -> AsyncIterator[ZookeeperMetadata]:
+async def opened(
+    address: str, timeout_ms: int = TIMEOUT_MS, remembered: Path | None = None
+) -> AsyncIterator[ZookeeperMetadata]:
     world = World()
-    metadata = ZookeeperMetadata(address, world, session_timeout_ms=timeout_ms)
+    metadata = ZookeeperMetadata(
+        address,
+        world,
+        session_timeout_ms=timeout_ms,
+        remembered=None if remembered is None else RememberedSession(world.disk, str(remembered)),
+    )
     try:
         yield metadata
     finally:
@@ -230,6 +238,30 @@ async def test_a_stopped_broker_expires_and_comes_back_with_another_session(serv
             node = await witness.read("/broker")
             assert node is not None
             assert node.owner == int(second)
+
+
+async def test_the_next_life_ends_the_session_of_a_killed_one(server: str, tmp_path: Path) -> None:
+    address = f"{server}/{uuid.uuid4().hex}"
+    path = tmp_path / "zookeeper.session"
+    async with opened(address, 20_000, remembered=path) as metadata:
+        dead = metadata.connect()
+        await dead.read("/")
+        assert not path.exists()  # It holds nothing that anybody would wait for.
+        await dead.multi(Create("/broker", b"", True), Create("/controller", b"", True))
+        async with opened(address, 20_000, remembered=path) as next_life:
+            store = next_life.connect()
+            await store.read("/")
+            watch = store.watch()
+            assert not await store.end_session(dead.session_id + 1)
+            assert await store.end_session(dead.session_id)
+            for gone in ("/broker", "/controller"):
+                while await store.read(gone) is not None:
+                    await told(watch, gone)
+            # What is over already can be ended again.
+            assert await store.end_session(dead.session_id)
+            await store.multi(Create("/broker", b"", True))
+            assert str(store.session_id) in path.read_text()
+        assert not path.exists()  # Closed by who had it.
 
 
 async def test_other_clients_read_kafkas_paths_and_their_changes_are_seen(server: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from odradek.broker.absences import Absences
 from odradek.broker.connection import Connection, Connections
 from odradek.broker.coordinators import Coordinators
 from odradek.broker.dispatch import Dispatcher
@@ -22,6 +23,7 @@ from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
 from odradek.cluster.departure import hand_over, leave_in_sync_sets
 from odradek.cluster.membership import BrokerIdTaken, Membership
+from odradek.cluster.offline_logs import OfflineLogs
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
@@ -152,6 +154,10 @@ class Broker:
         )
 
     def _zookeeper_metadata(self) -> Metadata:
+        from odradek.metadata.remembered_session import (  # noqa: PLC0415 - only in clusters
+            FILE_NAME,
+            RememberedSession,
+        )
         from odradek.metadata.zookeeper import ZookeeperMetadata  # noqa: PLC0415 - needs kazoo
 
         settings = self._settings.broker
@@ -159,10 +165,12 @@ class Broker:
             raise InvalidSetting(
                 "zookeeper.connect", "(unset)", "name the ensemble, as in host:2181/chroot"
             )
+        directory = settings.data_directories[0]
         return ZookeeperMetadata(
             settings.zookeeper_connect,
             self._world,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
+            remembered=RememberedSession(self._world.disk, f"{directory}/{FILE_NAME}"),
         )
 
     def _make_directory(self, directory: str) -> None:
@@ -211,6 +219,7 @@ class Broker:
                     parts.in_sync_sets.run(),
                     parts.coordinators.run(),
                     parts.controller.run(),
+                    parts.offline_logs.run(),
                     self._stay(parts),
                     self._reap(),
                 ):
@@ -239,11 +248,14 @@ class Broker:
 
             return await log_ends.longest_log(peers, where, candidates)
 
+        absences = Absences()
+        peers.on_broken, peers.on_open = absences.broke, absences.answered
         services = Services(
             broker_id=self._id,
             world=world,
             settings=settings,
             images=images,
+            absences=absences,
             topics=Topics(store, images, settings, world.randomness),
             configs=Configs(store, images, settings),
             replicas=replicas,
@@ -267,6 +279,7 @@ class Broker:
             ),
             fetchers=ReplicaFetchers(self._id, replicas, peers, images, settings),
             in_sync_sets=InSyncSets(self._id, replicas, images, settings),
+            offline_logs=OfflineLogs(self._id, images, logs),
             follow_settings=self._follow_settings,
         )
 
@@ -331,10 +344,11 @@ class Broker:
     def _patience_s(self) -> float:
         """How long the registration of our own former life may take to expire."""
         settings = self._settings.broker
-        timeout_ms = settings.odradek_metadata_session_timeout_ms
         if settings.odradek_metadata_store == "zookeeper":
-            timeout_ms = settings.zookeeper_session_timeout_ms
-        return timeout_ms / 1000 + 1.0
+            # An ensemble may not agree to so short a timeout, counts in ticks of some seconds,
+            # and begins to count again when it elects another leader.
+            return 2 * settings.zookeeper_session_timeout_ms / 1000 + 10.0
+        return settings.odradek_metadata_session_timeout_ms / 1000 + 1.0
 
     def _follow_settings(self, change: ImageChange) -> bool:
         changed = change.broker_configs and self._settings.update(
@@ -396,6 +410,7 @@ class _Parts:
         *,
         fetchers: ReplicaFetchers,
         in_sync_sets: InSyncSets,
+        offline_logs: OfflineLogs,
         follow_settings: Callable[[ImageChange], bool],
     ) -> None:
         self.services = services
@@ -404,6 +419,7 @@ class _Parts:
         self.controller = controller
         self.fetchers = fetchers
         self.in_sync_sets = in_sync_sets
+        self.offline_logs = offline_logs
         self.fetching: list[asyncio.Task[None]] = []
         self._follow_settings = follow_settings
 
@@ -412,6 +428,7 @@ class _Parts:
         self._follow_replicas(change)
         if is_reconfigured:
             self.services.replicas.reconfigure()
+        self.services.absences.follow(change)
         self.coordinators.follow(change)
 
     def follow_again(self, image: ClusterImage) -> None:
@@ -422,6 +439,7 @@ class _Parts:
         self.services.replicas.follow(change)
         self.fetchers.follow(change)
         self.in_sync_sets.follow(change)
+        self.offline_logs.follow(change)
 
 
 @asynccontextmanager

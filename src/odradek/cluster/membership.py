@@ -20,6 +20,7 @@ from odradek.metadata import (
     Create,
     ImageKeeper,
     MetadataStore,
+    Node,
     NodeExists,
     Operation,
     OutcomeUnknown,
@@ -29,6 +30,7 @@ from odradek.metadata import (
 )
 from odradek.metadata.layout import (
     BrokerRegistration,
+    MalformedNode,
     PartitionState,
     broker_epoch_path,
     broker_path,
@@ -123,9 +125,19 @@ class Membership:
             if not waited:
                 logger.info("waiting for the last registration of broker %d to end", self._id)
                 waited = True
+                if self._was_here(path, node) and await self._store.end_session(node.owner):
+                    continue
             await asyncio.sleep(_LOOK_AGAIN_S)
         await self._images.caught_up(path)
         return None
+
+    def _was_here(self, path: str, node: Node) -> bool:
+        """Whether it was registered at our own addresses, where nobody else can be listening."""
+        try:
+            registered = BrokerRegistration.decode(path, node.value)
+        except MalformedNode:
+            return False
+        return registered.listeners == self._describe(registered.epoch).listeners
 
     async def _last_epoch(self) -> int:
         node = await self._store.read(broker_epoch_path(self._id))

@@ -30,6 +30,8 @@ from kazoo.protocol.serialization import (
 from kazoo.protocol.serialization import Watch as WatchEvent
 from kazoo.protocol.states import ZnodeStat
 
+from odradek.metadata.remembered_session import SessionKey
+
 # A client that waits long between attempts learns late that its ensemble is back.
 _RETRY: Final = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 0.5}
 _PERSISTENT_RECURSIVE: Final = 1
@@ -160,8 +162,13 @@ class KazooBridge:
 
     @property
     def session_id(self) -> int:
+        key = self.session_key
+        return 0 if key is None else key.session_id
+
+    @property
+    def session_key(self) -> SessionKey | None:
         client_id = self.client.client_id
-        return 0 if client_id is None else int(client_id[0] or 0)
+        return SessionKey(*client_id) if client_id is not None and client_id[0] else None
 
     @property
     def agreed_timeout_s(self) -> float:
@@ -218,6 +225,26 @@ class KazooBridge:
             paths.append(self._changed.popleft())
         if paths:
             self._on_changes(paths)
+
+
+def end_session(hosts: str, timeout_s: float, key: SessionKey) -> bool:
+    """Takes up a session that somebody else had, and closes it; blocks. Whether it is over:
+    if it was already, then what is closed is a new one."""
+    client = KazooClient(
+        hosts,
+        timeout=timeout_s,
+        client_id=tuple(key),
+        connection_retry=dict(_RETRY),
+        logger=_kazoo_logger,
+    )
+    try:
+        client.start(timeout_s)
+    except client.handler.timeout_exception:
+        return False
+    finally:
+        client.stop()
+        client.close()
+    return True
 
 
 def _settle(future: asyncio.Future[Any], done: Any) -> None:

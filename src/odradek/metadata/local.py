@@ -42,6 +42,9 @@ class LocalSession:
     async def next_session(self, previous: int = 0) -> int:
         return await self._sessions.after(previous)
 
+    async def end_session(self, session_id: int) -> bool:
+        return False
+
     def may_have_expired(self) -> bool:
         return self._sessions.closed
 

@@ -85,6 +85,9 @@ class SocketStore:
     async def next_session(self, previous: int = 0) -> int:
         return await self._sessions.after(previous)
 
+    async def end_session(self, session_id: int) -> bool:
+        return False  # The service noticed the end of its connection.
+
     def may_have_expired(self) -> bool:
         return self._sessions.closed or self._clock.monotonic_s() >= self._lives_until_s
 

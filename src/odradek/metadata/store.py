@@ -165,6 +165,11 @@ class MetadataStore(Protocol):
         Raises `SessionExpired` once the store is closed."""
         ...
 
+    async def end_session(self, session_id: int) -> bool:
+        """Ends the session of this broker's former life, if the store needs and is able to: the
+        caller knows that its process is gone. Whether it did."""
+        ...
+
     def may_have_expired(self) -> bool:
         """Whether, by this machine's monotonic clock, the store may have given the session up:
         true is a doubt, false a certainty. Cheap enough to ask at every request."""

@@ -14,11 +14,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from kazoo import exceptions as kazoo
 
-from odradek.metadata.kazoo_bridge import KazooBridge
+from odradek.metadata.kazoo_bridge import KazooBridge, end_session
+from odradek.metadata.remembered_session import RememberedSession
 from odradek.metadata.sessions import PathWatch, Sessions, Watches
 from odradek.metadata.store import (
     ANY_VERSION,
@@ -58,14 +60,23 @@ _ITS_OWN: Final = "/zookeeper"
 class ZookeeperMetadata:
     """Where the ensemble is, as in `host:2181,other:2181/chroot`."""
 
-    def __init__(self, address: str, world: World, *, session_timeout_ms: int = 6_000) -> None:
+    def __init__(
+        self,
+        address: str,
+        world: World,
+        *,
+        session_timeout_ms: int = 6_000,
+        remembered: RememberedSession | None = None,
+    ) -> None:
+        """`remembered` is for the one broker that connects here, where it has a directory."""
         self._address = address
         self._world = world
         self._timeout_ms = session_timeout_ms
+        self._remembered = remembered
         self._stores: list[ZookeeperStore] = []
 
     def connect(self) -> "ZookeeperStore":
-        store = ZookeeperStore(self._address, self._world, self._timeout_ms)
+        store = ZookeeperStore(self._address, self._world, self._timeout_ms, self._remembered)
         self._stores.append(store)
         return store
 
@@ -78,12 +89,20 @@ class ZookeeperMetadata:
 class ZookeeperStore:
     """A `MetadataStore`. Made within a running loop, where its tasks live until `close`."""
 
-    def __init__(self, address: str, world: World, timeout_ms: int) -> None:
+    def __init__(
+        self,
+        address: str,
+        world: World,
+        timeout_ms: int,
+        remembered: RememberedSession | None = None,
+    ) -> None:
         hosts, _, chroot = address.partition("/")
         self._hosts = hosts
         self._chroot = "/" + chroot.strip("/") if chroot.strip("/") else ""
         self._world = world
         self._timeout_s = timeout_ms / 1000
+        self._remembered = remembered
+        self._noted_session = 0
         self._sessions = Sessions()
         self._watches = Watches()
         self._lives_until_s = _NEVER_S
@@ -108,6 +127,20 @@ class ZookeeperStore:
 
     def may_have_expired(self) -> bool:
         return self._sessions.closed or self._world.clock.monotonic_s() >= self._lives_until_s
+
+    async def end_session(self, session_id: int) -> bool:
+        key = None if self._remembered is None else self._remembered.read()
+        if key is None or key.session_id != session_id:
+            return False
+        await self._require_connection()
+        end = partial(end_session, self._hosts, self._timeout_s, key)
+        return await self._world.workers.run_blocking(end)
+
+    async def _remember_session(self) -> None:
+        key = self._zookeeper.session_key
+        if self._remembered is not None and key is not None:
+            await self._world.workers.run_blocking(partial(self._remembered.note, key))
+            self._noted_session = key.session_id
 
     # Reading
 
@@ -202,6 +235,10 @@ class ZookeeperStore:
         _check_before_sending(operations)
         if not operations:
             return []
+        if self._noted_session != self.session_id and any(
+            isinstance(operation, Create) and operation.ephemeral for operation in operations
+        ):
+            await self._remember_session()
         transaction = self._zookeeper.client.transaction()
         for operation in operations:
             path = self._at(operation.path)
@@ -236,6 +273,8 @@ class ZookeeperStore:
             task.cancel()
         await asyncio.wait(tasks)
         await self._world.workers.run_blocking(self._zookeeper.stop)
+        if self._remembered is not None and self._is_available:
+            self._remembered.forget()
 
     # The connection
 
