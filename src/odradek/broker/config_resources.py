@@ -72,6 +72,9 @@ async def _replace(
     elif resource_type == ResourceType.BROKER:
         broker_resource(services, name)
         await services.configs.set_broker(name, overrides, validate_only=validate_only)
+    elif resource_type == ResourceType.GROUP:
+        services.configs.group_overrides(name)
+        await services.configs.set_group(name, overrides, validate_only=validate_only)
     else:
         raise Refused(
             ErrorCode.INVALID_REQUEST, f"Resource type {resource_type} has no settings here."

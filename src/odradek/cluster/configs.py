@@ -1,14 +1,16 @@
-"""Settings that change while brokers run: a topic's, a broker's, the whole cluster's."""
+"""Settings that change while brokers run: a topic's, a group's, a broker's, the whole cluster's."""
 
 from collections.abc import Mapping
 
 from odradek.cluster.availability import answering
 from odradek.config import InvalidSetting, check_broker_overrides, check_topic_overrides
+from odradek.config.consumer_group_settings import check_group_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import BadVersion, ImageKeeper, MetadataStore, NodeExists, NoNode
 from odradek.metadata.layout import (
     CLUSTER_DEFAULT,
     broker_config_path,
+    group_config_path,
     set_overrides,
     topic_config_path,
 )
@@ -34,6 +36,12 @@ class Configs:
         """Of one broker by its id, or of the cluster where the name is empty."""
         return self._images.image.broker_configs.get(broker or CLUSTER_DEFAULT, {})
 
+    def group_overrides(self, group_id: str) -> Mapping[str, str]:
+        """The group need not exist."""
+        if not group_id:
+            raise Refused(ErrorCode.INVALID_REQUEST, "The name of a group is missing.")
+        return self._images.image.group_config(group_id)
+
     async def set_topic(
         self, topic: str, overrides: Mapping[str, str], *, validate_only: bool
     ) -> None:
@@ -53,6 +61,16 @@ class Configs:
             raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
         if not validate_only:
             await self._write(broker_config_path(broker or CLUSTER_DEFAULT), overrides)
+
+    async def set_group(
+        self, group_id: str, overrides: Mapping[str, str], *, validate_only: bool
+    ) -> None:
+        try:
+            check_group_overrides(overrides, self._settings.broker)
+        except InvalidSetting as error:
+            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+        if not validate_only:
+            await self._write(group_config_path(group_id), overrides)
 
     async def _write(self, path: str, overrides: Mapping[str, str]) -> None:
         with answering():

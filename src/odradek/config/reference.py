@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 
 from odradek.config.broker_settings import BrokerSettings
+from odradek.config.consumer_group_settings import GROUP_DECLARED
 from odradek.config.setting import Scope, Setting
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from odradek.config.without_effect import NAMES, PREFIXES
@@ -34,6 +35,9 @@ def reference() -> str:
             "the first that is set winning.\n"
         ),
         _topic_table(TopicSettings.declared.values()),
+        "## Consumer groups\n",
+        "The broker's settings `group.consumer.*` give their defaults and their limits.\n",
+        _group_table(GROUP_DECLARED.values()),
         "## Brokers\n",
         _broker_table(sorted(own, key=lambda setting: setting.name)),
         "## Brokers: defaults of topic settings\n",
@@ -59,6 +63,14 @@ def _topic_table(settings: Iterable[Setting[object]]) -> str:
         for setting in settings
     ]
     return _table(("Name", "Type", "Default", "Takes", "Broker's default", "Meaning"), rows)
+
+
+def _group_table(settings: Iterable[Setting[object]]) -> str:
+    rows = [
+        (f"`{setting.name}`", setting.kind.name.lower(), _default(setting), setting.doc)
+        for setting in settings
+    ]
+    return _table(("Name", "Type", "Default", "Meaning"), rows)
 
 
 def _broker_table(settings: Iterable[Setting[object]]) -> str:

@@ -19,6 +19,7 @@ from odradek.metadata.layout import (
     CONTROLLER,
     CONTROLLER_EPOCH,
     DELETE_TOPICS,
+    GROUP_CONFIGS,
     NO_LEADER,
     TOPIC_CONFIGS,
     TOPICS,
@@ -29,6 +30,7 @@ from odradek.metadata.layout import (
     PartitionState,
     TopicAssignment,
     decode_controller_epoch,
+    group_of_config_path,
     topic_config_path,
     topic_path,
 )
@@ -36,6 +38,7 @@ from odradek.metadata.store import EVERYTHING, Node
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_SINGLES_UNDER: Final = (BROKER_CONFIGS + "/", GROUP_CONFIGS + "/", DELETE_TOPICS + "/")
 
 
 class BrokerImage(NamedTuple):
@@ -93,6 +96,7 @@ class ClusterImage(NamedTuple):
     broker_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     topics_to_delete: frozenset[str] = frozenset()
     controller_epoch_version: int = -1
+    group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.topics.get(topic)
@@ -110,6 +114,9 @@ class ClusterImage(NamedTuple):
 
     def broker_config(self, broker_id: int) -> Mapping[str, str]:
         return self.broker_configs.get(str(broker_id), _NOTHING)
+
+    def group_config(self, group_id: str) -> Mapping[str, str]:
+        return self.group_configs.get(group_id, _NOTHING)
 
     @property
     def cluster_default_config(self) -> Mapping[str, str]:
@@ -148,7 +155,7 @@ class Affected:
             self.topics[path[len(TOPIC_CONFIGS) + 1 :]] = None
         elif path.startswith(BROKER_IDS + "/"):
             self.brokers[path[len(BROKER_IDS) + 1 :]] = None
-        elif path.startswith((BROKER_CONFIGS + "/", DELETE_TOPICS + "/")) or path in (
+        elif path.startswith(_SINGLES_UNDER) or path in (
             CONTROLLER,
             CONTROLLER_EPOCH,
             CLUSTER_ID,
@@ -182,6 +189,26 @@ def image_of(nodes: Mapping[str, Node], number: int = 1) -> ClusterImage:
         else:
             builder.set_single(path, node)
     return builder.build()
+
+
+def change_of(
+    before: ClusterImage, affected: Affected, nodes: Mapping[str, Node]
+) -> ImageChange | None:
+    """What follows from those nodes that were read again; one that is not there is gone."""
+    builder = ImageBuilder(before)
+    states = states_in(nodes)
+    for topic, partitions in affected.topics.items():
+        if partitions is None or topic not in before.topics:
+            node, config = nodes.get(topic_path(topic)), nodes.get(topic_config_path(topic))
+            builder.set_topic(topic, node, states.get(topic, {}), config)
+        else:
+            for partition in partitions:
+                builder.set_partition(topic, partition, states.get(topic, {}).get(partition))
+    for broker in affected.brokers:
+        builder.set_broker(broker, nodes.get(f"{BROKER_IDS}/{broker}"))
+    for path in affected.singles:
+        builder.set_single(path, nodes.get(path))
+    return builder.change()
 
 
 def states_in(nodes: Mapping[str, Node]) -> dict[str, dict[int, Node]]:
@@ -272,7 +299,8 @@ class ImageBuilder:
         self._changed_brokers[broker_id] = None
 
     def set_single(self, path: str, node: Node | None) -> None:
-        """A node that stands for itself: the controller, the cluster's id, brokers' settings."""
+        """A node that stands for itself: the controller, the cluster's id, the settings of a
+        broker or a group."""
         if path == CONTROLLER:
             self._fields["controller_id"] = (
                 NO_LEADER if node is None else Controller.decode(node.value).broker_id
@@ -286,6 +314,8 @@ class ImageBuilder:
             self._fields["cluster_id"] = "" if node is None else ClusterId.decode(node.value).id
         elif path.startswith(BROKER_CONFIGS + "/"):
             self._set_broker_config(path, node)
+        elif path.startswith(GROUP_CONFIGS + "/"):
+            self._set_group_config(path, node)
         elif path.startswith(DELETE_TOPICS + "/"):
             self._set_topic_to_delete(path[len(DELETE_TOPICS) + 1 :], node)
 
@@ -296,6 +326,16 @@ class ImageBuilder:
         self._configs.pop(name, None)
         if node is not None:
             self._configs[name] = ConfigOverrides.decode(path, node.value).settings
+
+    def _set_group_config(self, path: str, node: Node | None) -> None:
+        current = self._fields.get("group_configs", self._before.group_configs)
+        assert isinstance(current, Mapping)  # only this method sets it
+        changed = dict(current)
+        changed.pop(group_of_config_path(path), None)
+        if node is not None:
+            settings = ConfigOverrides.decode(path, node.value).settings
+            changed[group_of_config_path(path)] = settings
+        self._fields["group_configs"] = MappingProxyType(changed)
 
     def _set_topic_to_delete(self, name: str, node: Node | None) -> None:
         current = self._fields.get("topics_to_delete", self._before.topics_to_delete)

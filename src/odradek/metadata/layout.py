@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
 
 from odradek.config import Listener, parse_listener
 from odradek.metadata.store import (
@@ -37,6 +38,7 @@ BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
+GROUP_CONFIGS: Final = "/config/groups"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
@@ -51,6 +53,7 @@ _ROOTS: Final = (
     "/config",
     TOPIC_CONFIGS,
     BROKER_CONFIGS,
+    GROUP_CONFIGS,
     "/config/users",
     "/config/clients",
     "/config/ips",
@@ -98,6 +101,16 @@ def topic_config_path(topic: str) -> str:
 def broker_config_path(broker: int | str) -> str:
     """`CLUSTER_DEFAULT` for the settings of all brokers."""
     return f"{BROKER_CONFIGS}/{broker}"
+
+
+def group_config_path(group_id: str) -> str:
+    """Groups are called what their members like, with slashes and dots."""
+    name = quote(group_id, safe="")
+    return f"{GROUP_CONFIGS}/{name.replace('.', '%2E') if name in ('.', '..') else name}"
+
+
+def group_of_config_path(path: str) -> str:
+    return unquote(path[len(GROUP_CONFIGS) + 1 :])
 
 
 def delete_topic_path(topic: str) -> str:
@@ -249,7 +262,7 @@ def _partition_state(value: bytes) -> PartitionState:
 
 
 class ConfigOverrides(NamedTuple):
-    """Settings of a topic or a broker that differ from what they would be."""
+    """Settings of a topic, a broker or a group that differ from what they would be."""
 
     settings: Mapping[str, str]
 

@@ -78,6 +78,7 @@ def test_an_image_shows_everything() -> None:
                 at.broker_config_path(at.CLUSTER_DEFAULT),
                 at.ConfigOverrides({"b": "2"}).encode(),
             ),
+            Create(at.group_config_path("a/b"), at.ConfigOverrides({"c": "3"}).encode()),
             Create(at.delete_topic_path("old")),
         )
         image = keeper.image
@@ -100,8 +101,24 @@ def test_an_image_shows_everything() -> None:
         assert image.broker_config(1) == {"a": "1"}
         assert image.broker_config(2) == {}
         assert image.cluster_default_config == {"b": "2"}
+        assert image.group_config("a/b") == {"c": "3"}
+        assert image.group_config("other") == {}
         assert image.topics_to_delete == {"old"}
         assert image == await from_scratch(store, image.number)
+
+    run(scenario())
+
+
+def test_the_settings_of_a_group_come_change_and_go() -> None:
+    async def scenario() -> None:
+        store = MemoryMetadata().connect()
+        keeper = await keeper_on(store)
+        path = at.group_config_path("g")
+        for wanted in ({"a": "1"}, {"a": "2", "b": "1"}, {}):
+            operations = at.set_overrides(path, await store.read(path), wanted)
+            await keeper.write(*operations)
+            assert keeper.image.group_config("g") == wanted
+            assert keeper.image == await from_scratch(store, keeper.image.number)
 
     run(scenario())
 

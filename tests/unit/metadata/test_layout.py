@@ -11,6 +11,7 @@ from odradek.config import Listener
 from odradek.metadata import BadVersion, Create, Delete, NodeExists, Set
 from odradek.metadata.layout import (
     CLUSTER_ID,
+    GROUP_CONFIGS,
     BrokerRegistration,
     ClusterId,
     ConfigOverrides,
@@ -24,6 +25,8 @@ from odradek.metadata.layout import (
     decode_controller_epoch,
     delete_topic,
     encode_controller_epoch,
+    group_config_path,
+    group_of_config_path,
     parse_topic_id,
     partition_state_path,
     prepare,
@@ -198,3 +201,14 @@ def test_overrides_are_made_changed_and_removed() -> None:
         assert await store.read(path) is None
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("group_id", ["g", "a/b", "/", ".", "..", "...", "%2E", "ü \0\n*+"])
+def test_a_group_of_any_name_has_a_node_for_its_settings(group_id: str) -> None:
+    path = group_config_path(group_id)
+    name = path.removeprefix(GROUP_CONFIGS + "/")
+    assert name not in ("", ".", "..")
+    assert name.isascii()
+    assert name.isprintable()
+    assert "/" not in name
+    assert group_of_config_path(path) == group_id

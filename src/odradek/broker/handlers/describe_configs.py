@@ -1,7 +1,7 @@
-"""DescribeConfigs 1-4: settings of topics and brokers, with who set them.
+"""DescribeConfigs 1-4: settings of topics, brokers and groups, with who set them.
 
 Resource types: 2 topic, 4 broker (by its id, or empty for the cluster's dynamic defaults),
-8 broker loggers. Other brokers answer for themselves.
+8 broker loggers, 32 consumer groups. Other brokers answer for themselves.
 """
 
 from collections.abc import Iterable
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from odradek.broker.config_resources import ResourceType, broker_resource
 from odradek.broker.services import RequestContext, Services
 from odradek.config import Description, describe_broker, describe_cluster_default, describe_topic
+from odradek.config.consumer_group_settings import describe_group
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -53,6 +54,10 @@ def _described(services: Services, asked: DescribeConfigsResource) -> Iterable[D
     if asked.resource_type == ResourceType.BROKER_LOGGER:
         broker_resource(services, asked.resource_name)
         return ()
+    if asked.resource_type == ResourceType.GROUP:
+        return describe_group(
+            settings, services.configs.group_overrides(asked.resource_name), names
+        )
     raise Refused(
         ErrorCode.INVALID_REQUEST, f"Resource type {asked.resource_type} has no settings here."
     )

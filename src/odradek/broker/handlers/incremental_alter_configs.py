@@ -1,10 +1,19 @@
 """IncrementalAlterConfigs 0-1: sets, deletes, appends to and subtracts from settings."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from odradek.broker.config_resources import ResourceType, replace_overrides
 from odradek.broker.services import RequestContext, Services
-from odradek.config import BROKER_DECLARED, AlterOperation, InvalidSetting, TopicSettings, alter
+from odradek.config import (
+    BROKER_DECLARED,
+    AlterOperation,
+    InvalidSetting,
+    Setting,
+    TopicSettings,
+    alter,
+)
+from odradek.config.consumer_group_settings import GROUP_DECLARED
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -40,7 +49,10 @@ def _altered(services: Services, asked: AlterConfigsResource) -> dict[str, str]:
         raise Refused(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
     if asked.resource_type == ResourceType.TOPIC:
         current = services.configs.topic_overrides(asked.resource_name)
-        declared = TopicSettings.declared
+        declared: Mapping[str, Setting[object]] = TopicSettings.declared
+    elif asked.resource_type == ResourceType.GROUP:
+        current = services.configs.group_overrides(asked.resource_name)
+        declared = GROUP_DECLARED
     else:
         current = services.configs.broker_overrides(asked.resource_name)
         declared = BROKER_DECLARED

@@ -29,6 +29,8 @@ def handle(
     for kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         if kind in wanted:
             found += [(kind, str(broker)) for broker in image.brokers]
+    if ResourceType.GROUP in wanted:
+        found += [(ResourceType.GROUP, name) for name in sorted(image.group_configs)]
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind) for kind, name in found

@@ -157,17 +157,10 @@ class ConsumerGroups:
         reply = ConsumerHeartbeatReply(
             member.member_id,
             member.epoch,
-            self._interval_ms(member),
+            _interval_ms(turn, member),
             by_topic(member.assigned) if is_told else None,
         )
         return turn.outcome(caller, reply)
-
-    def _interval_ms(self, member: ConsumerMember) -> int:
-        """Whoever waits for others to let go asks more often: it has nothing to lose."""
-        interval_ms = self._settings.group_consumer_heartbeat_interval_ms
-        if member.state is MemberState.UNRELEASED_PARTITIONS:
-            return max(interval_ms // _TIMES_FASTER, 1)
-        return interval_ms
 
     def _find(self, groups: Groups, asked: ConsumerHeartbeat, now: Now) -> Turn:
         """The group, or one that begins with this member."""
@@ -326,6 +319,14 @@ class ConsumerGroups:
                 for member_id, member in group.members.items()
             ),
         )
+
+
+def _interval_ms(turn: Turn, member: ConsumerMember) -> int:
+    """Whoever waits for others to let go asks more often: it has nothing to lose."""
+    interval_ms = turn.own_settings.heartbeat_interval_ms
+    if member.state is MemberState.UNRELEASED_PARTITIONS:
+        return max(interval_ms // _TIMES_FASTER, 1)
+    return interval_ms
 
 
 def _require(holds: object, message: str) -> None:

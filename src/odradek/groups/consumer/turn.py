@@ -14,6 +14,7 @@ nothing copies nothing, which is most heartbeats.
 
 from typing import Final
 
+from odradek.config.consumer_group_settings import ConsumerGroupSettings
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.consumer.assignors import ASSIGNORS, Subscriber
 from odradek.groups.consumer.group import ConsumerGroup
@@ -78,6 +79,11 @@ class Turn:
             self._is_draft = True
         return self.group
 
+    @property
+    def own_settings(self) -> ConsumerGroupSettings:
+        """What this group is set to, or what the broker gives to all."""
+        return ConsumerGroupSettings.of(self.settings, self.image.group_config(self.group.group_id))
+
     # Deadlines
 
     def set_deadline(self, kind: str, member_id: str, after_ms: int | None) -> None:
@@ -86,9 +92,7 @@ class Turn:
     def expect_sign_of_life(self, member: ConsumerMember) -> None:
         classic = member.profile.classic
         after_ms = (
-            self.settings.group_consumer_session_timeout_ms
-            if classic is None
-            else classic.session_timeout_ms
+            self.own_settings.session_timeout_ms if classic is None else classic.session_timeout_ms
         )
         self.set_deadline(SESSION, member.member_id, after_ms)
 

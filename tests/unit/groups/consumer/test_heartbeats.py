@@ -355,6 +355,18 @@ def test_a_silent_member_is_removed() -> None:
     assert one.partitions == [0, 1, 2, 3]
 
 
+def test_a_group_may_be_set_to_other_times() -> None:
+    coordinator = ConsumerCoordinator()
+    own = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
+    coordinator.image = coordinator.image._replace(group_configs={GROUP: own, "other": {}})
+    one = Consumer(coordinator, "one")
+    assert one.join().heartbeat_interval_ms == 7_000
+    coordinator.pass_time(49_999)
+    assert list(coordinator.consumer_group.members) == ["one"]
+    coordinator.pass_time(1)
+    assert not coordinator.consumer_group.members
+
+
 def test_who_does_not_give_up_in_time_is_removed() -> None:
     coordinator = ConsumerCoordinator()
     one, two = Consumer(coordinator, "one"), Consumer(coordinator, "two")

@@ -1,0 +1,114 @@
+"""Settings of one consumer group, where they differ from what its broker gives to all.
+
+The broker says within which limits a group may be set. An override that the limits no longer
+allow stays in force: whoever narrows them later means those who come later.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from odradek.config.coordinator_settings import GroupSettings
+from odradek.config.describe import Description, Source, SynonymDescription
+from odradek.config.setting import InvalidSetting, Setting, Settings, integer
+from odradek.config.spelling import Speller
+
+
+class _Declarations(Settings):
+    session_timeout_ms = integer(
+        "consumer.session.timeout.ms",
+        45_000,
+        "After this silence a member is removed.",
+        at_least=1,
+    )
+    heartbeat_interval_ms = integer(
+        "consumer.heartbeat.interval.ms", 5_000, "How often members report.", at_least=1
+    )
+
+
+GROUP_DECLARED: Final[Mapping[str, Setting[object]]] = _Declarations.declared
+_SPELLER: Final = Speller(_Declarations.declared)
+
+
+class ConsumerGroupSettings(NamedTuple):
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+
+    @classmethod
+    def of(cls, broker: GroupSettings, overrides: Mapping[str, str]) -> "ConsumerGroupSettings":
+        """What is in force for a group with these overrides; none of them if one is no number,
+        which only somebody who writes to the store by hand can bring about."""
+        ours = cls(
+            broker.group_consumer_session_timeout_ms, broker.group_consumer_heartbeat_interval_ms
+        )
+        if not overrides:
+            return ours
+        try:
+            return ours._replace(**_values(overrides))
+        except InvalidSetting:
+            return ours
+
+
+def _values(overrides: Mapping[str, str]) -> dict[str, int]:
+    values = {}
+    for setting in (_Declarations.session_timeout_ms, _Declarations.heartbeat_interval_ms):
+        if setting.name in overrides:
+            values[setting.attribute] = setting.parse(overrides[setting.name])
+    return values
+
+
+def check_group_overrides(overrides: Mapping[str, str], broker: GroupSettings) -> None:
+    """Raises `InvalidSetting` if a group cannot have these overrides."""
+    for name, text in overrides.items():
+        if name not in GROUP_DECLARED:
+            hint = _SPELLER.hint(name)
+            raise InvalidSetting(name, text, f"there is no group setting of this name{hint}")
+    values = _values(overrides)
+    for setting, least, most in (
+        (
+            _Declarations.session_timeout_ms,
+            broker.group_consumer_min_session_timeout_ms,
+            broker.group_consumer_max_session_timeout_ms,
+        ),
+        (
+            _Declarations.heartbeat_interval_ms,
+            broker.group_consumer_min_heartbeat_interval_ms,
+            broker.group_consumer_max_heartbeat_interval_ms,
+        ),
+    ):
+        value = values.get(setting.attribute)
+        if value is not None and not least <= value <= most:
+            raise InvalidSetting(setting.name, value, f"the broker allows groups {least} to {most}")
+    whole = ConsumerGroupSettings.of(broker, overrides)
+    if whole.session_timeout_ms <= whole.heartbeat_interval_ms:
+        raise InvalidSetting(
+            _Declarations.session_timeout_ms.name,
+            whole.session_timeout_ms,
+            f"it must be more than the heartbeat interval, {whole.heartbeat_interval_ms}",
+        )
+
+
+def describe_group(
+    broker: GroupSettings, overrides: Mapping[str, str], names: Iterable[str] | None = None
+) -> list[Description]:
+    """The settings of a group, all of them or those named. A group need not exist to have some."""
+    whole = ConsumerGroupSettings.of(broker, overrides)
+    wanted = set(GROUP_DECLARED if names is None else names)
+    described = []
+    for setting in GROUP_DECLARED.values():
+        if setting.name not in wanted:
+            continue
+        value = setting.text(getattr(whole, setting.attribute))
+        is_own = setting.name in overrides
+        described.append(
+            Description(
+                name=setting.name,
+                value=value,
+                source=Source.GROUP if is_own else Source.DEFAULT,
+                is_sensitive=False,
+                read_only=False,
+                kind=int(setting.kind),
+                synonyms=(SynonymDescription(setting.name, value, Source.GROUP),) if is_own else (),
+                documentation=setting.doc,
+            )
+        )
+    return described
