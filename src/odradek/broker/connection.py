@@ -140,6 +140,7 @@ class Connection(asyncio.Protocol):
         "active_s",
         "address",
         "listener",
+        "on_overtaking",
         "port",
         "session",
     )
@@ -151,6 +152,8 @@ class Connection(asyncio.Protocol):
         self.active_s = 0.0
         # What the dispatcher learns about this client: software name, principal.
         self.session: dict[str, str] = {}
+        # Called when a request has to wait behind the one that is being answered.
+        self.on_overtaking: Callable[[], None] | None = None
         self._connections = connections
         self._serve = serve
         self._loop = asyncio.get_running_loop()
@@ -264,6 +267,8 @@ class Connection(asyncio.Protocol):
         if self._may_serve(frames[0]):
             self._turn_scheduled = True
             self._loop.call_soon(self._take_turn)
+        elif self.on_overtaking is not None:
+            self.on_overtaking()
 
     def _may_serve(self, frame: Buffer) -> bool:
         if self._out.is_paused or self._out.parts:

@@ -15,6 +15,7 @@ bounded cache; a client whose session is gone is told so and starts with a full 
 from collections.abc import Iterable
 from typing import Final
 
+from odradek.broker.interest import FetchEntry, Interest, Key
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
@@ -24,88 +25,72 @@ _FINAL_EPOCH: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
 _FIRST_VERSION_WITH_IDS: Final = 13
 
-Key = tuple[str | TopicId, int]
-
-
-class FetchEntry:
-    """One partition of a fetch: what the client asks and what it was told last."""
-
-    __slots__ = (
-        "current_leader_epoch",
-        "fetch_offset",
-        "last_fetched_epoch",
-        "log_start_offset",
-        "max_bytes",
-        "partition",
-        "told_high_watermark",
-        "told_log_start",
-        "topic",
-        "topic_id",
-    )
-
-    def __init__(self, topic: str, topic_id: TopicId, partition: int) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.partition = partition
-        self.fetch_offset = 0
-        self.max_bytes = 0
-        self.current_leader_epoch = -1
-        self.last_fetched_epoch = -1
-        self.log_start_offset = -1
-        self.told_high_watermark = -1
-        self.told_log_start = -1
-
-    @property
-    def key(self) -> Key:
-        return (self.topic or self.topic_id, self.partition)
-
 
 class FetchSession:
-    """Invariant: `entries` is in the order in which partitions are served next."""
+    """The partitions that a client fetches, from one of its requests to the next."""
 
-    __slots__ = ("entries", "epoch", "session_id", "used_s", "uses_ids")
+    __slots__ = (
+        "entries",
+        "epoch",
+        "interest",
+        "replica_epoch",
+        "session_id",
+        "used_s",
+        "uses_ids",
+    )
 
-    def __init__(self, session_id: int, uses_ids: bool, entries: Iterable[FetchEntry]) -> None:
+    def __init__(
+        self, session_id: int, uses_ids: bool, entries: Iterable[FetchEntry], now_s: float
+    ) -> None:
         self.session_id = session_id
         self.uses_ids = uses_ids
         self.epoch = 1
-        self.used_s = 0.0
+        self.used_s = now_s
+        # Of the broker that fetches, if one does.
+        self.replica_epoch = -1
         self.entries = {entry.key: entry for entry in entries}
+        self.interest = Interest(self.entries.values(), now_s)
 
-    def advance(self) -> None:
+    def advance(self, now_s: float) -> None:
         self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+        self.used_s = self.interest.heard_s = now_s
 
     def change(self, request: FetchRequest, version: int) -> None:
         entries = self.entries
         for changed in _requested(request, version, entries):
             entries[changed.key] = changed
+            self.interest.add(changed)
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if self.uses_ids else forgotten.topic
             for partition in forgotten.partitions:
-                entries.pop((name, partition), None)
+                gone = entries.pop((name, partition), None)
+                if gone is not None:
+                    self.interest.remove(gone)
 
-    def serve_later(self, served: Iterable[FetchEntry]) -> None:
-        """Partitions that gave data go to the end, so that a busy one does not starve the rest."""
-        for entry in served:
-            key = entry.key
-            if key in self.entries:
-                self.entries[key] = self.entries.pop(key)
+    def doubt(self) -> None:
+        """Every partition is to be read, also those that were silent."""
+        self.interest.give_back(self.entries.values())
+
+    def close(self) -> None:
+        for entry in self.entries.values():
+            self.interest.remove(entry)
+        self.entries = {}
 
 
 class Fetch:
     """A request seen through its session: the partitions to read, and how to answer."""
 
-    __slots__ = ("entries", "error", "incremental", "session")
+    __slots__ = ("error", "incremental", "interest", "session")
 
     def __init__(
         self,
-        entries: list[FetchEntry],
+        interest: Interest,
         session: FetchSession | None = None,
         *,
         incremental: bool = False,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
-        self.entries = entries
+        self.interest = interest
         self.session = session
         self.incremental = incremental
         self.error = error
@@ -133,28 +118,32 @@ class FetchSessions:
         if epoch > 0:
             return self._continue(request, version, now_s)
         if session_id:
-            self._sessions.pop(session_id, None)
+            self._end(session_id)
         entries = list(_requested(request, version, {}))
-        if epoch == _FINAL_EPOCH or not entries:
-            return Fetch(entries)
-        return Fetch(entries, self._create(entries, version >= _FIRST_VERSION_WITH_IDS, now_s))
+        if epoch != _FINAL_EPOCH and entries:
+            session = self._create(entries, version >= _FIRST_VERSION_WITH_IDS, now_s)
+            if session is not None:
+                return Fetch(session.interest, session)
+        return Fetch(Interest(entries, now_s))
 
     def _continue(self, request: FetchRequest, version: int, now_s: float) -> Fetch:
         session = self._sessions.get(request.session_id)
+        error = ErrorCode.NONE
         if session is None:
-            return Fetch([], error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        if session.epoch != request.session_epoch:
-            return Fetch([], error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.uses_ids != (version >= _FIRST_VERSION_WITH_IDS):
-            return Fetch([], error=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+            error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        elif session.epoch != request.session_epoch:
+            error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        elif session.uses_ids != (version >= _FIRST_VERSION_WITH_IDS):
+            error = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        if session is None or error:
+            return Fetch(Interest((), now_s), error=error)
+        session.advance(now_s)
         session.change(request, version)
         if not session.entries:
-            del self._sessions[session.session_id]
-            return Fetch([])
-        session.advance()
-        session.used_s = now_s
+            self._end(session.session_id)
+            return Fetch(Interest((), now_s))
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
-        return Fetch(list(session.entries.values()), session, incremental=True)
+        return Fetch(session.interest, session, incremental=True)
 
     def _create(
         self, entries: list[FetchEntry], uses_ids: bool, now_s: float
@@ -163,14 +152,18 @@ class FetchSessions:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now_s - oldest.used_s < self._evict_after_s:
                 return None
-            del self._sessions[oldest.session_id]
+            self._end(oldest.session_id)
         session_id = 0
         while not session_id or session_id in self._sessions:
             session_id = 1 + self._randomness.below(2**31 - 2)
-        session = FetchSession(session_id, uses_ids, entries)
-        session.used_s = now_s
+        session = FetchSession(session_id, uses_ids, entries, now_s)
         self._sessions[session_id] = session
         return session
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            session.close()
 
 
 def _requested(

@@ -6,36 +6,28 @@ replica of the partition count, and only in the life that the cluster's image sh
 one: whoever makes up a replica id gets errors.
 """
 
-from odradek.broker.fetch_sessions import FetchEntry
+from odradek.broker.fetch_reads import FetchReads
+from odradek.broker.fetch_sessions import FetchSession
+from odradek.broker.interest import FetchEntry
 from odradek.broker.services import Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
 from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
-from odradek.statemachine.watermark import Waiter
-from odradek.storage import Slice
+from odradek.statemachine.watermark import Watermark
 
 
-class ReplicaReads:
-    """One pass over the partitions of a fetch, within its limits."""
+class ReplicaReads(FetchReads):
+    __slots__ = ("_broker_epoch", "_is_first_pass", "_is_same_life", "_now_s", "_replica_id")
 
-    __slots__ = (
-        "_broker_epoch",
-        "_is_first_pass",
-        "_max_bytes",
-        "_min_bytes",
-        "_now_s",
-        "_replica_id",
-        "_services",
-        "is_enough",
-        "partitions",
-        "results",
-    )
-
-    def __init__(self, services: Services, request: FetchRequest, now_s: float) -> None:
-        self._services = services
-        self._min_bytes = request.min_bytes
-        self._max_bytes = request.max_bytes
+    def __init__(
+        self,
+        services: Services,
+        request: FetchRequest,
+        session: FetchSession | None,
+        now_s: float,
+    ) -> None:
+        super().__init__(services, request, request.max_bytes)
         self._now_s = now_s
         replica = request.replica_state
         if replica is None:
@@ -43,30 +35,25 @@ class ReplicaReads:
         else:
             self._replica_id, self._broker_epoch = replica.replica_id, replica.replica_epoch
         self._is_first_pass = True
-        self.is_enough = False
-        self.partitions: list[Partition] = []
-        self.results: list[tuple[FetchEntry, PartitionData]] = []
+        self._is_same_life = session is not None and session.replica_epoch == self._broker_epoch
+        if session is not None:
+            session.replica_epoch = self._broker_epoch
+
+    @property
+    def trusts_silence(self) -> bool:
+        """Not in another life of the broker that fetches: each partition must hear of that."""
+        return self._is_same_life and not self._is_outdated and super().trusts_silence
+
+    @property
+    def _is_outdated(self) -> bool:
+        """A former life of the broker, or somebody who names no life at all."""
+        known = self._services.images.image.brokers.get(self._replica_id)
+        return known is not None and self._broker_epoch < known.epoch
 
     def read(self, entries: list[FetchEntry]) -> None:
-        self.partitions, self.results = [], []
-        left = self._max_bytes
-        found = 0
-        for entry in entries:
-            data = PartitionData(
-                partition_index=entry.partition,
-                high_watermark=-1,
-                aborted_transactions=None,
-                records=b"",
-            )
-            self.results.append((entry, data))
-            try:
-                found += self._read_one(entry, data, left - found, first=not found)
-            except Refused as refusal:
-                data.error_code = refusal.code
-                self.is_enough = True
+        super().read(entries)
+        # Later passes serve the same request: it says nothing new.
         self._is_first_pass = False
-        if found >= self._min_bytes:
-            self.is_enough = True
 
     def _read_one(self, entry: FetchEntry, data: PartitionData, left: int, *, first: bool) -> int:
         partition = self._partition(entry)
@@ -81,9 +68,8 @@ class ReplicaReads:
             return 0
         if offset < partition.log.log_start_offset:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
-        self.partitions.append(partition)
+        self.partitions[entry] = partition
         if self._is_first_pass:
-            # Later passes serve the same request: it says nothing new.
             self._note_progress(partition, entry)
         data.high_watermark = partition.high_watermark.value
         data.last_stable_offset = partition.last_stable.value
@@ -113,9 +99,7 @@ class ReplicaReads:
             raise Refused(
                 ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {self._replica_id} is not a replica."
             )
-        known = self._services.images.image.brokers.get(self._replica_id)
-        if known is not None and self._broker_epoch < known.epoch:
-            # A former life of the broker, or somebody who names no life at all.
+        if self._is_outdated:
             raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The broker has restarted since.")
         return partition
 
@@ -130,18 +114,19 @@ class ReplicaReads:
         if may_expand:
             self._services.replicas.note_expansion(partition)
 
-    def watch(self) -> Waiter:
-        """Who is woken by the next append, in the same step as the read that found too little."""
-        waiter = Waiter()
-        for partition in self.partitions:
-            if partition.term is not None:
-                waiter.watch(partition.term.appended)
-        self.release()
-        return waiter
+    def _watermark(self, partition: Partition) -> Watermark:
+        assert partition.term is not None  # it was read, in this very step
+        return partition.term.appended
 
-    def release(self) -> None:
-        """Lets the slices go that will not be sent."""
-        for _, data in self.results:
-            if isinstance(data.records, Slice):
-                data.records.release()
-        self.results = []
+    def _is_silent(self, partition: Partition, entry: FetchEntry) -> bool:
+        """In sync, at the end, and knows that all of it is committed: only an append, or another
+        in-sync set, changes that."""
+        term, end = partition.term, partition.log.log_end_offset
+        if (
+            term is None
+            or self._replica_id not in term.in_sync
+            or not entry.fetch_offset == end == partition.high_watermark.value
+        ):
+            return False
+        entry.follower = term.followers[self._replica_id]
+        return True

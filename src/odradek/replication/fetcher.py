@@ -20,6 +20,7 @@ from odradek.client.errors import ClientError
 from odradek.config.live import LiveSettings
 from odradek.metadata import ImageKeeper
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
@@ -35,8 +36,8 @@ from odradek.storage import AppendRejected, Log, StorageError
 logger = logging.getLogger("odradek.replication")
 
 _FIRST_RETRY_S: Final = 0.02
-# A leader that is not waiting answers within this time; one that is may be interrupted.
-_GRACE_S: Final = 0.02
+# A leader that is not waiting answers within this time; one that is gets interrupted.
+_GRACE_S: Final = 0.002
 _NEWS_IS_LATE: Final = frozenset(
     {
         ErrorCode.UNKNOWN_LEADER_EPOCH,
@@ -130,10 +131,13 @@ class LeaderFetcher:
             self._interruption = loop.call_later(_GRACE_S, self._interrupt, self._waiting)
 
     def _interrupt(self, waiting: "asyncio.Future[FetchResponse]") -> None:
-        """Ends a long poll by closing its connection: there is no other way to take it back."""
+        """Ends a long poll: a leader does not let a request wait behind one."""
         self._interruption = None
         if self._waiting is waiting and self._connection is not None:
-            self._connection.close()
+            try:
+                self._connection.send(ApiVersionsRequest(), ApiVersionsResponse).cancel()
+            except ClientError:
+                return  # Closed: the long poll is about to hear of it.
 
     def _ask(self, key: Key, following: Following) -> None:
         log = following.partition.log

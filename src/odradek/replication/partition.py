@@ -455,8 +455,10 @@ class Partition:
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
         if self.term is not None:
-            # Followers hear of it in the answers to their long polls.
+            # Followers hear of it in the answers to their long polls, consumers in their next.
             self.term.appended.nudge()
+        self.high_watermark.nudge()
+        self.last_stable.nudge()
         return self.log.log_start_offset
 
     def low_watermark(self, alive: Container[int]) -> int:

@@ -104,11 +104,19 @@ class Replicas:
         if self.on_expansion is not None:
             self.on_expansion(partition)
 
-    def _require_lease(self, lease: Lease) -> None:
+    @property
+    def is_leased(self) -> bool:
+        """Whether this broker may believe that it leads what it leads."""
+        return self.lease is None or self._is_valid(self.lease)
+
+    def _is_valid(self, lease: Lease) -> bool:
         clock = self._clock
         # The loop's own time may be as old as this turn of the loop.
         now_s = asyncio.get_running_loop().time() if clock is None else clock.monotonic_s()
-        if not lease.is_valid(now_s):
+        return lease.is_valid(now_s)
+
+    def _require_lease(self, lease: Lease) -> None:
+        if not self._is_valid(lease):
             raise Refused(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 "This broker lost touch with its cluster; others may lead by now.",

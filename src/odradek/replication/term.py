@@ -58,6 +58,11 @@ class Follower:
         self._fetched_s = now_s
         self._leader_end = max(self._leader_end, leader_end)
 
+    def heard_again(self, now_s: float) -> None:
+        """It asked the same again, and held everything that the leader held then."""
+        self.caught_up_s = max(self.caught_up_s, now_s)
+        self._fetched_s = max(self._fetched_s, now_s)
+
     def is_lagging(self, leader_end: int, now_s: float, longest_lag_s: float) -> bool:
         return self.log_end != leader_end and now_s - self.caught_up_s > longest_lag_s
 
@@ -107,7 +112,7 @@ class Term:
 
     def update(self, replicas: Iterable[int], in_sync: Iterable[int], version: int) -> None:
         """What the store holds now, in the same term."""
-        self.in_sync = tuple(in_sync)
+        before, self.in_sync = self.in_sync, tuple(in_sync)
         self.version = version
         wanted = dict.fromkeys(replica for replica in replicas if replica != self._leader)
         for replica in [one for one in self.followers if one not in wanted]:
@@ -118,6 +123,9 @@ class Term:
             if replica in self.followers:
                 self.followers[replica].is_joining = False
         self._choose()
+        if self.in_sync != before:
+            # Who left must show that it keeps up: its fetches are looked at again.
+            self.appended.nudge()
 
     def propose(self, in_sync: tuple[int, ...]) -> None:
         """This set is on its way to the store: until the outcome is known it counts as well."""
@@ -192,6 +200,7 @@ class Term:
             self.followers[replica] = Follower()
             self.starts_moved.advance(self.starts_moved.value + 1)
             self._choose()
+            self.appended.nudge()
 
     def may_expand(self, replica: int, high_watermark: int) -> bool:
         """Whether the replica holds everything committed, and has seen this term begin."""

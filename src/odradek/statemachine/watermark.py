@@ -4,15 +4,24 @@ The flushed offset, the high watermark and the last stable offset are watermarks
 end is not one: it retreats on truncation. Waiters fail at once when the watermark fails,
 which is how lost leadership reaches the requests that wait for replication.
 
-Whoever waits for many watermarks at once (a fetch over a thousand partitions) registers one
-`Waiter` with all of them and is woken once.
+Whoever waits for many watermarks at once registers one `Waiter` with all of them and is woken
+once; who wants to know which of them moved registers one `Wakeable` with each.
 """
 
 import asyncio
 from heapq import heappop, heappush
 from itertools import count
+from typing import Protocol
 
 _ticket = count()
+
+
+class Wakeable(Protocol):
+    """Registered with a watermark until that moves."""
+
+    def wake(self) -> None:
+        """The mark has moved or failed, and has forgotten who was registered."""
+        ...
 
 
 class Waiter:
@@ -58,7 +67,7 @@ class Watermark:
     def __init__(self, value: int = 0) -> None:
         self.value = value
         # A dict keeps the order of registration: sets would wake in the order of addresses.
-        self.waiters: dict[Waiter, None] = {}
+        self.waiters: dict[Wakeable, None] = {}
         self._reached: list[tuple[int, int, asyncio.Future[None]]] = []
         self._failed: Exception | None = None
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.fetch_sessions import Fetch, FetchSessions
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchPartition,
@@ -11,6 +11,7 @@ from odradek.protocol.messages.fetch import (
     ForgottenTopic,
 )
 from odradek.protocol.types import TopicId
+from odradek.statemachine.watermark import Watermark
 from odradek.world import Randomness
 
 NAMES, IDS = 12, 13
@@ -39,11 +40,18 @@ def request(
     )
 
 
+def take(fetch: Fetch) -> list[tuple[int, int]]:
+    """What is to be read: partitions and offsets."""
+    entries = fetch.interest.take()
+    fetch.interest.give_back(entries)
+    return [(entry.partition, entry.fetch_offset) for entry in entries]
+
+
 def test_a_full_fetch_without_a_session_leaves_nothing_behind() -> None:
     cache = sessions()
     fetch = cache.begin(request(session_epoch=-1, offsets={0: 5}), NAMES, 0.0)
     assert fetch.session_id == 0
-    assert [(entry.partition, entry.fetch_offset) for entry in fetch.entries] == [(0, 5)]
+    assert take(fetch) == [(0, 5)]
     assert len(cache) == 0
 
 
@@ -56,9 +64,9 @@ def test_a_session_remembers_adds_changes_and_forgets() -> None:
         request(first.session_id, 1, offsets={1: 7, 2: 8}, forget=(0,)), NAMES, 0.0
     )
     assert second.incremental
-    assert [(entry.partition, entry.fetch_offset) for entry in second.entries] == [(1, 7), (2, 8)]
+    assert take(second) == [(1, 7), (2, 8)]
     third = cache.begin(request(first.session_id, 2), NAMES, 0.0)
-    assert [entry.partition for entry in third.entries] == [1, 2]
+    assert take(third) == [(1, 7), (2, 8)]
 
 
 def test_a_wrong_epoch_and_an_unknown_session_are_told_apart() -> None:
@@ -88,7 +96,7 @@ def test_ids_keep_topics_apart() -> None:
         ],
     )
     first = cache.begin(ask, IDS, 0.0)
-    assert len(cache.begin(request(first.session_id, 1), IDS, 0.0).entries) == 2
+    assert len(take(cache.begin(request(first.session_id, 1), IDS, 0.0))) == 2
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
@@ -122,7 +130,22 @@ def test_a_full_cache_refuses_until_the_oldest_is_idle_long_enough() -> None:
 def test_partitions_that_gave_data_are_served_last_the_next_time() -> None:
     cache = sessions()
     first = cache.begin(request(offsets={0: 0, 1: 0, 2: 0}), NAMES, 0.0)
-    assert first.session is not None
-    first.session.serve_later(first.entries[:1])
+    busy, *others = first.interest.take()
+    first.interest.give_back(others)
+    first.interest.give_back([busy])
     second = cache.begin(request(first.session_id, 1), NAMES, 0.0)
-    assert [entry.partition for entry in second.entries] == [1, 2, 0]
+    assert take(second) == [(1, 0), (2, 0), (0, 0)]
+
+
+def test_what_is_silent_is_read_when_it_moves_or_the_client_asks_for_something_else() -> None:
+    cache = sessions()
+    first = cache.begin(request(offsets={0: 0, 1: 0, 2: 0}), NAMES, 0.0)
+    marks = [Watermark() for _ in range(3)]
+    for entry, mark in zip(first.interest.take(), marks, strict=True):
+        entry.watch(mark)
+    assert take(cache.begin(request(first.session_id, 1), NAMES, 0.0)) == []
+    marks[1].advance(1)
+    marks[1].advance(2)
+    assert take(cache.begin(request(first.session_id, 2, {2: 5}), NAMES, 0.0)) == [(1, 0), (2, 5)]
+    cache.begin(request(first.session_id, -1), NAMES, 0.0)
+    assert not any(mark.waiters for mark in marks)

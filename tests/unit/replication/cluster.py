@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from copy import copy
 
 from odradek.client.connection import Connection
 from odradek.metadata.layout import PartitionState, partition_state_path
@@ -54,6 +55,7 @@ class Cluster:
         }
         self.topic_id = NO_TOPIC_ID
         self._connections: dict[int, Connection] = {}
+        self._others: list[Cluster] = []
 
     async def connection(self, broker: int) -> Connection:
         known = self._connections.get(broker)
@@ -67,17 +69,28 @@ class Cluster:
         if known is not None:
             known.close()
 
+    def another_client(self) -> "Cluster":
+        """The same cluster, seen by a client with connections of its own."""
+        other = copy(self)
+        other._connections, other._others = {}, []
+        self._others.append(other)
+        return other
+
     def close(self) -> None:
         for connection in self._connections.values():
             connection.close()
+        for other in self._others:
+            other.close()
 
-    async def create_topic(self, replicas: Sequence[int], **overrides: str) -> None:
-        """A topic of one partition, led by the first of its replicas."""
+    async def create_topic(
+        self, replicas: Sequence[int], *, name: str = TOPIC, **overrides: str
+    ) -> None:
+        """A topic of one partition, led by the first of its replicas; clients use the latest."""
         response = await (await self.connection(1)).request(
             CreateTopicsRequest(
                 topics=[
                     CreatableTopic(
-                        name=TOPIC,
+                        name=name,
                         num_partitions=-1,
                         replication_factor=-1,
                         assignments=[

@@ -1,36 +1,34 @@
 """Fetch 4-18: records from an offset on, at once or when enough of them are there.
 
-A fetch that finds too little registers one waiter with the watermarks of all its partitions
-and reads again when one of them moves, until `min_bytes` are there or `max_wait_ms` is over.
-The records of the reply are pinned slices of the log: nothing is read before the socket takes
-it. Consumers may read from followers too, up to the high watermark known there; a leader sends
-them to the replica on their rack where it is told to (KIP-392). What replicas fetch is read in
-`broker.replica_reads`.
+A fetch that finds too little waits for the watermarks of its partitions and reads those again
+that moved, until `min_bytes` are there or `max_wait_ms` is over. The records of the reply
+are pinned slices of the log: nothing is read before the socket takes it. A fetch in a session
+reads only what may have something new since the last one (`broker.interest`). What is
+read for consumers and for replicas: `broker.consumer_reads`, `broker.replica_reads`.
 """
 
 import asyncio
 from collections.abc import Awaitable
 from typing import Final
 
-from odradek.broker.fetch_sessions import Fetch, FetchEntry
-from odradek.broker.replica_reads import ReplicaReads
+from odradek.broker.consumer_reads import ConsumerReads
+from odradek.broker.endpoints import reachable
+from odradek.broker.fetch_reads import FetchReads
+from odradek.broker.fetch_sessions import Fetch
+from odradek.broker.interest import FetchEntry
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
-from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
-from odradek.replication.selection import is_rack_aware, nearest
-from odradek.statemachine.watermark import Waiter
-from odradek.storage import Slice
 
-_READ_COMMITTED: Final = 1
-_FIRST_VERSION_WITH_RACKS: Final = 11
+_FIRST_VERSION_WITH_LEADERS: Final = 16
+_LEADS_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(
@@ -42,166 +40,90 @@ def handle(
         return FetchResponse(error_code=fetch.error, session_id=fetch.session_id)
     replica = request.replica_state
     is_replica = (request.replica_id if replica is None else replica.replica_id) >= 0
-    reads = (
-        ReplicaReads(services, request, now_s)
-        if is_replica
-        else _Reads(services, request, context.version)
-    )
-    reads.read(fetch.entries)
-    if reads.is_enough or request.max_wait_ms <= 0 or not fetch.entries:
-        return _respond(fetch, reads)
-    return _wait(fetch, reads, reads.watch(), now_s + request.max_wait_ms / 1000)
+    reads: FetchReads
+    if is_replica:
+        from odradek.broker.replica_reads import ReplicaReads  # noqa: PLC0415 - only in clusters
+
+        reads = ReplicaReads(services, request, fetch.session, now_s)
+    else:
+        reads = ConsumerReads(services, request, context.version)
+    if fetch.incremental and fetch.session is not None and not reads.trusts_silence:
+        fetch.session.doubt()
+    entries = fetch.interest.take()
+    reads.read(entries)
+    if reads.is_enough or request.max_wait_ms <= 0 or not (entries or fetch.incremental):
+        return _respond(services, context, fetch, reads)
+    deadline_s = now_s + request.max_wait_ms / 1000
+    if is_replica:
+        # A follower with other wishes asks behind this fetch; it is not to wait for nothing.
+        context.connection.on_overtaking = fetch.interest.hurry
+    _watch(fetch, reads, entries)
+    return _wait(services, context, fetch, reads, deadline_s)
 
 
 async def _wait(
-    fetch: Fetch, reads: "_Reads | ReplicaReads", waiter: Waiter, deadline_s: float
+    services: Services,
+    context: RequestContext,
+    fetch: Fetch,
+    reads: FetchReads,
+    deadline_s: float,
 ) -> FetchResponse:
     loop = asyncio.get_running_loop()
-    while True:
-        woken = await waiter.wait(deadline_s - loop.time())
-        reads.read(fetch.entries)
-        if reads.is_enough or not woken:
-            return _respond(fetch, reads)
-        waiter = reads.watch()
+    interest = fetch.interest
+    try:
+        while True:
+            moved = await interest.wait(deadline_s - loop.time())
+            entries = interest.take()
+            reads.read(entries)
+            if reads.is_enough or not moved:
+                return _respond(services, context, fetch, reads)
+            _watch(fetch, reads, entries)
+    finally:
+        context.connection.on_overtaking = None
+        if fetch.session is None:
+            for entry in reads.results:
+                entry.leave()
 
 
-class _Reads:
-    """One pass over the partitions of a fetch, within its limits."""
-
-    __slots__ = (
-        "_max_bytes",
-        "_may_follow",
-        "_min_bytes",
-        "_rack",
-        "_services",
-        "committed_only",
-        "is_enough",
-        "partitions",
-        "results",
-    )
-
-    def __init__(self, services: Services, request: FetchRequest, version: int) -> None:
-        self._services = services
-        self._min_bytes = request.min_bytes
-        self._max_bytes = min(request.max_bytes, services.settings.broker.fetch_max_bytes)
-        # Older consumers know leaders only.
-        self._may_follow = version >= _FIRST_VERSION_WITH_RACKS
-        is_selecting = request.rack_id and is_rack_aware(
-            services.settings.broker.replica_selector_class
-        )
-        self._rack = request.rack_id if is_selecting else None
-        self.committed_only = request.isolation_level == _READ_COMMITTED
-        self.is_enough = False
-        self.partitions: list[Partition] = []
-        self.results: list[tuple[FetchEntry, PartitionData]] = []
-
-    def read(self, entries: list[FetchEntry]) -> None:
-        self.partitions, self.results = [], []
-        left = self._max_bytes
-        found = 0
-        for entry in entries:
-            data = PartitionData(
-                partition_index=entry.partition,
-                high_watermark=-1,
-                aborted_transactions=None,
-                records=b"",
-            )
-            self.results.append((entry, data))
-            try:
-                found += self._read_one(entry, data, left - found, first=not found)
-            except Refused as refusal:
-                data.error_code = refusal.code
-                self.is_enough = True
-        if found >= self._min_bytes:
-            self.is_enough = True
-
-    def _read_one(self, entry: FetchEntry, data: PartitionData, left: int, *, first: bool) -> int:
-        partition = self._partition(entry)
-        self.partitions.append(partition)
-        partition.check_epoch(entry.current_leader_epoch)
-        if entry.last_fetched_epoch >= 0:
-            diverged = partition.diverging(entry.last_fetched_epoch, entry.fetch_offset)
-            if diverged is not None:
-                data.diverging_epoch = EpochEndOffset(
-                    epoch=diverged.leader_epoch, end_offset=diverged.offset
-                )
-                self.is_enough = True
-        data.log_start_offset = partition.log.log_start_offset
-        data.high_watermark = partition.high_watermark.value
-        data.last_stable_offset = partition.last_stable.value
-        if self.committed_only:
-            data.aborted_transactions = []
-        if self._rack is not None and self._send_away(partition, entry, data):
-            return 0
-        if left <= 0 and not first:
-            return 0
-        records = partition.read(
-            entry.fetch_offset,
-            min(entry.max_bytes, max(left, 0)),
-            committed_only=self.committed_only,
-            at_least_one=first,
-        )
-        if records is None:
-            return 0
-        data.records = records
-        if self.committed_only:
-            data.aborted_transactions = [
-                AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
-                for one in partition.aborted_in(records, entry.fetch_offset)
-            ]
-        return len(records)
-
-    def _partition(self, entry: FetchEntry) -> Partition:
-        replicas = self._services.replicas
-        if self._may_follow:
-            return replicas.reader(entry.topic, entry.topic_id, entry.partition)
-        return replicas.leader(entry.topic, entry.partition)
-
-    def _send_away(self, partition: Partition, entry: FetchEntry, data: PartitionData) -> bool:
-        """Names the replica that is nearer to the consumer, if there is one."""
-        brokers = self._services.images.image.brokers
-        replica = nearest(partition, self._rack or "", entry.fetch_offset, brokers)
-        if replica is None:
-            return False
-        data.preferred_read_replica = replica
-        self.is_enough = True
-        return True
-
-    def watch(self) -> Waiter:
-        """Who is woken when one of the partitions moves. It must be registered in the same step
-        as the read that found too little: what is appended in between would wake nobody."""
-        waiter = Waiter()
-        for partition in self.partitions:
-            waiter.watch(partition.readable(self.committed_only))
-        self.release()
-        return waiter
-
-    def release(self) -> None:
-        """Lets the slices go that will not be sent."""
-        for _, data in self.results:
-            if isinstance(data.records, Slice):
-                data.records.release()
-        self.results = []
+def _watch(fetch: Fetch, reads: FetchReads, entries: list[FetchEntry]) -> None:
+    """In the same step as the read that found too little."""
+    fetch.interest.give_back(reads.watch(entries))
+    fetch.interest.arm()
 
 
-def _respond(fetch: Fetch, reads: _Reads | ReplicaReads) -> FetchResponse:
-    session = fetch.session
+def _respond(
+    services: Services, context: RequestContext, fetch: Fetch, reads: FetchReads
+) -> FetchResponse:
     results = reads.results
-    if session is not None:
+    if fetch.session is not None:
         if fetch.incremental:
-            results = [result for result in results if _is_news(*result)]
-        for entry, data in results:
-            entry.told_high_watermark = data.high_watermark
-            entry.told_log_start = data.log_start_offset
-        session.serve_later(entry for entry, data in results if data.records)
+            results = {entry: data for entry, data in results.items() if _is_news(entry, data)}
+        _remember(fetch, reads)
     topics: list[FetchableTopicResponse] = []
-    for entry, data in results:
+    for entry, data in results.items():
         if not topics or topics[-1].topic != entry.topic or topics[-1].topic_id != entry.topic_id:
             topics.append(
                 FetchableTopicResponse(topic=entry.topic, topic_id=entry.topic_id, partitions=[])
             )
         topics[-1].partitions.append(data)
-    return FetchResponse(session_id=fetch.session_id, responses=topics)
+    response = FetchResponse(session_id=fetch.session_id, responses=topics)
+    if reads.is_refused and context.version >= _FIRST_VERSION_WITH_LEADERS:
+        _add_leaders(services, context, response, results)
+    return response
+
+
+def _remember(fetch: Fetch, reads: FetchReads) -> None:
+    """What the client knows now; and which partitions are to be read for it the next time:
+    those that gave data last, so that a busy one does not starve the rest."""
+    served: list[FetchEntry] = []
+    unserved: list[FetchEntry] = []
+    for entry, data in reads.results.items():
+        entry.told_high_watermark = data.high_watermark
+        entry.told_log_start = data.log_start_offset
+        if not reads.fall_silent(entry, data):
+            (served if data.records else unserved).append(entry)
+    fetch.interest.give_back(unserved)
+    fetch.interest.give_back(served)
 
 
 def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
@@ -213,3 +135,26 @@ def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
         or data.diverging_epoch is not None
         or data.preferred_read_replica >= 0
     )
+
+
+def _add_leaders(
+    services: Services,
+    context: RequestContext,
+    response: FetchResponse,
+    results: dict[FetchEntry, PartitionData],
+) -> None:
+    """Tells a client that came to the wrong broker where to go (KIP-951)."""
+    image = services.images.image
+    leaders: dict[int, None] = {}
+    for entry, data in results.items():
+        topic = image.topics.get(entry.topic) or image.topics_by_id.get(entry.topic_id)
+        if topic is not None and data.error_code in _LEADS_ELSEWHERE:
+            state = topic.partitions[entry.partition]
+            data.current_leader = LeaderIdAndEpoch(
+                leader_id=state.leader, leader_epoch=state.leader_epoch
+            )
+            leaders[state.leader] = None
+    response.node_endpoints = [
+        NodeEndpoint(node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack)
+        for broker, listener in reachable(image, context.connection.listener, leaders)
+    ]
