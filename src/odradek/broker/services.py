@@ -4,6 +4,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from odradek.broker.absences import Absences
 from odradek.broker.connection import Connection
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
@@ -29,6 +30,7 @@ class Services:
     world: World
     settings: LiveSettings
     images: ImageKeeper
+    absences: Absences
     topics: Topics
     configs: Configs
     replicas: Replicas

@@ -18,7 +18,7 @@ import asyncio
 import errno
 import socket
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Self, TypeVar, cast
 
 from odradek import __version__
@@ -371,6 +371,10 @@ class Connection:
         """Writes what was sent and closes; requests that wait fail with `ConnectionClosed`."""
         reason = ConnectionClosed(f"the connection to {self.address} was closed here")
         self.fail(reason, is_ours=True)
+
+    def when_closed(self, call: Callable[[], object]) -> None:
+        """Calls back when the socket is gone, whoever closed it."""
+        self._wire.lost.add_done_callback(lambda _: call())
 
     async def wait_closed(self) -> None:
         """Returns when the socket is gone."""

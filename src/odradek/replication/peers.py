@@ -10,6 +10,7 @@ that the image does not show.
 """
 
 import asyncio
+from collections.abc import Callable
 
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientError
@@ -44,6 +45,9 @@ class Peers:
         self._open: dict[_Key, Connection] = {}
         self._opening: dict[_Key, _Opening] = {}
         self._is_closed = False
+        # Told of connections that others ended, and of those that were made.
+        self.on_broken: Callable[[BrokerId], None] | None = None
+        self.on_open: Callable[[BrokerId], None] | None = None
         images.subscribe(self._follow)
 
     async def connection(self, broker_id: BrokerId, purpose: str = "control") -> Connection:
@@ -92,8 +96,17 @@ class Peers:
             opening.fail(PeerUnreachable(f"broker {key[0]}: {error}"))
         else:
             self._open[key] = connection
+            connection.when_closed(lambda: self._lost(key, connection))
+            if self.on_open is not None:
+                self.on_open(key[0])
             opening.succeed(connection)
         self._opening.pop(key, None)
+
+    def _lost(self, key: _Key, connection: Connection) -> None:
+        if self._open.get(key) is connection:
+            del self._open[key]
+            if self.on_broken is not None:
+                self.on_broken(key[0])
 
     def _follow(self, change: ImageChange) -> None:
         for key in [*self._open, *self._opening]:

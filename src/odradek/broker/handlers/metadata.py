@@ -1,7 +1,8 @@
 """Metadata 0-13: brokers, topics, and who leads what.
 
 A topic that does not exist is created here when both the broker and the client allow it, and
-the answer shows it already. Clients get the addresses of the listener they came in by.
+the answer shows it already. Clients get the addresses of the listener they came in by. When
+a broker has just gone they are answered after the election (`broker.absences`).
 """
 
 from typing import Final
@@ -33,6 +34,9 @@ async def handle(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse:
     asked = request.topics
+    await services.absences.settled(
+        services.images, None if not asked else [topic.name or "" for topic in asked]
+    )
     if asked is None or (not asked and context.version < _FIRST_VERSION_WITH_NULL_FOR_ALL):
         image = services.images.image
         topics = [_topic(image, image.topics[name]) for name in sorted(image.topics)]
@@ -49,7 +53,10 @@ async def handle(
             MetadataResponseBroker(
                 node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack
             )
-            for broker, listener in reachable(image, context.connection.listener)
+            for broker, listener in (
+                *reachable(image, context.connection.listener),
+                *services.absences.listed(context.connection.listener),
+            )
         ],
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
@@ -85,7 +92,11 @@ async def _answer(
         if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             return MetadataResponseTopic(error_code=refusal.code, name=name)
     image = services.images.image
-    return _topic(image, image.topics[name])
+    topic = image.topics.get(name)
+    if topic is None:
+        # Somebody else has made it, and our image lags; or it is gone already.
+        return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=name)
+    return _topic(image, topic)
 
 
 def _topic(image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
