@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from odradek.config.live import LiveSettings
-from odradek.metadata import ClusterImage, ImageChange, TopicImage
+from odradek.metadata import ClusterImage, ImageChange, PartitionImage, TopicImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from odradek.replication.partition import Partition
@@ -182,7 +182,7 @@ class Replicas:
                     self._drop(partition, topic.topic_id)
                 continue
             if partition is None:
-                partition = self._add(TopicPartition(topic.name, state.partition), topic)
+                partition = self._add(TopicPartition(topic.name, state.partition), topic, state)
                 if partition is None:
                     continue
             if state.leader == self._broker_id:
@@ -190,12 +190,23 @@ class Replicas:
             else:
                 partition.follow(state.leader, state.leader_epoch)
 
-    def _add(self, topic_partition: TopicPartition, topic: TopicImage) -> Partition | None:
+    def _add(
+        self, topic_partition: TopicPartition, topic: TopicImage, state: PartitionImage
+    ) -> Partition | None:
         settings = self._settings.topic(topic.overrides)
         known = self._logs.get(topic_partition)
         if known is not None and known.topic_id not in (NO_TOPIC_ID, topic.topic_id):
             logger.warning("deleting %s: it belongs to an earlier topic of that name", known.path)
             self._logs.delete(topic_partition)
+        is_new = state.version <= 0 or self._broker_id in state.adding
+        if self._logs.get(topic_partition) is None and not is_new:
+            offline = self._logs.offline_directories
+            if offline:
+                # An empty log in another directory would pass for the one that is there.
+                logger.error(
+                    "%s: its log may be in %s, which is offline", topic_partition, offline[0].path
+                )
+                return None
         try:
             log = self._logs.create(topic_partition, topic.topic_id, settings)
         except StorageError as error:
@@ -218,4 +229,7 @@ class Replicas:
         del self._by_name[name]
         del self._by_id[(topic_id, name.partition)]
         partition.resign(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        self._logs.delete(name)
+        try:
+            self._logs.delete(name)
+        except StorageError as error:
+            logger.error("cannot delete the log of %s: %s", name, error)

@@ -95,6 +95,8 @@ class LogManager:
         # Where logs that are not there yet were asked to be.
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self._locks: dict[LogDirectory, DirectoryLock] = {}
+        # Told when a directory goes offline: its partitions are others' to lead.
+        self.on_directory_failure: Callable[[], None] | None = None
         self._checkpointing: set[LogDirectory] = set()
         self._recheckpoint: set[LogDirectory] = set()
         # Half of what is allowed: the other half is for connections.
@@ -326,6 +328,8 @@ class LogManager:
 
     def _directory_failed(self, directory: LogDirectory) -> None:
         logger.error("%s; its partitions are unavailable until a restart", directory.failure)
+        if self.on_directory_failure is not None:
+            self.on_directory_failure()
 
     # Checkpoints
 

@@ -1,0 +1,83 @@
+"""What a broker does about replicas whose log directory went offline: it gives them up.
+
+The broker lives on with its other directories. Where it led, another replica in sync leads now;
+where it followed, it leaves the in-sync set, so that no producer waits for it and nobody elects
+it. The last replica in sync stays what it is, and answers KAFKA_STORAGE_ERROR: nobody else has
+everything. After a restart with a working directory it follows again.
+
+Invariant: a partition whose log is unusable here has no other in-sync replica, or is being given
+up.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from odradek.cluster.elections import partitions_of, returning
+from odradek.cluster.state_changes import change_states
+from odradek.metadata import (
+    ClusterImage,
+    ImageChange,
+    ImageKeeper,
+    OutcomeUnknown,
+    PartitionImage,
+    StoreUnavailable,
+)
+from odradek.metadata.layout import PartitionState
+from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.storage import LogManager
+
+logger = logging.getLogger("odradek.server")
+
+_RETRY_S: Final = 0.1
+
+
+class OfflineLogs:
+    def __init__(self, broker_id: BrokerId, images: ImageKeeper, logs: LogManager) -> None:
+        self._id = broker_id
+        self._images = images
+        self._logs = logs
+        self._wakened = asyncio.Event()
+        logs.on_directory_failure = self._wakened.set
+
+    def follow(self, change: ImageChange) -> None:
+        """Somebody may have elected this broker meanwhile; `Replicas.follow` comes first."""
+        if change.topics and self._logs.offline_directories:
+            self._wakened.set()
+
+    async def run(self) -> None:
+        """Gives replicas up as directories fail, until cancelled."""
+        if self._logs.offline_directories:
+            self._wakened.set()
+        while True:
+            await self._wakened.wait()
+            self._wakened.clear()
+            try:
+                await self._give_up()
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                logger.warning("cannot give up the replicas of a failed directory yet: %s", error)
+                await asyncio.sleep(_RETRY_S)
+                self._wakened.set()
+
+    async def _give_up(self) -> None:
+        image = self._images.image
+        lost = [
+            where
+            for where, partition in partitions_of(image, image.topics)
+            if self._id in partition.isr and not self._is_usable(where)
+        ]
+
+        def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+            if set(partition.isr) <= {self._id}:
+                return None
+            return returning(
+                partition, self._id, image.brokers, image.controller_epoch, is_clean=False
+            )
+
+        if lost:
+            reason = f"a log directory of broker {self._id} is offline"
+            await change_states(self._images, lost, decide, reason)
+
+    def _is_usable(self, where: TopicPartition) -> bool:
+        log = self._logs.get(where)
+        return log is not None and log.is_usable
