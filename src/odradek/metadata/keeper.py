@@ -3,9 +3,9 @@
 Invariant: `image` only moves forward, and each published change begins where the one before
 ended. A reader takes `keeper.image` once and uses that picture throughout.
 
-A path leaves `_unread` only when the image holds what was read there. So a read that fails or
-is cancelled loses nothing: with the store back, its watch says `EVERYTHING`, all is read
-again, and the difference is published.
+A path leaves `_unread` only when the image holds what was read there. So a read that fails
+loses nothing: with the store back, its watch says `EVERYTHING`, all is read again, and the
+difference is published. A read that somebody gave up waiting for goes on.
 """
 
 import asyncio
@@ -70,7 +70,11 @@ class ImageKeeper:
         """The image with every change that was notified so far, and with what the nodes at
         `paths` hold now: a broker that has just written names what it wrote."""
         noticed = self._watch.pending() if self._watch is not None else []
-        await self._refresh([*noticed, *paths])
+        refreshing = asyncio.get_running_loop().create_task(self._refresh([*noticed, *paths]))
+        # A client that hangs up takes its own request with it, but not the news of others: they
+        # have left the watch already, and nobody would look for them again.
+        refreshing.add_done_callback(_let_go)
+        await asyncio.shield(refreshing)
         return self.image
 
     async def write(self, *operations: Operation) -> list[int]:
@@ -160,3 +164,9 @@ class ImageKeeper:
         wakened.set()
         for subscriber in self._subscribers:
             subscriber(change)
+
+
+def _let_go(refreshing: "asyncio.Task[None]") -> None:
+    """Its failure was told to whoever waited for it; if nobody did any more, that is all right."""
+    if not refreshing.cancelled():
+        refreshing.exception()
