@@ -27,11 +27,13 @@ _ALLOWED: Final[dict[str, list[list[int]]]] = {
     "aborted": [[]],
     "unknown": [[], [0, 1]],
 }
-_QUIET: Final = {"log_level": 0}
+# librdkafka waits longer each time, up to ten seconds, before it connects again to a broker that
+# has gone twice within that time. Here brokers go every few seconds.
+_CLIENT: Final = {"log_level": 0, "reconnect.backoff.max.ms": 500}
 
 
 def create_topics(bootstrap: str, partitions: int, replicas: int = 3) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+    admin = AdminClient({"bootstrap.servers": bootstrap, **_CLIENT})
     config = {"min.insync.replicas": str(max(replicas - 1, 1))}
     topics = [
         NewTopic(LOAD, partitions, replicas, config=config),
@@ -92,7 +94,7 @@ class IdempotentLoad(_Worker):
                 "enable.idempotence": True,
                 "acks": "all",
                 "linger.ms": 1,
-                **_QUIET,
+                **_CLIENT,
             }
         )
 
@@ -165,7 +167,7 @@ class TransactionalLoad(_Worker):
                 "transactional.id": "pairs",
                 "transaction.timeout.ms": 15_000,
                 "linger.ms": 0,
-                **_QUIET,
+                **_CLIENT,
             }
         )
         _insist(lambda: producer.init_transactions(PATIENCE_S))
@@ -265,7 +267,7 @@ def _consumer(bootstrap: str, topic: str, partitions: Iterable[int]) -> Consumer
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": 50,
-            **_QUIET,
+            **_CLIENT,
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])

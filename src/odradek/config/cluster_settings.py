@@ -56,7 +56,7 @@ class ClusterSettings(Settings):
     )
     odradek_metadata_session_timeout_ms = integer(
         "odradek.metadata.session.timeout.ms",
-        6_000,
+        3_000,
         "How long the service of a machine waits for a silent broker before it counts as gone.",
         at_least=100,
     )
