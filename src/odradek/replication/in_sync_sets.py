@@ -27,7 +27,7 @@ from odradek.replication.term import Term
 logger = logging.getLogger("odradek.state-change")
 
 _MOST_AT_ONCE: Final = 100
-_RETRY_S: Final = 0.5
+_RETRY_S: Final = 0.05
 
 
 class _Proposal(NamedTuple):
