@@ -10,6 +10,7 @@ knowing changes nothing. A new controller reads everything, then acts.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from odradek.cluster.elections import (
@@ -27,13 +28,16 @@ from odradek.metadata import (
     BadVersion,
     ClusterImage,
     Create,
+    Delete,
     ImageChange,
     ImageKeeper,
     MetadataStore,
+    Node,
     NodeExists,
     Operation,
     OutcomeUnknown,
     PartitionImage,
+    Refused,
     Set,
     StoreUnavailable,
 )
@@ -41,6 +45,7 @@ from odradek.metadata.layout import (
     CONTROLLER,
     CONTROLLER_EPOCH,
     NO_LEADER,
+    MalformedNode,
     PartitionState,
     decode_controller_epoch,
     encode_controller_epoch,
@@ -126,7 +131,7 @@ class Controller:
                     await self._balance()
                     next_balance_s = self._next_balance_s()
                 patience_s = next_balance_s - asyncio.get_running_loop().time()
-                if self._images.image.controller_id == NO_LEADER or self._changed is None:
+                if self._is_seat_open() or self._changed is None:
                     patience_s = _RETRY_S
             except Fenced:
                 self.resign()
@@ -138,10 +143,15 @@ class Controller:
 
     # The seat
 
+    def _is_seat_open(self) -> bool:
+        """Nobody has it, or we do and do not know it."""
+        holder = self._images.image.controller_id
+        return holder == NO_LEADER or (holder == self._id and self._seat is None)
+
     async def _take_seat(self) -> None:
         wish = Create(CONTROLLER, ControllerNode(self._id, self._clock.now_ms()).encode(), True)
         node = await self._store.read(CONTROLLER_EPOCH)
-        epoch = 1 if node is None else decode_controller_epoch(node.value) + 1
+        epoch = 1 if node is None else self._epoch_in(node) + 1
         value = encode_controller_epoch(epoch)
         next_epoch: Operation = (
             Create(CONTROLLER_EPOCH, value)
@@ -156,7 +166,23 @@ class Controller:
         node = await self._store.read(CONTROLLER_EPOCH)
         if seat is not None and node is not None and seat.owner == self._store.session_id:
             # Nobody raises the epoch but with the seat, so it is the one of our own write.
-            self._seat = Seat(decode_controller_epoch(node.value), node.version)
+            self._seat = Seat(self._epoch_in(node), node.version)
+
+    def _epoch_in(self, node: Node) -> int:
+        """What the node says; if somebody wrote nonsense there, what it said before."""
+        try:
+            return decode_controller_epoch(node.value)
+        except MalformedNode:
+            return self._images.image.controller_epoch
+
+    async def _vacate(self) -> None:
+        """Gives up a seat that is ours but fenced, by whoever changed the epoch without taking
+        the seat: it is taken anew, with the next epoch. One of a former session goes by itself."""
+        node = await self._store.read(CONTROLLER)
+        if node is not None and node.owner == self._store.session_id:
+            logger.warning("somebody else changed %s; standing again", CONTROLLER_EPOCH)
+            with suppress(Refused):
+                await self._images.write(Delete(CONTROLLER, node.version))
 
     def _follow(self, change: ImageChange) -> None:
         if change.brokers or change.broker_configs:
@@ -180,6 +206,9 @@ class Controller:
             image.controller_id != self._id or image.controller_epoch != self._seat.epoch
         ):
             self.resign()
+        if self._seat is None and image.controller_id == self._id:
+            await self._vacate()
+            image = self._images.image
         if image.controller_id == NO_LEADER and self._id in image.brokers:
             await self.stand()
             image = self._images.image

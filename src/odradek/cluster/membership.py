@@ -116,7 +116,7 @@ class Membership:
         waited = False
         while (node := await self._store.read(path)) is not None:
             if node.owner == self._store.session_id:
-                return BrokerRegistration.decode(path, node.value).epoch
+                return await self._last_epoch()
             if asyncio.get_running_loop().time() >= deadline_s:
                 raise BrokerIdTaken(
                     f"a broker with the id {self._id} is running already; "

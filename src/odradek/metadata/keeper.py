@@ -10,26 +10,37 @@ difference is published. A read that somebody gave up waiting for goes on.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from odradek.metadata.image import (
     Affected,
     ClusterImage,
-    ImageBuilder,
     ImageChange,
+    change_of,
     difference,
     image_of,
-    states_in,
 )
 from odradek.metadata.layout import (
+    MalformedNode,
     broker_path,
     partition_state_path,
     topic_config_path,
     topic_path,
 )
-from odradek.metadata.store import EVERYTHING, MetadataStore, Operation, StoreUnavailable, Watch
+from odradek.metadata.mending import is_needed_to_start, mended
+from odradek.metadata.store import (
+    EVERYTHING,
+    MetadataStore,
+    Node,
+    Operation,
+    StoreUnavailable,
+    Watch,
+)
 
 logger = logging.getLogger("odradek.metadata")
+
+T = TypeVar("T")
 
 
 class ImageKeeper:
@@ -38,6 +49,8 @@ class ImageKeeper:
         self.image = ClusterImage()
         self._watch: Watch | None = None
         self._unread: dict[str, None] = {}
+        # What was complained of already, as it was then.
+        self._nonsense: dict[str, Node] = {}
         self._refreshing = asyncio.Lock()
         self._newer = asyncio.Event()
         self._subscribers: list[Callable[[ImageChange], None]] = []
@@ -114,49 +127,48 @@ class ImageKeeper:
             affected.add(path)
         if affected.everything:
             nodes = await self._store.read_tree("/")
-            after = image_of(nodes, self.image.number + 1)
+            after = self._built(nodes, lambda: image_of(nodes, self.image.number + 1))
             if self.image.number == 0 or after != self.image._replace(number=after.number):
                 self._publish(difference(self.image, after))
             return
-        builder = ImageBuilder(self.image)
-        states: list[tuple[str, int]] = []
-        for topic, partitions in affected.topics.items():
-            if partitions is not None and builder.topic(topic) is not None:
-                states += [(topic, partition) for partition in partitions]
-            else:
-                await self._read_topic(builder, topic)
-        await self._read_single_nodes(builder, affected, states)
-        change = builder.change()
+        nodes = await self._read_nodes(affected)
+        change = self._built(nodes, lambda: change_of(self.image, affected, nodes))
         if change is not None:
             self._publish(change)
 
-    async def _read_topic(self, builder: ImageBuilder, topic: str) -> None:
-        tree = await self._store.read_tree(topic_path(topic))
-        config = await self._store.read(topic_config_path(topic))
-        builder.set_topic(
-            topic, tree.get(topic_path(topic)), states_in(tree).get(topic, {}), config
-        )
+    async def _read_nodes(self, affected: Affected) -> dict[str, Node]:
+        """Topics one by one, all else in one request: a broker that dies or returns changes
+        hundreds of partitions at a time."""
+        nodes: dict[str, Node] = {}
+        paths: list[str] = []
+        for topic, partitions in affected.topics.items():
+            if partitions is None or topic not in self.image.topics:
+                nodes |= await self._store.read_tree(topic_path(topic))
+                paths.append(topic_config_path(topic))
+            else:
+                paths += [partition_state_path(topic, partition) for partition in partitions]
+        paths += [broker_path(broker) for broker in affected.brokers]
+        paths += affected.singles
+        found = await self._store.read_each(paths) if paths else []
+        nodes.update((path, node) for path, node in zip(paths, found, strict=True) if node)
+        return nodes
 
-    async def _read_single_nodes(
-        self, builder: ImageBuilder, affected: Affected, states: Sequence[tuple[str, int]]
-    ) -> None:
-        """All in one request: the death of a broker changes hundreds of nodes, and as many trips
-        to a busy store one after the other would take seconds."""
-        brokers, singles = list(affected.brokers), list(affected.singles)
-        paths = [
-            *(partition_state_path(topic, partition) for topic, partition in states),
-            *(broker_path(broker) for broker in brokers),
-            *singles,
-        ]
-        if not paths:
-            return
-        nodes = iter(await self._store.read_each(paths))
-        for topic, partition in states:
-            builder.set_partition(topic, partition, next(nodes))
-        for broker in brokers:
-            builder.set_broker(broker, next(nodes))
-        for path in singles:
-            builder.set_single(path, next(nodes))
+    def _built(self, nodes: dict[str, Node], build: Callable[[], T]) -> T:
+        """What is built from the nodes; a node that holds nonsense counts as it was before."""
+        while True:
+            try:
+                return build()
+            except MalformedNode as error:
+                path = error.path
+                if self.image.number == 0 and is_needed_to_start(path):
+                    raise
+                node = nodes.pop(path)
+                if self._nonsense.get(path) != node:
+                    self._nonsense[path] = node
+                    logger.error("%s; it is ignored until it is put right", error)
+                last_known = mended(path, node, self.image)
+                if last_known is not None:
+                    nodes[path] = last_known
 
     def _publish(self, change: ImageChange) -> None:
         self.image = change.after

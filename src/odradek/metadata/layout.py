@@ -207,6 +207,8 @@ class TopicAssignment(NamedTuple):
     def decode(cls, path: str, value: bytes) -> "TopicAssignment":
         fields = _Fields(path, value)
         replicas = fields.replicas("partitions")
+        if not replicas:
+            raise MalformedNode(path, "it has no partitions")
         if sorted(replicas) != list(range(len(replicas))):
             raise MalformedNode(path, "its partitions are not numbered from 0 without gaps")
         topic_id = fields.optional_text("topic_id")

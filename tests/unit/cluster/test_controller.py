@@ -2,7 +2,9 @@
 
 import asyncio
 
-from odradek.metadata import Delete
+import pytest
+
+from odradek.metadata import Delete, Node, Set
 from odradek.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
@@ -184,6 +186,28 @@ def test_deleting_the_controllers_node_elects_one_anew() -> None:
         await crew.create()
         crew.brokers[1].kill()
         await crew.until(lambda: crew.partition().leader == 2)
+
+    with_crew(story)
+
+
+def _is_number(node: Node | None) -> bool:
+    return node is not None and node.value.isdigit()
+
+
+@pytest.mark.parametrize("path", ["/controller", "/controller_epoch"])
+@pytest.mark.parametrize("value", [b"nonsense", b"41"])
+def test_what_a_hand_wrote_into_the_controllers_nodes_ends_nobody(path: str, value: bytes) -> None:
+    async def story(crew: Crew) -> None:
+        await crew.create()
+        assert crew.image.controller_id == 1
+        await crew.store.connect().multi(Set(path, value))
+        crew.brokers[1].kill()
+        await crew.until(lambda: _is_number(crew.store.tree.get("/controller_epoch")))
+        took_s = await crew.until(lambda: crew.partition().leader == 2)
+        assert took_s < 1
+        assert crew.image.controller_id in (2, 3)
+        await crew.start(1)
+        await crew.until(lambda: sorted(crew.partition().isr) == [1, 2, 3])
 
     with_crew(story)
 

@@ -1,0 +1,84 @@
+"""What stands in for a node that holds nonsense, as somebody's hand may have left it.
+
+A running broker goes on with what it knew, under the node's present version: so whoever changes
+that node next puts it right. A broker that starts knows nothing yet, and says what is wrong.
+"""
+
+from collections.abc import Iterable
+
+from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
+from odradek.metadata.layout import (
+    BROKER_IDS,
+    CONTROLLER,
+    NO_LEADER,
+    BrokerRegistration,
+    ClusterId,
+    ConfigOverrides,
+    Controller,
+    PartitionState,
+    TopicAssignment,
+    encode_controller_epoch,
+)
+from odradek.metadata.store import Node
+
+
+def mended(path: str, node: Node, image: ClusterImage) -> Node | None:
+    """The node with what `image` knows of it; None if it is as good as missing."""
+    value = _last_known(path, image)
+    return None if value is None else node._replace(value=value)
+
+
+def is_needed_to_start(path: str) -> bool:
+    """Whether a broker that has no image yet would do harm without this node: it would take
+    a topic for deleted. Who is there and who controls is found out soon enough."""
+    return path != CONTROLLER and not path.startswith(BROKER_IDS + "/")
+
+
+def _last_known(path: str, image: ClusterImage) -> bytes | None:
+    known: bytes | None = None
+    match path.split("/")[1:]:
+        case ["controller"] if image.controller_id != NO_LEADER:
+            known = Controller(image.controller_id).encode()
+        case ["controller_epoch"]:
+            known = encode_controller_epoch(image.controller_epoch)
+        case ["cluster", "id"]:
+            known = ClusterId(image.cluster_id).encode()
+        case ["brokers", "ids", name] if int(name) in image.brokers:
+            broker = image.brokers[int(name)]
+            known = BrokerRegistration(
+                broker.listeners, broker.security_protocols, broker.rack, epoch=broker.epoch
+            ).encode()
+        case ["brokers", "topics", name] if name in image.topics:
+            known = _assignment(image.topics[name]).encode()
+        case ["brokers", "topics", name, "partitions", index, "state"]:
+            partition = image.partition(name, int(index))
+            known = None if partition is None else _state(partition)
+        case ["config", "topics", name] if name in image.topics:
+            known = ConfigOverrides(image.topic_overrides(name)).encode()
+        case ["config", "brokers", name] if name in image.broker_configs:
+            known = ConfigOverrides(image.broker_configs[name]).encode()
+    return known
+
+
+def _assignment(topic: TopicImage) -> TopicAssignment:
+    def moving(which: Iterable[tuple[int, tuple[int, ...]]]) -> dict[int, tuple[int, ...]]:
+        return {partition: replicas for partition, replicas in which if replicas}
+
+    return TopicAssignment(
+        topic.topic_id,
+        tuple(partition.replicas for partition in topic.partitions),
+        moving((partition.partition, partition.adding) for partition in topic.partitions),
+        moving((partition.partition, partition.removing) for partition in topic.partitions),
+    )
+
+
+def _state(partition: PartitionImage) -> bytes | None:
+    if partition.version < 0:
+        return None
+    return PartitionState(
+        partition.leader,
+        partition.leader_epoch,
+        partition.isr,
+        partition.controller_epoch,
+        partition.is_recovering,
+    ).encode()
