@@ -40,7 +40,8 @@ _DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
 class MarkerWriter:
-    """Invariant: at most one task for each transactional id."""
+    """Invariants: at most one task for each transactional id; while there is none, every decision
+    that was written down here has been looked at since."""
 
     def __init__(
         self,
@@ -58,6 +59,8 @@ class MarkerWriter:
         self._remote: RemoteMarkers | None = None
         self._group: asyncio.TaskGroup | None = None
         self._writing: dict[str, asyncio.Task[None]] = {}
+        # Ids, as an ordered set, whose fate was written down while their task ran.
+        self._called_again: dict[str, None] = {}
         self._waiting: list[str] = []
 
     async def run(self) -> None:
@@ -78,17 +81,25 @@ class MarkerWriter:
         """The fate of a transaction was written down."""
         if self._group is None:
             self._waiting.append(transactional_id)
-        elif transactional_id not in self._writing:
+        elif transactional_id in self._writing:
+            # What the task has just been told may be older than this.
+            self._called_again[transactional_id] = None
+        else:
             task = self._group.create_task(self._end(transactional_id))
             self._writing[transactional_id] = task
 
     async def _end(self, transactional_id: str) -> None:
         try:
-            while await self._end_one(transactional_id):
-                pass  # The next one was decided meanwhile.
-        except Refused as refusal:
-            # Whoever coordinates now finds the decision in the log and goes on.
-            logger.info("leaving the markers of %s to others: %s", transactional_id, refusal)
+            while True:
+                self._called_again.pop(transactional_id, None)
+                try:
+                    has_ended_one = await self._end_one(transactional_id)
+                except Refused as refusal:
+                    # Whoever coordinates now finds the decision in the log and goes on.
+                    logger.info("leaving the markers of %s: %s", transactional_id, refusal)
+                    has_ended_one = False
+                if not has_ended_one and transactional_id not in self._called_again:
+                    return
         finally:
             del self._writing[transactional_id]
 
