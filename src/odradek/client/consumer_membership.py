@@ -78,6 +78,7 @@ class ConsumerMembership:
         self._gate = gate
         self._member_id = str(cluster.randomness.uuid())
         self._epoch = _JOINING
+        self._last_known_as = self.who()
         self._interval_s = settings.heartbeat_interval_ms / 1000
         self._must_say_all = False
         self._must_say_owned = False
@@ -101,6 +102,9 @@ class ConsumerMembership:
             self._member_id,
             self._settings.group_instance_id,
         )
+
+    def last_known_as(self) -> GroupMetadata:
+        return self._last_known_as
 
     def offsets_reader(self) -> GroupMetadata | None:
         return self.who() if self._epoch > 0 else None
@@ -240,6 +244,7 @@ class ConsumerMembership:
         if response.member_epoch != self._epoch:
             _log.info("group %s: member epoch %d", self._group_id, response.member_epoch)
         self._epoch = response.member_epoch
+        self._last_known_as = self.who()
         if response.heartbeat_interval_ms > 0:
             self._interval_s = response.heartbeat_interval_ms / 1000
         if response.assignment is not None:

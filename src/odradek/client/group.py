@@ -57,6 +57,10 @@ class Membership(Protocol):
         """Its identity; the generation is -1 while it is not a member."""
         ...
 
+    def last_known_as(self) -> GroupMetadata:
+        """Its identity when it was last a member; nobody's before it ever was."""
+        ...
+
     def offsets_reader(self) -> GroupMetadata | None:
         """As whom committed offsets are read, if that matters."""
         ...
@@ -231,9 +235,15 @@ class Group:
                 raise fault
 
     def metadata(self) -> GroupMetadata:
+        """As whom the user commits in transactions.
+
+        Whoever was dropped from the group still has records in hand until the next poll. It goes
+        on under its old name, which the coordinator refuses: without a name it would pass for a
+        consumer outside of groups, who may commit what it likes.
+        """
         if self._membership is None:
             return GroupMetadata(self.group_id)
-        return self._membership.who()
+        return self._membership.last_known_as()
 
     def _offsets_reader(self) -> GroupMetadata | None:
         return None if self._membership is None else self._membership.offsets_reader()
@@ -251,7 +261,7 @@ class Group:
             return
         self._next_commit_s = now_s + self._settings.auto_commit_interval_ms / 1000
         offsets = self._consumed()
-        if offsets and (self._membership is None or self.metadata().generation_id >= 0):
+        if offsets and (self._membership is None or self._membership.who().generation_id >= 0):
             self.commit_async(offsets, _log_failure)
 
     async def _commit_before_revoked(self) -> None:
@@ -363,7 +373,7 @@ class Group:
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout_ms: int
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return await self._offsets.committed(partitions, timeout_ms, self._offsets_reader())
+        return await self._offsets.committed(partitions, timeout_ms, self._offsets_reader)
 
     # The end
 

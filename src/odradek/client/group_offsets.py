@@ -106,9 +106,12 @@ class GroupOffsets:
         self,
         partitions: Iterable[TopicPartition],
         timeout_ms: int,
-        who: GroupMetadata | None = None,
+        who: Callable[[], GroupMetadata | None],
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group committed, once no transaction is about to change it."""
+        """What the group committed, once no transaction is about to change it.
+
+        `who` asks is looked up for each try: a stale epoch does not get better by itself.
+        """
         wanted = list(partitions)
         reason: BaseException | None = None
         failures = 0
@@ -116,7 +119,7 @@ class GroupOffsets:
             async with asyncio.timeout(timeout_ms / 1000):
                 while True:
                     try:
-                        return await self.committed_once(wanted, who)
+                        return await self.committed_once(wanted, who())
                     except (ClientError, KafkaError) as error:
                         if not may_pass(error):
                             raise

@@ -94,6 +94,7 @@ class ClassicMembership:
         self._is_cooperative = all(one.is_cooperative for one in self._assignors)
         self._member_id = ""
         self._generation = -1
+        self._last_known_as = GroupMetadata(group_id, group_instance_id=settings.group_instance_id)
         self._is_stable = False
         self._dropped_because: str | None = None
         self._rejoin = asyncio.Event()
@@ -108,6 +109,9 @@ class ClassicMembership:
         return GroupMetadata(
             self._group_id, self._generation, self._member_id, self._settings.group_instance_id
         )
+
+    def last_known_as(self) -> GroupMetadata:
+        return self._last_known_as
 
     def offsets_reader(self) -> GroupMetadata | None:
         """Who reads offsets: in the classic protocol anybody may."""
@@ -256,6 +260,7 @@ class ClassicMembership:
         raise_for(response.error_code)
         self._member_id = response.member_id
         self._generation = response.generation_id
+        self._last_known_as = self.who()
         self._beating.set()
         return response
 

@@ -186,6 +186,37 @@ def test_offsets_go_with_the_transaction() -> None:
     with_groups(test)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_whoever_was_dropped_from_its_group_commits_no_offsets(protocol: str) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        producer = await ready(cluster)
+        consumer, successor = (
+            cluster.consumer(
+                "g",
+                group_protocol=protocol,
+                enable_auto_commit=False,
+                max_poll_interval_ms=10_000,
+            )
+            for _ in range(2)
+        )
+        consumer.subscribe(["t"])
+        async with asyncio.timeout(30):
+            while not consumer.assignment():
+                await consumer.poll(100)
+            # It thinks for too long about what it has in hand, and another one goes on.
+            successor.subscribe(["t"])
+            while not successor.assignment():
+                await successor.poll(100)
+        await producer.begin_transaction()
+        with pytest.raises(MustAbort):
+            await producer.send_offsets_to_transaction({PARTITION: 7}, consumer.group_metadata())
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction({PARTITION: 9}, successor.group_metadata())
+
+    with_groups(test)
+
+
 def test_closing_aborts_what_is_open() -> None:
     async def test(cluster: GroupCluster) -> None:
         producer = await ready(cluster)
