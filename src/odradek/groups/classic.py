@@ -24,7 +24,8 @@ rebalance within the rebalance timeout is out.
 
 What does not change the state: heartbeats and commits; a follower that joins again with the
 same metadata (it gets the current generation); a static member that comes back under a new
-member id to a Stable group, if the protocol stays the same (it gets its old assignment).
+member id to a Stable group, if the protocol stays the same (it gets its old assignment) and
+nobody waits for partitions that its old self was to give up and then to join again.
 
 What the log holds of a group is its last Stable or Empty generation. What is in between
 (waiting callers, members that have an id and have not joined) lives in memory, and whoever it
@@ -51,7 +52,11 @@ from odradek.groups.records import (
     group_tombstone,
 )
 from odradek.protocol.errors import ErrorCode, MalformedMessage
-from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
+from odradek.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    decode_versioned,
+)
 from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller, LogRecord
 
@@ -221,6 +226,28 @@ class ClassicGroup:
             vote = next(each.name for each in member.protocols if each.name in common)
             votes[vote] = votes.get(vote, 0) + 1
         return max(votes, key=lambda name: votes[name])
+
+    def owes_a_round(self, member: Member) -> bool:
+        """Whether a cooperative member joined with partitions that it was not given again.
+
+        It gives them up and joins once more, and others get them in that next generation. If it
+        dies before, whoever takes its place knows nothing of them.
+        """
+        if not self.uses_consumer_protocol or not member.assignment:
+            return False
+        try:
+            joined = decode_versioned(
+                ConsumerProtocolSubscription, member.metadata(self.protocol_name)
+            )
+            given = decode_versioned(ConsumerProtocolAssignment, member.assignment)
+        except MalformedMessage:
+            return False
+        kept = {(one.topic, index) for one in given.assigned_partitions for index in one.partitions}
+        return any(
+            (one.topic, index) not in kept
+            for one in joined.owned_partitions
+            for index in one.partitions
+        )
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
         """The member that speaks, or `Refused` with the reason why it may not."""

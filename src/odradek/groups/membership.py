@@ -273,7 +273,8 @@ def _replace_static(
     member = _member(command, member_id)._replace(assignment=old.assignment, awaiting_join=caller)
     group.replace_static(old.member_id, member)
     turn.expect_sign_of_life(member)
-    if group.state is not State.STABLE or group.select_protocol() != group.protocol_name:
+    must_rebalance = group.state is not State.STABLE or group.owes_a_round(old)
+    if must_rebalance or group.select_protocol() != group.protocol_name:
         # While the leader works on an assignment it knows the old id alone: begin again.
         turn.rebalance(f"{command.group_instance_id} came back as {member_id}")
         return

@@ -5,6 +5,12 @@ import pytest
 from odradek.groups.classic import State
 from odradek.groups.commands import Heartbeat, JoinReply, LeavingMember, Protocol, SyncReply
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartition,
+    encode_versioned,
+)
 from tests.unit.groups.driver import (
     GROUP,
     RANGE,
@@ -82,6 +88,39 @@ def test_a_member_that_comes_back_with_another_protocol_rebalances() -> None:
     assert not back.is_answered
     coordinator.join(leader.member_id, instance="a", protocols=both)
     assert back.answer(JoinReply).protocol_name == "range"
+
+
+def cooperative(*owned: int) -> tuple[Protocol, ...]:
+    told = ConsumerProtocolSubscription(
+        topics=["t"], owned_partitions=[TopicPartition(topic="t", partitions=list(owned))]
+    )
+    return (Protocol("cooperative-sticky", encode_versioned(told, 1)),)
+
+
+def share(*partitions: int) -> bytes:
+    given = TopicPartition(topic="t", partitions=list(partitions))
+    return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[given]), 0)
+
+
+@pytest.mark.parametrize(("given", "rebalances"), [((0,), True), ((0, 1), False)])
+def test_who_was_to_give_partitions_up_and_dies_before_is_replaced_with_a_rebalance(
+    *, given: tuple[int, ...], rebalances: bool
+) -> None:
+    coordinator = Coordinator()
+    waiting = {
+        "a": coordinator.join(instance="a", protocols=cooperative(0, 1)),
+        "b": coordinator.join(instance="b", protocols=cooperative()),
+    }
+    coordinator.pass_time(6_000)
+    joined = {name: each.answer(JoinReply) for name, each in waiting.items()}
+    coordinator.sync(joined["b"], instance="b")
+    shares = {joined["a"].member_id: share(*given), joined["b"].member_id: share()}
+    coordinator.sync(joined["a"], shares, instance="a")
+    coordinator.restart()
+    # Partition 1 is for b, once a has joined again without it. The new a knows nothing of it.
+    back = coordinator.join(instance="a", protocols=cooperative())
+    assert back.is_answered is not rebalances
+    assert (coordinator.group().state is State.PREPARING_REBALANCE) is rebalances
 
 
 def test_a_return_while_the_leader_assigns_begins_again() -> None:
