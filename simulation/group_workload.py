@@ -1,13 +1,13 @@
 """Members of a consumer group that note what they own, are given and commit."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from odradek.client import Consumer, ConsumerSettings, RebalanceListener
 from odradek.client.errors import ClientError, CommitFailed
-from odradek.protocol.errors import KafkaError
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import History
@@ -17,6 +17,14 @@ from simulation.workload import Options
 Refusal = (ClientError, KafkaError)
 
 _COMMITS_AGAIN_S = 3.0
+
+
+_TAKEN = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
+
+
+def has_lost_its_place(error: BaseException) -> bool:
+    """Another one runs as the same static member; this consumer is of no use any more."""
+    return isinstance(error, KafkaError) and error.code in _TAKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +82,18 @@ class GroupMember:
     """Reads, and commits what it has read, until it is asked to leave."""
 
     def __init__(
-        self, name: str, groups: GroupHistory, log: History, options: Options, habits: Habits
+        self,
+        name: str,
+        groups: GroupHistory,
+        log: History,
+        options: Options,
+        habits: Habits,
+        *,
+        is_current: Callable[[str], bool],
     ) -> None:
         self.name = name
         self.is_leaving = False
+        self._is_current = is_current
         self._groups = groups
         self._log = log
         self._options = options
@@ -85,15 +101,24 @@ class GroupMember:
 
     async def run(self, world: World) -> None:
         settings = ConsumerSettings.from_options(self._options)
-        notes = _CommitsWhenRevoked(self.name, self._groups, self._log, world)
-        async with Consumer(settings, world=world) as consumer:
-            notes.consumer = consumer
-            consumer.subscribe([self._habits.topic], listener=notes)
-            while not self.is_leaving:
-                try:
-                    await self._turn(consumer, notes, world)
-                except Refusal:
-                    await asyncio.sleep(0.5)
+        # A zombie whose static membership another one has does not take it back.
+        while not self.is_leaving and self._is_current(self.name):
+            notes = _CommitsWhenRevoked(self.name, self._groups, self._log, world)
+            async with Consumer(settings, world=world) as consumer:
+                notes.consumer = consumer
+                consumer.subscribe([self._habits.topic], listener=notes)
+                await self._take_part(consumer, notes, world)
+
+    async def _take_part(
+        self, consumer: Consumer, notes: "_CommitsWhenRevoked", world: World
+    ) -> None:
+        while not self.is_leaving:
+            try:
+                await self._turn(consumer, notes, world)
+            except Refusal as error:
+                await asyncio.sleep(0.5)
+                if has_lost_its_place(error):
+                    return
 
     async def _turn(self, consumer: Consumer, notes: "_CommitsWhenRevoked", world: World) -> None:
         taken = await consumer.poll(1000, 1 + world.randomness.below(10))

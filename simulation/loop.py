@@ -9,7 +9,9 @@ ever proceed.
 
 import asyncio
 import heapq
+import math
 import sys
+import time
 import weakref
 import zlib
 from collections import deque
@@ -28,6 +30,8 @@ Ts = TypeVarTuple("Ts")
 
 # More callbacks than this without time moving is a busy loop, not work.
 MOST_STEPS_IN_AN_INSTANT = 1_000_000
+# How often the cost of a run is looked at, in steps.
+_STEPS_BETWEEN_LOOKS = 1024
 
 
 class SimulationError(AssertionError):
@@ -66,7 +70,8 @@ class SimulatedTask(asyncio.Task[T]):
 class SimulatedLoop(asyncio.AbstractEventLoop):
     """Runs one program from start to end; `network` is set by whoever builds the world."""
 
-    def __init__(self, *, time_limit_s: float = 86_400.0) -> None:
+    def __init__(self, *, time_limit_s: float = 86_400.0, cpu_limit_s: float = math.inf) -> None:
+        """`cpu_limit_s` bounds what a run costs: it ends some runs and changes none."""
         self.network: Network | None = None
         # Seconds before and after a blocking call in a worker: the call happens in between.
         self.blocking_delay_s: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0)
@@ -74,6 +79,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.fingerprint = 0
         self._time_s = 0.0
         self._time_limit_s = time_limit_s
+        self._cpu_limit_s = cpu_limit_s
         self._steps_at_this_instant = 0
         self._ready: deque[tuple[Process | None, asyncio.Handle]] = deque()
         self._timers: list[tuple[float, int, Process | None, asyncio.TimerHandle]] = []
@@ -224,14 +230,25 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         asyncio._set_running_loop(self)
         self._running = True
         try:
-            while not main.done() and self._failure is None:
-                self._step()
+            self._run(main)
         finally:
             self._running = False
             asyncio._set_running_loop(None)
             sys.set_asyncgen_hooks(*old_hooks)
         self.raise_failure()
         return main.result()
+
+    def _run(self, main: "asyncio.Future[Any]") -> None:
+        deadline_s = time.thread_time() + self._cpu_limit_s
+        while time.thread_time() < deadline_s:
+            for _ in range(_STEPS_BETWEEN_LOOKS):
+                if main.done() or self._failure is not None:
+                    return
+                self._step()
+        raise SimulationError(
+            f"too expensive: not done after {self._cpu_limit_s:g} seconds of work,"
+            f" {self._time_s:.1f} virtual seconds and {self.steps} steps\n{self.describe_tasks()}"
+        )
 
     def _finish_generator(self, generator: AsyncGenerator[Any, Any]) -> None:
         if not self._closed:

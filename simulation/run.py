@@ -73,12 +73,14 @@ def run(
     seed: int,
     *,
     time_limit_s: float = 86_400.0,
+    cpu_limit_s: float = 60.0,
 ) -> Result[T]:
     """Runs `main(simulation)` on a host of its own, to its end or to the first failure.
 
-    A failure raises and carries the seed and the end of the trace as a note.
+    A failure raises and carries the seed and the end of the trace as a note. So does
+    a run that costs more than `cpu_limit_s` of a processor's time.
     """
-    simulation = Simulation(seed, time_limit_s=time_limit_s)
+    simulation = Simulation(seed, time_limit_s=time_limit_s, cpu_limit_s=cpu_limit_s)
     loop = simulation.loop
     with _isolated(simulation):
         try:

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from odradek.client import Consumer, ConsumerSettings, Producer, ProducerSettings, RecordMetadata
 from odradek.client.errors import ProducerFenced, RequestTimedOut
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import History, Send
 from simulation.group_checkers import GroupHistory
-from simulation.group_workload import OwnershipNotes, Refusal
+from simulation.group_workload import OwnershipNotes, Refusal, has_lost_its_place
 from simulation.transaction_checkers import Attempt, TransactionHistory
 from simulation.workload import Options
 
@@ -47,6 +48,10 @@ class _Transactional:
     def is_done(self) -> bool:
         return self.is_leaving
 
+    @property
+    def is_current(self) -> bool:
+        return self._is_current(self.name)
+
     async def produce(self, world: World) -> None:
         """Until done, or until another program has our place."""
         while not self.is_done:
@@ -61,7 +66,9 @@ class _Transactional:
                 while not self.is_done:
                     await self.turn(producer, life, world)
             except Refusal as error:
-                if isinstance(error, ProducerFenced) and not self._is_current(self.name):
+                if has_lost_its_place(error):
+                    raise
+                if isinstance(error, ProducerFenced) and not self.is_current:
                     return
                 await asyncio.sleep(0.2)
             finally:
@@ -182,10 +189,19 @@ class Worker(_Transactional):
     async def run(self, world: World) -> None:
         settings = ConsumerSettings.from_options(self._route.consumer_options)
         self._notes = OwnershipNotes(self.name, self._route.groups, self._history.committed, world)
-        async with Consumer(settings, world=world) as consumer:
-            self._consumer = self._notes.consumer = consumer
-            consumer.subscribe([self._route.source], listener=self._notes)
-            await self.produce(world)
+        # A zombie whose static membership another one has must not take it back, nor the
+        # transactional id: the two would fence each other for ever. It may do so to its
+        # successor while it sleeps half; the successor comes back.
+        while not self.is_done and self.is_current:
+            async with Consumer(settings, world=world) as consumer:
+                self._consumer = self._notes.consumer = consumer
+                consumer.subscribe([self._route.source], listener=self._notes)
+                try:
+                    await self.produce(world)
+                except KafkaError as error:
+                    if not has_lost_its_place(error):
+                        raise
+                    await asyncio.sleep(0.2)
 
     async def turn(self, producer: Producer, life: str, world: World) -> None:
         consumer = self._consumer

@@ -7,6 +7,7 @@ end. `power_off` ends the machine: what was not flushed is lost and peers hear n
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from random import Random
@@ -153,10 +154,12 @@ class Host:
 class Simulation:
     """Everything that is decided by one seed."""
 
-    def __init__(self, seed: int, *, time_limit_s: float = 86_400.0) -> None:
+    def __init__(
+        self, seed: int, *, time_limit_s: float = 86_400.0, cpu_limit_s: float = math.inf
+    ) -> None:
         self.seed = seed
         # Sockets, signals and subprocesses of AbstractEventLoop are left out on purpose.
-        self.loop = SimulatedLoop(time_limit_s=time_limit_s)  # type: ignore[abstract]
+        self.loop = SimulatedLoop(time_limit_s=time_limit_s, cpu_limit_s=cpu_limit_s)  # type: ignore[abstract]
         self.trace = Trace(self.loop.time)
         self.network = Network(self.loop, self.random("network"), self.trace)
         self.loop.network = self.network

@@ -23,6 +23,9 @@ from simulation.world import Simulation
 PATIENCE_S = 300.0
 GROUP = "workers"
 
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 20.0
+
 _BROKER = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
@@ -141,10 +144,13 @@ class BadDay:
     async def until(self, holds: Callable[[], Awaitable[bool]], what: Callable[[], str]) -> None:
         """Waits for something that must come to pass by itself."""
         deadline_s = self.simulation.loop.time() + PATIENCE_S
+        pause_s = _FIRST_PAUSE_S
         while not await holds():
             self.require_alive()
             assert self.simulation.loop.time() < deadline_s, f"unseen: {what()}"
-            await asyncio.sleep(0.5)
+            # Looking costs real time, so what takes long is looked at less often.
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
 
 async def _until_it_works(ask: Callable[[], Awaitable[object]]) -> None:

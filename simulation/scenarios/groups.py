@@ -35,6 +35,7 @@ class GroupDay:
         self._members = random.randint(2, 4)
         self._dreams = random.choice((0.0, 0.05))
         self._is_static = random.random() < 0.2
+        self._crews: list[Crew] = []
         observing: Options = {"bootstrap_servers": day.bootstrap, "group_id": GROUP}
         self._observer = Observer("observer", self._groups, self._partitions, observing)
 
@@ -43,7 +44,12 @@ class GroupDay:
         if self._is_static:
             options["group_instance_id"] = name.partition(".")[0]
         habits = Habits(TOPIC, self.day.random.random() < 0.5, self._dreams)
-        return GroupMember(name, self._groups, self._log, options, habits)
+        return GroupMember(
+            name, self._groups, self._log, options, habits, is_current=self._is_current
+        )
+
+    def _is_current(self, name: str) -> bool:
+        return any(crew.is_current(name) for crew in self._crews)
 
     def _feeder(self, name: str) -> Feeder:
         options: Options = {
@@ -56,9 +62,13 @@ class GroupDay:
     async def live_through(self) -> str:
         day, simulation = self.day, self.day.simulation
         await day.morning({TOPIC: len(self._partitions)})
-        feeders = Crew(simulation, day.random, {"feeder": self._feeder})
         places = {f"member-{n}": self._member for n in range(self._members)}
-        members = Crew(simulation, day.random, places)
+        # In place before their programs ask who is current.
+        self._crews = [
+            Crew(simulation, day.random, {"feeder": self._feeder}),
+            Crew(simulation, day.random, places),
+        ]
+        feeders, members = self._crews
         watching = simulation.host("observer")
         watching.start(self._observer.run, "observer")
         await day.pass_time([members, members, feeders])
