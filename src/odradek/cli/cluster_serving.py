@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 
 from odradek.cli.cluster_directory import (
@@ -14,6 +15,7 @@ from odradek.cli.cluster_directory import (
     chosen_ports,
     is_alive,
     laptop_settings,
+    read_pid,
     remove_pid,
     require_cluster_directory,
     running_broker,
@@ -29,6 +31,7 @@ from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
 
 _READY_TIMEOUT_S = 60.0
+_END_SESSION_S = 10.0
 _SOCKET = "metadata.socket"
 _STORE = "metadata store"
 
@@ -121,8 +124,12 @@ class LocalCluster:
         # Imported before the fork, so that every broker has it already.
         import odradek.broker
         import odradek.cli.metadata_serving
-        import odradek.metadata.remote  # noqa: F401
         from odradek.cli.event_loop import fastest_loop
+
+        if self._zookeeper is None:
+            import odradek.metadata.remote
+        else:
+            import odradek.metadata.zookeeper  # noqa: F401
 
         fastest_loop()
         with Supervisor() as supervisor:
@@ -183,6 +190,8 @@ class LocalCluster:
                 supervisor.start(store)
 
     def _tell_of_end(self, place: BrokerPlace, child: Child) -> None:
+        if self._zookeeper is not None:
+            self._end_session(place, child)
         remove_pid(self._disk, f"{place.directory}/{PID_FILE}", child.pid)
         if child.exit_status == 0:
             how = "has stopped"
@@ -192,6 +201,22 @@ class LocalCluster:
             f"broker {place.id} {how}; bring it back with: odradek broker {place.properties_path}",
             flush=True,
         )
+
+    def _end_session(self, place: BrokerPlace, child: Child) -> None:
+        """Its parent knows of a crash at once, and spares the others the session timeout."""
+        from odradek.metadata.kazoo_bridge import end_session
+        from odradek.metadata.remembered_session import FILE_NAME, RememberedSession
+
+        key = RememberedSession(self._disk, f"{place.directory}/{FILE_NAME}").read()
+        # Asked afterwards: one that was brought back leaves its number before its session.
+        is_of_child = read_pid(self._disk, f"{place.directory}/{PID_FILE}") == child.pid
+        if key is None or not is_of_child or self._zookeeper is None:
+            return
+        hosts = self._zookeeper.partition("/")[0]
+        # Aside, because an ensemble that is away keeps whoever asks waiting.
+        threading.Thread(
+            target=end_session, args=(hosts, _END_SESSION_S, key), name="end-session", daemon=True
+        ).start()
 
     def _stop(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
         """One broker after the other, so that each can hand its leadership on; the store last."""

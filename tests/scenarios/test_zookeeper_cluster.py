@@ -1,0 +1,98 @@
+"""Three brokers on a ZooKeeper ensemble of three of which one is dead, under load.
+
+Everything: ``python -m tests.scenarios.failures --stores zookeeper``.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.conformance.needs import need
+from tests.scenarios.chaos_cluster import ChaosCluster, Seat
+from tests.scenarios.chaos_load import LOAD, PAIRS
+from tests.scenarios.chaos_run import ChaosRun, kill_and_restart, stop_and_restart
+from tests.unit.metadata.zookeeper_servers import Ensemble, zookeeper_jars
+
+SESSION_TIMEOUT_S = 6.0
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    jars = need(zookeeper_jars)
+    with Ensemble(jars, tmp_path_factory.mktemp("ensemble"), size=3) as ensemble:
+        ensemble.servers[0].kill()
+        yield ensemble
+
+
+@pytest.fixture
+def operator(ensemble: Ensemble) -> Iterator[KazooClient]:
+    """Any ZooKeeper client."""
+    client = KazooClient(ensemble.address)
+    client.start(timeout=20)
+    client.chroot = "/odradek"  # Nobody has made it yet.
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_nothing_is_lost_when_the_controller_is_deleted_and_brokers_die(
+    ensemble: Ensemble, operator: KazooClient, tmp_path: Path
+) -> None:
+    with (
+        ChaosCluster(tmp_path, zookeeper=f"{ensemble.address}/odradek") as cluster,
+        ChaosRun(cluster, partitions=3) as run,
+    ):
+        assert {LOAD, PAIRS} <= set(operator.get_children("/brokers/topics"))
+        assert sorted(operator.get_children("/brokers/ids")) == ["1", "2", "3"]
+        deleted = run.suffer("/controller deleted", run.seat_of("controller"), Deleting(operator))
+        # The first is a child of `odradek up`, which sees it die; the next one is not.
+        watched = run.suffer("kill -9", run.seat_of("leader"), kill_until_led_by_another(run))
+        killed = run.suffer("kill -9", run.cluster.seats[watched.broker], kill_and_restart)
+        run.suffer("clean stop", run.seat_of("controller"), stop_and_restart)
+        found = run.judge()
+    assert not found, found[:10]
+    assert deleted.without_leader_s == 0.0
+    # Nobody waits for a session to expire of which somebody knows that it is over.
+    assert watched.without_leader_s < SESSION_TIMEOUT_S / 2
+    assert killed.silence_s < SESSION_TIMEOUT_S / 2
+
+
+def kill_until_led_by_another(run: ChaosRun) -> Callable[[Seat], None]:
+    """The broker comes back only when others lead what it led."""
+
+    def kill(seat: Seat) -> None:
+        seat.kill()
+        deadline_s = time.monotonic() + 2 * SESSION_TIMEOUT_S
+        while run.watch.led_by(seat.id):
+            assert time.monotonic() < deadline_s, "a dead broker still leads"
+            time.sleep(0.005)
+        seat.start()
+
+    return kill
+
+
+class Deleting:
+    """A fault: somebody deletes the controller's node."""
+
+    def __init__(self, operator: KazooClient) -> None:
+        self._operator = operator
+
+    def __call__(self, seat: Seat) -> None:
+        value, stat = self._operator.get("/controller")
+        assert json.loads(value)["brokerid"] == seat.id
+        epoch = int(self._operator.get("/controller_epoch")[0])
+        self._operator.delete("/controller")
+        began_s = time.monotonic()
+        while int(self._operator.get("/controller_epoch")[0]) == epoch:
+            assert time.monotonic() - began_s < 1, "nobody controls after a second"
+            time.sleep(0.005)
+        print(f"another controller after {time.monotonic() - began_s:.3f} s")
+        value, now = self._operator.get("/controller")
+        assert now.czxid > stat.czxid
+        assert json.loads(value)["brokerid"] in (1, 2, 3)
