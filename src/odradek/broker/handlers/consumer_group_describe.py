@@ -7,6 +7,7 @@ and are left out. Classic groups are said not to be found: DescribeGroups knows 
 from collections.abc import Iterable
 from typing import Final, cast
 
+from odradek.broker.operations import GROUP_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import (
     ConsumerGroupDescription,
@@ -29,9 +30,6 @@ from odradek.replication.refusal import Refused
 _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
 
-# Read, delete, describe, and describe and alter settings: without an authoriser, all of them.
-_ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-
 
 async def handle(
     services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
@@ -40,7 +38,7 @@ async def handle(
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
-                group.authorized_operations = _ALL_OPERATIONS
+                group.authorized_operations = GROUP_OPERATIONS
     return ConsumerGroupDescribeResponse(groups=groups)
 
 

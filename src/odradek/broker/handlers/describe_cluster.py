@@ -6,6 +6,7 @@ Endpoint type 2 asks for a controller quorum, which this platform does not have.
 from typing import Final
 
 from odradek.broker.endpoints import reachable
+from odradek.broker.operations import CLUSTER_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import (
@@ -26,7 +27,7 @@ def handle(
             error_message="Brokers answer for brokers: ask for endpoint type 1.",
         )
     image = services.images.image
-    return DescribeClusterResponse(
+    response = DescribeClusterResponse(
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=[
@@ -36,3 +37,6 @@ def handle(
             for broker, listener in reachable(image, context.connection.listener)
         ],
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response

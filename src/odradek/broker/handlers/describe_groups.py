@@ -5,6 +5,7 @@ A group that does not exist is Dead; from version 6 that is an error with a line
 
 from typing import Final, cast
 
+from odradek.broker.operations import GROUP_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DescribeGroup, GroupDescription
 from odradek.protocol.errors import ErrorCode
@@ -18,9 +19,6 @@ from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_MESSAGE: Final = 6
 
-# Read, delete, describe, and describe and alter settings: without an authoriser, all of them.
-_ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-
 
 async def handle(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
@@ -29,7 +27,7 @@ async def handle(
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = _ALL_OPERATIONS
+                group.authorized_operations = GROUP_OPERATIONS
     return DescribeGroupsResponse(groups=groups)
 
 

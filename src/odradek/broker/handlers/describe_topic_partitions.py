@@ -4,6 +4,7 @@ Topics come in the order of their names; the cursor names the first partition of
 Eligible leader replicas are not tracked: null.
 """
 
+from odradek.broker.operations import TOPIC_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.metadata import ClusterImage, PartitionImage
@@ -51,6 +52,7 @@ def handle(
                 topic_id=topic.topic_id,
                 is_internal=name in INTERNAL_TOPICS,
                 partitions=[_partition(image, partition) for partition in page],
+                topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
         if first + len(page) < len(topic.partitions):

@@ -8,6 +8,7 @@ a broker has just gone they are answered after the election (`broker.absences`).
 from typing import Final
 
 from odradek.broker.endpoints import reachable
+from odradek.broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.cluster.topics import NewTopic, check_name
@@ -48,7 +49,11 @@ async def handle(
             for topic in asked
         ]
         image = services.images.image
-    return MetadataResponse(
+    if request.include_topic_authorized_operations:
+        for answered in topics:
+            if answered.error_code == ErrorCode.NONE:
+                answered.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(
                 node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack
@@ -62,6 +67,9 @@ async def handle(
         controller_id=image.controller_id,
         topics=topics,
     )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
 
 
 def _has_only_a_name(asked: MetadataRequestTopic) -> bool:
