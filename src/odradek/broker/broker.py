@@ -18,7 +18,6 @@ from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
 from odradek.broker.services import Services
-from odradek.cluster.adoption import adopt
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
 from odradek.cluster.departure import hand_over, leave_in_sync_sets
@@ -37,7 +36,7 @@ from odradek.metadata import (
     MetadataStore,
 )
 from odradek.metadata.image import difference
-from odradek.metadata.layout import CLUSTER_ID, BrokerRegistration, prepare
+from odradek.metadata.layout import BrokerRegistration, prepare
 from odradek.metadata.memory import MemoryMetadata
 from odradek.metadata.sqlite import SqliteMetadata
 from odradek.protocol.types import BrokerId, TopicPartition
@@ -195,19 +194,25 @@ class Broker:
     @asynccontextmanager
     async def _parts(self, store: MetadataStore) -> AsyncIterator["_Parts"]:
         world, settings = self._world, self._settings
-        is_new = await store.read(CLUSTER_ID) is None
-        cluster_id = await prepare(store, self._cluster_id())
+        new_store_id = encode_uuid(world.randomness.uuid().bytes)
+        cluster_id = await prepare(store, self._cluster_id(), new_store_id)
         images = ImageKeeper(store)
         await images.load()
         self._apply_settings(images)
-        logs = LogManager(settings.broker, world, cluster_id=cluster_id, node_id=self._id)
+        logs = LogManager(
+            settings.broker,
+            world,
+            cluster_id=cluster_id,
+            node_id=self._id,
+            store_id=images.image.store_id,
+        )
         await logs.load(lambda topic: settings.topic(images.image.topic_overrides(topic)))
         peers = Peers(
             images, settings.broker.effective_inter_broker_listener_name, f"broker-{self._id}"
         )
         try:
             parts = self._assemble(store, images, logs, peers)
-            await self._join(parts, adopts=is_new)
+            await self._join(parts)
             images.subscribe(parts.follow)
             parts.follow(difference(ClusterImage(), images.image))
             parts.services.replicas.remove_strays()
@@ -292,19 +297,29 @@ class Broker:
         now_ms = self._world.clock.now_ms()
         return BrokerRegistration(advertised, protocols, settings.broker_rack, now_ms, epoch)
 
-    async def _join(self, parts: "_Parts", *, adopts: bool) -> None:
+    async def _join(self, parts: "_Parts") -> None:
         logs, images = parts.services.logs, parts.services.images
         clean_epoch = logs.last_clean_broker_epoch if logs.had_clean_shutdown else None
         # If we get no further than this, the marker of the last stop is still true.
         logs.broker_epoch = logs.last_clean_broker_epoch
         logs.broker_epoch = await parts.membership.join(clean_epoch, self._patience_s)
         await parts.controller.stand()
-        if adopts:
-            adopted = await adopt(images, logs.logs.values(), self._id, self._world.randomness)
-            if adopted:
-                logger.info("adopted %d topics found in the log directories", len(adopted))
+        await self._adopt(logs, images)
         first = self._listeners.advertised()[0]
         self.bootstrap = f"{first.host}:{first.port}"
+
+    async def _adopt(self, logs: LogManager, images: ImageKeeper) -> None:
+        """Writes down what the log directories hold and the metadata store never heard of."""
+        store_id = images.image.store_id
+        unknown = [log for log in logs.logs.values() if log.directory.store_id != store_id]
+        if unknown:
+            from odradek.cluster.adoption import adopt  # noqa: PLC0415 - seldom needed
+
+            adopted = await adopt(
+                images, unknown, self._id, self._world.randomness, is_alone=not self._is_shared
+            )
+            if adopted:
+                logger.info("adopted %d topics found in the log directories", len(adopted))
 
     async def _stay(self, parts: "_Parts") -> None:
         """Joins again when the metadata store has given our session up."""

@@ -21,6 +21,7 @@ from odradek.metadata.layout import (
     DELETE_TOPICS,
     GROUP_CONFIGS,
     NO_LEADER,
+    STORE_ID,
     TOPIC_CONFIGS,
     TOPICS,
     BrokerRegistration,
@@ -96,6 +97,7 @@ class ClusterImage(NamedTuple):
     broker_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     topics_to_delete: frozenset[str] = frozenset()
     controller_epoch_version: int = -1
+    store_id: str = ""
     group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
@@ -159,6 +161,7 @@ class Affected:
             CONTROLLER,
             CONTROLLER_EPOCH,
             CLUSTER_ID,
+            STORE_ID,
         ):
             self.singles[path] = None
 
@@ -310,6 +313,8 @@ class ImageBuilder:
                 0 if node is None else decode_controller_epoch(node.value)
             )
             self._fields["controller_epoch_version"] = -1 if node is None else node.version
+        elif path == STORE_ID:
+            self._fields["store_id"] = "" if node is None else node.value.decode(errors="replace")
         elif path == CLUSTER_ID:
             self._fields["cluster_id"] = "" if node is None else ClusterId.decode(node.value).id
         elif path.startswith(BROKER_CONFIGS + "/"):

@@ -44,6 +44,8 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 BROKER_EPOCHS: Final = "/odradek/broker_epochs"
+STORE_ID: Final = "/odradek/store_id"
+"""Tells one store from another that took its place, with the same cluster id perhaps."""
 
 _ROOTS: Final = (
     "/cluster",
@@ -352,14 +354,16 @@ def parse_topic_id(path: str, text: str) -> TopicId:
 # Changes that touch several nodes
 
 
-async def prepare(store: MetadataStore, cluster_id: str) -> str:
+async def prepare(store: MetadataStore, cluster_id: str, store_id: str = "") -> str:
     """Makes the nodes everything else hangs on, and returns the cluster's id: the one given
-    if the store is new."""
+    if the store is new. Likewise the store gets its own id, if one is given."""
     while True:
         tree = await store.read_tree("/")
         missing = [Create(path) for path in _ROOTS if path not in tree]
         if CLUSTER_ID not in tree:
             missing.append(Create(CLUSTER_ID, ClusterId(cluster_id).encode()))
+        if store_id and STORE_ID not in tree:
+            missing.append(Create(STORE_ID, store_id.encode()))
         if not missing:
             return ClusterId.decode(tree[CLUSTER_ID].value).id
         try:

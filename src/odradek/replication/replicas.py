@@ -149,12 +149,29 @@ class Replicas:
             self._logs.configure(topic.name, self._settings.topic(topic.overrides))
 
     def remove_strays(self) -> int:
-        """Deletes logs of topics that the cluster no longer has; returns how many."""
+        """Deletes logs of topics that the cluster no longer has; returns how many there were.
+
+        Where they were never known to this metadata store, which took the place of one that was
+        lost perhaps, they are set aside instead.
+        """
         strays = [log for log in self._logs.logs.values() if not self._is_wanted(log)]
         for log in strays:
-            logger.warning("deleting %s: the cluster has no such partition here", log.path)
-            self._logs.delete(log.topic_partition)
+            self._discard(log, "the cluster has no such partition here")
+        self._logs.trust_store()
         return len(strays)
+
+    def _discard(self, log: Log, reason: str) -> None:
+        name = log.topic_partition
+        if log.directory.store_id == self._image.store_id:
+            logger.warning("deleting %s: %s", log.path, reason)
+            self._logs.delete(name)
+        else:
+            logger.warning(
+                "%s: %s, and the metadata store never knew it; it is kept as %s",
+                log.path,
+                reason,
+                self._logs.set_aside(name),
+            )
 
     def resign(self) -> None:
         """Leads nothing any more: everyone who waits is sent on at once."""
@@ -196,8 +213,7 @@ class Replicas:
         settings = self._settings.topic(topic.overrides)
         known = self._logs.get(topic_partition)
         if known is not None and known.topic_id not in (NO_TOPIC_ID, topic.topic_id):
-            logger.warning("deleting %s: it belongs to an earlier topic of that name", known.path)
-            self._logs.delete(topic_partition)
+            self._discard(known, "it belongs to another topic of that name")
         is_new = state.version <= 0 or self._broker_id in state.adding
         if self._logs.get(topic_partition) is None and not is_new:
             offline = self._logs.offline_directories
@@ -229,6 +245,10 @@ class Replicas:
         del self._by_name[name]
         del self._by_id[(topic_id, name.partition)]
         partition.resign(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        if partition.log.directory.store_id != self._image.store_id:
+            # Not the topic is gone but the store, and another one is in its place.
+            logger.error("%s: its metadata store was lost; the log is kept", name)
+            return
         try:
             self._logs.delete(name)
         except StorageError as error:

@@ -106,12 +106,16 @@ def decode_partition_metadata(content: bytes) -> TopicId:
 # meta.properties
 
 
+STORE_ID_PROPERTY = "odradek.store.id"
+
+
 class DirectoryProperties(NamedTuple):
-    """Whose directory this is."""
+    """Whose directory this is, and which metadata store knows what is in it."""
 
     cluster_id: str
     node_id: int
     directory_id: UUID
+    store_id: str = ""
 
     def encode(self) -> bytes:
         directory_id = encode_uuid(self.directory_id.bytes)
@@ -120,7 +124,8 @@ class DirectoryProperties(NamedTuple):
             f"cluster.id={self.cluster_id}\n"
             f"directory.id={directory_id}\n"
             f"node.id={self.node_id}\n"
-            "version=1\n"
+            + (f"{STORE_ID_PROPERTY}={self.store_id}\n" if self.store_id else "")
+            + "version=1\n"
         ).encode()
 
 

@@ -37,6 +37,7 @@ class LogDirectory:
         "on_failure",
         "on_truncation",
         "path",
+        "store_id",
         "stores",
         "synced_version",
     )
@@ -46,6 +47,8 @@ class LogDirectory:
         self.disk = disk
         self.stores = stores or SegmentStores(disk)
         self.directory_id = NO_DIRECTORY_ID
+        # The metadata store in which the logs of this directory are written down.
+        self.store_id = ""
         self.failure: LogDirectoryFailed | None = None
         self.logs: dict[InDirectory, None] = {}
         # How many partition directories were made, and how many of their names are durable.

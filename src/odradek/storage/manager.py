@@ -18,6 +18,7 @@ from uuid import UUID
 from odradek.config import BrokerSettings, TopicSettings
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.storage.checkpoints import (
+    STORE_ID_PROPERTY,
     DirectoryProperties,
     MalformedCheckpoint,
     decode_clean_shutdown,
@@ -43,6 +44,7 @@ from odradek.storage.names import (
     deleted_directory,
     is_deleted_directory,
     parse_partition_directory,
+    stray_directory,
 )
 from odradek.storage.recovery import LogLoader, create_log, write_topic_id
 from odradek.storage.segment import SegmentStores
@@ -77,6 +79,7 @@ class LogManager:
         *,
         cluster_id: str,
         node_id: int,
+        store_id: str = "",
         most_open_files: int | None = None,
     ) -> None:
         self.settings = settings
@@ -90,6 +93,7 @@ class LogManager:
         self._world = world
         self._cluster_id = cluster_id
         self._node_id = node_id
+        self._store_id = store_id
         self._by_topic: dict[str, dict[int, Log]] = {}
         self._rules: dict[TopicSettings, AppendRules] = {}
         # Where logs that are not there yet were asked to be.
@@ -149,7 +153,8 @@ class LogManager:
         disk.make_directories(path)
         self._locks[directory] = disk.lock(f"{path}/{LOCK}")
         names = disk.list_directory(path)
-        self._claim(directory)
+        has_logs = any(parse_partition_directory(name) is not None for name in names)
+        self._claim(directory, has_logs=has_logs)
         clean_epoch = None
         if CLEAN_SHUTDOWN in names:
             clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
@@ -187,7 +192,7 @@ class LogManager:
                 await asyncio.sleep(0)
         return clean_epoch
 
-    def _claim(self, directory: LogDirectory) -> None:
+    def _claim(self, directory: LogDirectory, *, has_logs: bool) -> None:
         """Checks that the directory is ours, or makes it ours if it is nobody's."""
         disk, path = self._world.disk, directory.path
         found = read_directory_properties(disk, path)
@@ -202,11 +207,31 @@ class LogManager:
             directory.directory_id = UUID(bytes=decode_uuid(found["directory.id"]))
         except (KeyError, MalformedCheckpoint):
             directory.directory_id = self._world.randomness.uuid()
-        if not found.keys() >= {"cluster.id", "node.id", "directory.id", "version"}:
-            properties = DirectoryProperties(
-                self._cluster_id, self._node_id, directory.directory_id
-            )
-            disk.replace(f"{path}/{META_PROPERTIES}", properties.encode())
+        known = found.get(STORE_ID_PROPERTY, "")
+        directory.store_id = known if has_logs else self._store_id
+        if directory.store_id != known or not found.keys() >= {
+            "cluster.id",
+            "node.id",
+            "directory.id",
+            "version",
+        }:
+            self._write_properties(directory)
+
+    def _write_properties(self, directory: LogDirectory) -> None:
+        properties = DirectoryProperties(
+            self._cluster_id, self._node_id, directory.directory_id, directory.store_id
+        )
+        self._world.disk.replace(f"{directory.path}/{META_PROPERTIES}", properties.encode())
+
+    def trust_store(self) -> None:
+        """From now on the metadata store knows every log here: what it lacks was deleted."""
+        for directory in self.directories:
+            if directory.is_online and directory.store_id != self._store_id:
+                directory.store_id = self._store_id
+                try:
+                    self._write_properties(directory)
+                except OSError as error:
+                    directory.fail(error)
 
     def _add(self, log: Log) -> None:
         known = self.logs.get(log.topic_partition)
@@ -269,9 +294,25 @@ class LogManager:
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """The log is gone at once; its files go after `file.delete.delay.ms`."""
+        name = deleted_directory(topic_partition, self._world.randomness.uuid())
+        log = self._retire(topic_partition, name)
+        if log is not None:
+            delay_s = log.settings.file_delete_delay_ms / 1000
+            due_s = self._world.clock.monotonic_s() + delay_s
+            target = f"{log.directory.path}/{name}"
+            log.directory.delete_later(due_s, partial(self._world.disk.remove_tree, target))
+
+    def set_aside(self, topic_partition: TopicPartition) -> str:
+        """The log is served no more, but its files stay; returns where."""
+        name = stray_directory(topic_partition, self._world.randomness.uuid())
+        log = self._retire(topic_partition, name)
+        return "" if log is None else f"{log.directory.path}/{name}"
+
+    def _retire(self, topic_partition: TopicPartition, name: str) -> Log | None:
+        """Ends a log and renames its directory; None if there is none to be renamed."""
         log = self.logs.pop(topic_partition, None)
         if log is None:
-            return
+            return None
         self.flushed_by_age.pop(log, None)
         partitions = self._by_topic[topic_partition.topic]
         del partitions[topic_partition.partition]
@@ -279,19 +320,15 @@ class LogManager:
             del self._by_topic[topic_partition.topic]
         directory, disk = log.directory, self._world.disk
         if not directory.is_online:
-            return
+            return None
         log.mark_deleted()
-        name = deleted_directory(topic_partition, self._world.randomness.uuid())
-        target = f"{directory.path}/{name}"
         try:
-            disk.rename(log.path, target)
+            disk.rename(log.path, f"{directory.path}/{name}")
         except FileNotFoundError:
-            return  # Somebody removed it by hand, as was to be.
+            return None  # Somebody removed it by hand, as was to be.
         except OSError as error:
             raise directory.fail(error) from error
-        delay_s = log.settings.file_delete_delay_ms / 1000
-        due_s = self._world.clock.monotonic_s() + delay_s
-        directory.delete_later(due_s, partial(disk.remove_tree, target))
+        return log
 
     def configure(self, topic: str, settings: TopicSettings) -> None:
         """New settings for all logs of a topic, from the next append on."""

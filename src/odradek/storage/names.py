@@ -30,6 +30,7 @@ LOCK = ".lock"
 METADATA_TOPIC = "__cluster_metadata"
 
 DELETE_DIRECTORY_SUFFIX = "-delete"
+STRAY_DIRECTORY_SUFFIX = "-stray"
 _MOST_NAME_BYTES = 255
 
 _PARTITION_DIRECTORY = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
@@ -61,7 +62,16 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def deleted_directory(topic_partition: TopicPartition, unique: UUID) -> str:
-    suffix = f"-{topic_partition.partition}.{unique.hex}{DELETE_DIRECTORY_SUFFIX}"
+    return _renamed(topic_partition, unique, DELETE_DIRECTORY_SUFFIX)
+
+
+def stray_directory(topic_partition: TopicPartition, unique: UUID) -> str:
+    """Of a log that the cluster knows nothing of: neither served nor ever deleted."""
+    return _renamed(topic_partition, unique, STRAY_DIRECTORY_SUFFIX)
+
+
+def _renamed(topic_partition: TopicPartition, unique: UUID, ending: str) -> str:
+    suffix = f"-{topic_partition.partition}.{unique.hex}{ending}"
     return topic_partition.topic[: _MOST_NAME_BYTES - len(suffix)] + suffix
 
 
