@@ -30,6 +30,7 @@ from tests.scenarios.chaos_load import (
 from tests.scenarios.chaos_watch import Watch
 
 REPLICAS = 3
+_ELECTION_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,20 @@ class ChaosRun:
 def kill_and_restart(seat: Seat) -> None:
     seat.kill()
     seat.start()
+
+
+def killed_until_others_lead(run: ChaosRun) -> Callable[[Seat], None]:
+    """kill -9, and nobody starts it again before others lead what it led."""
+
+    def kill(seat: Seat) -> None:
+        seat.kill()
+        deadline_s = time.monotonic() + _ELECTION_S
+        while run.watch.led_by(seat.id):
+            assert time.monotonic() < deadline_s, f"broker {seat.id} is dead and still leads"
+            time.sleep(0.005)
+        seat.start()
+
+    return kill
 
 
 def stop_and_restart(seat: Seat) -> None:

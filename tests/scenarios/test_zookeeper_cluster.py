@@ -5,7 +5,7 @@ Everything: ``python -m tests.scenarios.failures --stores zookeeper``.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,12 @@ from kazoo.client import KazooClient
 from tests.conformance.needs import need
 from tests.scenarios.chaos_cluster import ChaosCluster, Seat
 from tests.scenarios.chaos_load import LOAD, PAIRS
-from tests.scenarios.chaos_run import ChaosRun, kill_and_restart, stop_and_restart
+from tests.scenarios.chaos_run import (
+    ChaosRun,
+    kill_and_restart,
+    killed_until_others_lead,
+    stop_and_restart,
+)
 from tests.unit.metadata.zookeeper_servers import Ensemble, zookeeper_jars
 
 SESSION_TIMEOUT_S = 6.0
@@ -52,7 +57,7 @@ def test_nothing_is_lost_when_the_controller_is_deleted_and_brokers_die(
         assert sorted(operator.get_children("/brokers/ids")) == ["1", "2", "3"]
         deleted = run.suffer("/controller deleted", run.seat_of("controller"), Deleting(operator))
         # The first is a child of `odradek up`, which sees it die; the next one is not.
-        watched = run.suffer("kill -9", run.seat_of("leader"), kill_until_led_by_another(run))
+        watched = run.suffer("kill -9", run.seat_of("leader"), killed_until_others_lead(run))
         killed = run.suffer("kill -9", run.cluster.seats[watched.broker], kill_and_restart)
         run.suffer("clean stop", run.seat_of("controller"), stop_and_restart)
         found = run.judge()
@@ -61,20 +66,6 @@ def test_nothing_is_lost_when_the_controller_is_deleted_and_brokers_die(
     # Nobody waits for a session to expire of which somebody knows that it is over.
     assert watched.without_leader_s < SESSION_TIMEOUT_S / 2
     assert killed.silence_s < SESSION_TIMEOUT_S / 2
-
-
-def kill_until_led_by_another(run: ChaosRun) -> Callable[[Seat], None]:
-    """The broker comes back only when others lead what it led."""
-
-    def kill(seat: Seat) -> None:
-        seat.kill()
-        deadline_s = time.monotonic() + 2 * SESSION_TIMEOUT_S
-        while run.watch.led_by(seat.id):
-            assert time.monotonic() < deadline_s, "a dead broker still leads"
-            time.sleep(0.005)
-        seat.start()
-
-    return kill
 
 
 class Deleting:
