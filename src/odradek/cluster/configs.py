@@ -1,6 +1,6 @@
-"""Settings that change while brokers run: a topic's, a group's, a broker's, the whole cluster's."""
+"""Settings that change while brokers run: a topic's, a group's, a user's, a broker's, all."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from odradek.cluster.availability import answering
 from odradek.config import InvalidSetting, check_broker_overrides, check_topic_overrides
@@ -9,10 +9,14 @@ from odradek.config.live import LiveSettings
 from odradek.metadata import BadVersion, ImageKeeper, MetadataStore, NodeExists, NoNode
 from odradek.metadata.layout import (
     CLUSTER_DEFAULT,
+    USER_CONFIGS,
+    ConfigOverrides,
     broker_config_path,
     group_config_path,
     set_overrides,
     topic_config_path,
+    user_config_path,
+    user_of_config_path,
 )
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.refusal import Refused
@@ -71,6 +75,31 @@ class Configs:
             raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
         if not validate_only:
             await self._write(group_config_path(group_id), overrides)
+
+    async def users(self) -> dict[str, Mapping[str, str]]:
+        """What is kept of every user. Read anew each time: brokers remember no credentials."""
+        with answering():
+            nodes = await self._store.read_tree(USER_CONFIGS)
+        return {
+            user_of_config_path(path): ConfigOverrides.decode(path, node.value).settings
+            for path, node in nodes.items()
+            if path.startswith(USER_CONFIGS + "/")
+        }
+
+    async def change_user(
+        self, user: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
+    ) -> None:
+        """`change` makes the new settings from those that there are; it may raise."""
+        path = user_config_path(user)
+        with answering():
+            while True:
+                node = await self._store.read(path)
+                before = {} if node is None else ConfigOverrides.decode(path, node.value).settings
+                try:
+                    await self._images.write(*set_overrides(path, node, change(before)))
+                except (BadVersion, NodeExists, NoNode):
+                    continue
+                return
 
     async def _write(self, path: str, overrides: Mapping[str, str]) -> None:
         with answering():

@@ -39,6 +39,7 @@ TOPICS: Final = "/brokers/topics"
 TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
 GROUP_CONFIGS: Final = "/config/groups"
+USER_CONFIGS: Final = "/config/users"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
@@ -56,7 +57,7 @@ _ROOTS: Final = (
     TOPIC_CONFIGS,
     BROKER_CONFIGS,
     GROUP_CONFIGS,
-    "/config/users",
+    USER_CONFIGS,
     "/config/clients",
     "/config/ips",
     "/admin",
@@ -106,13 +107,26 @@ def broker_config_path(broker: int | str) -> str:
 
 
 def group_config_path(group_id: str) -> str:
-    """Groups are called what their members like, with slashes and dots."""
-    name = quote(group_id, safe="")
-    return f"{GROUP_CONFIGS}/{name.replace('.', '%2E') if name in ('.', '..') else name}"
+    return f"{GROUP_CONFIGS}/{_node_name(group_id)}"
 
 
 def group_of_config_path(path: str) -> str:
     return unquote(path[len(GROUP_CONFIGS) + 1 :])
+
+
+def user_config_path(user: str) -> str:
+    """Where SCRAM credentials are kept, by the names of the mechanisms."""
+    return f"{USER_CONFIGS}/{_node_name(user)}"
+
+
+def user_of_config_path(path: str) -> str:
+    return unquote(path[len(USER_CONFIGS) + 1 :])
+
+
+def _node_name(name: str) -> str:
+    """Groups and users are called what people like, with slashes and dots."""
+    quoted = quote(name, safe="")
+    return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
 
 
 def delete_topic_path(topic: str) -> str:

@@ -22,6 +22,10 @@ from odradek.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from odradek.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -45,6 +49,9 @@ from odradek.protocol.messages.describe_producers import TopicRequest as Describ
 from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
+)
+from odradek.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest
 from odradek.protocol.messages.fetch import FetchRequest
@@ -160,6 +167,14 @@ REQUESTS: dict[int, Request] = {
         ]
     ),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest(topics=None),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: DescribeUserScramCredentialsRequest(users=None),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: AlterUserScramCredentialsRequest(
+        upsertions=[
+            ScramCredentialUpsertion(
+                name="u", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p"
+            )
+        ]
+    ),
     ApiKey.DESCRIBE_CLUSTER: DescribeClusterRequest(),
     ApiKey.FIND_COORDINATOR: FindCoordinatorRequest(key="g", coordinator_keys=["g"]),
     ApiKey.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest(),

@@ -1,0 +1,95 @@
+"""AlterUserScramCredentials 0: adds, replaces and removes SCRAM credentials of users.
+
+A user may be named once in a request, as in Kafka. The password itself never comes here.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from odradek.replication.refusal import Refused
+from odradek.security.scram import (
+    LEAST_ITERATIONS,
+    MOST_ITERATIONS,
+    ScramCredential,
+    ScramMechanism,
+)
+
+Change = ScramCredentialDeletion | ScramCredentialUpsertion
+
+
+async def handle(
+    services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    changes: dict[str, Change] = {}
+    times: Counter[str] = Counter()
+    asked: list[Change] = [*request.deletions, *request.upsertions]
+    for change in asked:
+        changes[change.name] = change
+        times[change.name] += 1
+    results = []
+    for user, change in changes.items():
+        result = AlterUserScramCredentialsResult(user=user, error_message=None)
+        results.append(result)
+        try:
+            if times[user] > 1:
+                raise Refused(
+                    ErrorCode.DUPLICATE_RESOURCE,
+                    f"User {user} is changed {times[user]} times; once a request is allowed.",
+                )
+            await _apply(services, change)
+        except Refused as refusal:
+            result.error_code, result.error_message = refusal.code, refusal.message
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+async def _apply(services: Services, change: Change) -> None:
+    if not change.name:
+        raise Refused(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of a user is missing.")
+    try:
+        mechanism = ScramMechanism(change.mechanism)
+    except ValueError:
+        raise Refused(
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Use SCRAM-SHA-256 or SCRAM-SHA-512."
+        ) from None
+    if isinstance(change, ScramCredentialDeletion):
+        make = partial(_without, change.name, mechanism)
+    else:
+        make = partial(_with, mechanism, _credential(mechanism, change))
+    await services.configs.change_user(change.name, make)
+
+
+def _credential(mechanism: ScramMechanism, asked: ScramCredentialUpsertion) -> ScramCredential:
+    if not LEAST_ITERATIONS <= asked.iterations <= MOST_ITERATIONS:
+        raise Refused(
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            f"{asked.iterations} iterations: take {LEAST_ITERATIONS} to {MOST_ITERATIONS}.",
+        )
+    if not asked.salt or not asked.salted_password:
+        raise Refused(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt or the password is empty.")
+    return ScramCredential.derive(
+        mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
+    )
+
+
+def _with(
+    mechanism: ScramMechanism, credential: ScramCredential, before: Mapping[str, str]
+) -> dict[str, str]:
+    return {**before, mechanism.title: credential.encode()}
+
+
+def _without(user: str, mechanism: ScramMechanism, before: Mapping[str, str]) -> dict[str, str]:
+    if mechanism.title not in before:
+        raise Refused(
+            ErrorCode.RESOURCE_NOT_FOUND, f"User {user} has no {mechanism.title} credential."
+        )
+    return {name: value for name, value in before.items() if name != mechanism.title}

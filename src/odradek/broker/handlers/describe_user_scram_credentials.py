@@ -1,0 +1,65 @@
+"""DescribeUserScramCredentials 0: which SCRAM mechanisms users have, and how often they hash.
+
+Salts and keys are told to nobody.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from odradek.replication.refusal import Refused
+from odradek.security.scram import MalformedCredential, ScramCredential, ScramMechanism
+
+
+async def handle(
+    services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    try:
+        kept = await services.configs.users()
+    except Refused as refusal:
+        return DescribeUserScramCredentialsResponse(
+            error_code=refusal.code, error_message=refusal.message
+        )
+    known = {user: found for user, settings in kept.items() if (found := _credentials(settings))}
+    # Nobody named means everybody.
+    asked = Counter(user.name for user in request.users or ()) or dict.fromkeys(sorted(known), 1)
+    return DescribeUserScramCredentialsResponse(
+        error_message=None,
+        results=[_result(user, times, known.get(user)) for user, times in asked.items()],
+    )
+
+
+def _result(
+    user: str, times: int, found: list[CredentialInfo] | None
+) -> DescribeUserScramCredentialsResult:
+    result = DescribeUserScramCredentialsResult(user=user, error_message=None)
+    if times > 1:
+        result.error_code = ErrorCode.DUPLICATE_RESOURCE
+        result.error_message = f"User {user} is named {times} times."
+    elif found is None:
+        result.error_code = ErrorCode.RESOURCE_NOT_FOUND
+        result.error_message = f"User {user} has no SCRAM credentials."
+    else:
+        result.credential_infos = found
+    return result
+
+
+def _credentials(settings: Mapping[str, str]) -> list[CredentialInfo]:
+    found = []
+    for mechanism in ScramMechanism:
+        text = settings.get(mechanism.title)
+        if text is None:
+            continue
+        try:
+            iterations = ScramCredential.decode(text).iterations
+        except MalformedCredential:
+            continue  # Somebody wrote to the store by hand; nobody can log in with it.
+        found.append(CredentialInfo(mechanism=mechanism, iterations=iterations))
+    return found

@@ -1,0 +1,76 @@
+"""SCRAM credentials (RFC 5802) as Kafka keeps them: nothing that gives the password away at once.
+
+The client salts and hashes the password; what the broker keeps is derived from that. A stored
+credential is a line of text, `salt=...,stored_key=...,server_key=...,iterations=...`, in base64.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from enum import IntEnum
+from typing import NamedTuple
+
+LEAST_ITERATIONS = 4096
+MOST_ITERATIONS = 16384
+
+
+class ScramMechanism(IntEnum):
+    """With the numbers that the protocol gives them."""
+
+    SHA_256 = 1
+    SHA_512 = 2
+
+    @property
+    def title(self) -> str:
+        return f"SCRAM-SHA-{self.digest[3:]}"
+
+    @property
+    def digest(self) -> str:
+        return "sha256" if self is ScramMechanism.SHA_256 else "sha512"
+
+
+class MalformedCredential(ValueError):
+    """A stored credential that is none. The message shows nothing of it."""
+
+
+class ScramCredential(NamedTuple):
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+
+    @classmethod
+    def derive(
+        cls, mechanism: ScramMechanism, iterations: int, salt: bytes, salted_password: bytes
+    ) -> "ScramCredential":
+        digest = mechanism.digest
+        client_key = hmac.digest(salted_password, b"Client Key", digest)
+        return cls(
+            iterations,
+            salt,
+            hashlib.new(digest, client_key).digest(),
+            hmac.digest(salted_password, b"Server Key", digest),
+        )
+
+    def encode(self) -> str:
+        parts = {"salt": self.salt, "stored_key": self.stored_key, "server_key": self.server_key}
+        encoded = [f"{name}={base64.b64encode(value).decode()}" for name, value in parts.items()]
+        return ",".join([*encoded, f"iterations={self.iterations}"])
+
+    @classmethod
+    def decode(cls, text: str) -> "ScramCredential":
+        fields = dict(part.partition("=")[::2] for part in text.split(","))
+        try:
+            return cls(
+                int(fields["iterations"]),
+                *(
+                    base64.b64decode(fields[name], validate=True)
+                    for name in ("salt", "stored_key", "server_key")
+                ),
+            )
+        except (KeyError, ValueError, binascii.Error):
+            raise MalformedCredential("a stored SCRAM credential cannot be read") from None
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations}, ...)"
