@@ -136,6 +136,8 @@ class Coordinators:
             expiration_ms=settings.transactional_id_expiration_ms,
             sweep_ms=settings.transaction_remove_expired_transaction_cleanup_interval_ms,
             on_prepared=self._writer.prepared,
+            # Kafka looks once in this time, so a transaction lives for half of it longer.
+            grace_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms // 2,
         )
 
     def _end_in_group(self, partition: TopicPartition, marker: Marker, end_offset: int) -> None:

@@ -71,13 +71,16 @@ class TransactionMachine:
         expiration_ms: int,
         sweep_ms: int,
         on_prepared: Callable[[str], None],
+        grace_ms: int = 0,
     ) -> None:
-        """`on_prepared` is told of every transaction whose markers are due."""
+        """`on_prepared` is told of every transaction whose markers are due. `grace_ms` is how
+        long an overdue transaction is left alone at most."""
         self.transactions: dict[str, Transaction] = {}
         self.prepared: dict[str, Transaction] = {}
         self._max_timeout_ms = max_timeout_ms
         self._expiration_ms = expiration_ms
         self._sweep_ms = sweep_ms
+        self._grace_ms = grace_ms
         self._on_prepared = on_prepared
         self._is_loaded = False
 
@@ -110,7 +113,7 @@ class TransactionMachine:
         for transactional_id in self.prepared:
             self._on_prepared(transactional_id)
         deadlines = [
-            _time_out_at(transaction, now.wall_ms)
+            self._time_out_at(transaction, now.wall_ms)
             for transaction in self.transactions.values()
             if transaction.status is Status.ONGOING
         ]
@@ -184,7 +187,7 @@ class TransactionMachine:
         if current.status is Status.ONGOING and command.partitions <= current.partitions:
             return _answer(caller, Added(ErrorCode.NONE))
         added = current.with_partitions(command.partitions, command.client_version, now_ms)
-        return _write(added, caller, Added(ErrorCode.NONE), _time_out_at(added, now_ms))
+        return _write(added, caller, Added(ErrorCode.NONE), self._time_out_at(added, now_ms))
 
     # Ending
 
@@ -240,10 +243,17 @@ class TransactionMachine:
         current = self.transactions.get(str(key))
         if current is None or current.status is not Status.ONGOING:
             return Outcome()
-        left_ms = current.started_ms + current.timeout_ms - now.wall_ms
-        if left_ms > 0:
-            return Outcome(deadlines=[Deadline(key, left_ms)])
+        deadline = self._time_out_at(current, now.wall_ms)
+        if deadline.after_ms:
+            return Outcome(deadlines=[deadline])
         return Outcome([record_of(current.fenced(now.wall_ms, by_holder=True))])
+
+    def _time_out_at(self, transaction: Transaction, now_ms: int) -> Deadline:
+        """A little after the timeout: producers give up by the same timeout and abort themselves,
+        and one that comes too late with that is fenced for good."""
+        grace_ms = min(self._grace_ms, transaction.timeout_ms // 10)
+        left_ms = transaction.started_ms + transaction.timeout_ms + grace_ms - now_ms
+        return Deadline(transaction.transactional_id, max(left_ms, 0))
 
     def _sweep(self, now_ms: int) -> Outcome[None]:
         idle = (
@@ -324,11 +334,6 @@ def _told_again(current: Transaction, command: EndTransaction) -> Identity:
     if current.producer_epoch == LAST_EPOCH:
         return Identity(ErrorCode.PRODUCER_FENCED)  # It has to start again, with another id.
     return Identity(ErrorCode.NONE, *current.next_identity)
-
-
-def _time_out_at(transaction: Transaction, now_ms: int) -> Deadline:
-    left_ms = transaction.started_ms + transaction.timeout_ms - now_ms
-    return Deadline(transaction.transactional_id, max(left_ms, 0))
 
 
 def _answer(caller: Caller | None, response: object) -> Outcome[None]:

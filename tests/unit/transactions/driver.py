@@ -27,7 +27,8 @@ A, B, C = (TopicPartition("t", index) for index in range(3))
 class Coordinator:
     """Runs a machine as the runner does, with a clock that the test moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace_ms: int = 0) -> None:
+        self.grace_ms = grace_ms
         self.log: list[LogRecord] = []
         self.now_ms = 1_000_000
         self.fresh_id = 100
@@ -42,6 +43,7 @@ class Coordinator:
             expiration_ms=EXPIRATION_MS,
             sweep_ms=SWEEP_MS,
             on_prepared=self.prepared.append,
+            grace_ms=self.grace_ms,
         )
         for offset, record in enumerate(self.log):
             machine.apply(Written(record, offset))

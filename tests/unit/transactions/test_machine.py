@@ -333,6 +333,20 @@ def test_a_version_1_producer_that_took_too_long_is_fenced() -> None:
     assert coordinator.init(identity) == (OK, 101, 1)
 
 
+def test_a_producer_that_gives_up_by_the_same_timeout_still_aborts_itself() -> None:
+    """librdkafka does so to the millisecond; fenced instead, it is of no use any more."""
+    coordinator = Coordinator(grace_ms=5_000)
+    answer = coordinator.init(timeout_ms=20_000)
+    identity = (answer.producer_id, answer.producer_epoch)
+    coordinator.add(identity, A, version=0)
+    coordinator.pass_time(21_999)
+    assert coordinator.end(identity, committed=False, version=0).error is OK
+    coordinator.write_markers()
+    coordinator.add(identity, A, version=0)
+    coordinator.pass_time(22_000)
+    assert coordinator.end(identity, committed=False, version=0) == FENCED
+
+
 def test_a_new_coordinator_keeps_the_deadline() -> None:
     coordinator, _ = ongoing()
     coordinator.pass_time(30_000)
