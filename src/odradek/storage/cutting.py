@@ -28,7 +28,12 @@ def truncate(log: "Log", offset: int) -> None:
         active.index_bytes = log.settings.segment_index_bytes
         log.flusher.segments_gone([*removed, active])
         log.remove(removed)
-        log.log_end_offset = max(active.next_offset, log.log_start_offset)
+        if active.next_offset < log.log_start_offset:
+            # A batch that reached over the start is gone, and all that is left lies before it.
+            # The next record would leave a hole, which recovery takes for a loss.
+            start_over(log, log.log_start_offset)
+            return
+        log.log_end_offset = active.next_offset
         log.leader_epochs.truncate_from_end(log.log_end_offset)
         drop_snapshots(disk, log.path, above=log.log_end_offset)
         log.producers = rebuild_producers(disk, log.path, log.segments, log.log_end_offset)

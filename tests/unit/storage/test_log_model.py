@@ -8,8 +8,9 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Coroutine
-from typing import TypeVar
+from typing import TypeVar, cast
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -247,6 +248,36 @@ class DiskLogMachine(LogMachine):
     def teardown(self) -> None:
         super().teardown()
         shutil.rmtree(self.root)
+
+
+class Chosen:
+    """Stands in for drawn data in a story that is told by hand."""
+
+    def __init__(self, value: int) -> None:
+        self._value = value
+
+    def draw(self, _: object) -> int:
+        return self._value
+
+
+@pytest.mark.parametrize(
+    ("sizes", "start", "cut_at"), [((1, 3), 2, 2), ((1, 3), 2, 3), ((1, 3), 3, 3), ((2, 2), 3, 3)]
+)
+@pytest.mark.parametrize("rolls", [True, False])
+def test_a_cut_through_a_batch_that_reaches_over_the_start_leaves_no_hole(
+    sizes: tuple[int, ...], start: int, cut_at: int, *, rolls: bool
+) -> None:
+    machine = LogMachine()
+    machine.append_as_follower([[b"x"] * size for size in sizes])
+    machine.advance_start(cast("st.DataObject", Chosen(start)))
+    machine.truncate(cast("st.DataObject", Chosen(cut_at)))
+    if rolls:
+        machine.roll()
+    machine.append_as_follower([[b"y"]])
+    machine.verify()
+    machine.kill()
+    machine.holds_the_same()
+    machine.teardown()
 
 
 TestLogInMemory = LogMachine.TestCase
