@@ -139,9 +139,11 @@ class TransactionDay:
         working.rest()
         await feeding.finished()
         watching.kill()
+        # A commit is answered before its markers are written: only then the input is all there.
+        await self._everything_is_decided(self._sources)
         await self._input_is_used_up()
         working.end()
-        await self._everything_is_decided()
+        await self._everything_is_decided([*self._sources, *self._targets])
         await self._read_everything()
         await self._readers_catch_up()
         self._judge()
@@ -160,15 +162,15 @@ class TransactionDay:
 
         await self.day.until(is_done, lambda: f"the group stands at {told}, the ends are {last}")
 
-    async def _everything_is_decided(self) -> None:
-        """What the last workers left open ends by itself, so nobody waits for it for ever."""
+    async def _everything_is_decided(self, partitions: list[TopicPartition]) -> None:
+        """What anybody left open ends by itself, so nobody waits for it for ever."""
         ends: list[dict[TopicPartition, int]] = []
 
         async def look(world: World) -> bool:
             ends.clear()
             for isolation in ("read_committed", "read_uncommitted"):
                 options = self.day.reader_options(isolation)
-                ends.append(await _ends(world, [*self._sources, *self._targets], options))
+                ends.append(await _ends(world, partitions, options))
             return ends[0] == ends[1]
 
         await self.day.until(
