@@ -23,6 +23,7 @@ class FetchReads:
         "is_refused",
         "partitions",
         "results",
+        "resume_s",
     )
 
     def __init__(self, services: Services, request: FetchRequest, max_bytes: int) -> None:
@@ -32,6 +33,8 @@ class FetchReads:
         self.is_enough = False
         # Whether there is a partition that may not be read here.
         self.is_refused = False
+        # When to read again what was held back, if anything was.
+        self.resume_s: float | None = None
         self.partitions: dict[FetchEntry, Partition] = {}
         self.results: dict[FetchEntry, PartitionData] = {}
 

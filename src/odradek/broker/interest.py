@@ -111,14 +111,18 @@ class Interest:
 
     def woken(self, entry: FetchEntry) -> None:
         self._warm(entry)
-        if self._alarm is not None and not self._alarm.done():
-            self._alarm.set_result(True)
+        self.stir()
 
     def _warm(self, entry: FetchEntry) -> None:
         if entry.follower is not None:
             entry.follower.heard_again(self.heard_s)
             entry.follower = None
         self._hot[entry] = None
+
+    def stir(self) -> None:
+        """Ends the wait as if something had moved: what is hot can be read now."""
+        if self._alarm is not None and not self._alarm.done():
+            self._alarm.set_result(True)
 
     def hurry(self) -> None:
         """Ends the wait: the client wants something else."""

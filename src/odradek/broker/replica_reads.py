@@ -6,6 +6,9 @@ replica of the partition count, and only in the life that the cluster's image sh
 one: whoever makes up a replica id gets errors.
 """
 
+import asyncio
+from typing import Final
+
 from odradek.broker.fetch_reads import FetchReads
 from odradek.broker.fetch_sessions import FetchSession
 from odradek.broker.interest import FetchEntry
@@ -14,11 +17,23 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
 from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
+from odradek.replication.throttle import is_listed
 from odradek.statemachine.watermark import Watermark
+
+_CATCH_UP_BYTES: Final = 1 << 18
+"""In one answer, for replicas outside the in-sync set: records that are to be acknowledged travel
+in the same answers, and wait for what comes with them."""
 
 
 class ReplicaReads(FetchReads):
-    __slots__ = ("_broker_epoch", "_is_first_pass", "_is_same_life", "_now_s", "_replica_id")
+    __slots__ = (
+        "_broker_epoch",
+        "_catch_up_bytes",
+        "_is_first_pass",
+        "_is_same_life",
+        "_now_s",
+        "_replica_id",
+    )
 
     def __init__(
         self,
@@ -34,6 +49,7 @@ class ReplicaReads(FetchReads):
             self._replica_id, self._broker_epoch = request.replica_id, -1
         else:
             self._replica_id, self._broker_epoch = replica.replica_id, replica.replica_epoch
+        self._catch_up_bytes = 0
         self._is_first_pass = True
         self._is_same_life = session is not None and session.replica_epoch == self._broker_epoch
         if session is not None:
@@ -51,6 +67,7 @@ class ReplicaReads(FetchReads):
         return known is not None and self._broker_epoch < known.epoch
 
     def read(self, entries: list[FetchEntry]) -> None:
+        self._catch_up_bytes = _CATCH_UP_BYTES
         super().read(entries)
         # Later passes serve the same request: it says nothing new.
         self._is_first_pass = False
@@ -77,13 +94,44 @@ class ReplicaReads(FetchReads):
             self.is_enough = True
         if left <= 0 and not first:
             return 0
+        is_catching_up = partition.term is not None and (
+            self._replica_id not in partition.term.in_sync
+        )
+        if is_catching_up:
+            left = min(left, self._catch_up_bytes)
+            if left <= 0 or self._is_held_back(partition):
+                return 0
         records = partition.read_as_replica(
             offset, min(entry.max_bytes, max(left, 0)), at_least_one=first
         )
         if records is None:
             return 0
+        if is_catching_up:
+            self._count_catch_up(partition, len(records))
         data.records = records
         return len(records)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        return is_listed(
+            partition.log.settings.leader_replication_throttled_replicas,
+            partition.topic_partition.partition,
+            self._services.broker_id,
+        )
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        """Whether a throttle says that this is for later; then it says when."""
+        opens_s = self._services.replicas.leader_throttle.opens_s
+        if opens_s <= asyncio.get_running_loop().time() or not self._is_throttled(partition):
+            return False
+        self.resume_s = opens_s
+        return True
+
+    def _count_catch_up(self, partition: Partition, size_bytes: int) -> None:
+        self._catch_up_bytes -= size_bytes
+        if self._is_throttled(partition):
+            rate = self._services.settings.broker.leader_replication_throttled_rate
+            now_s = asyncio.get_running_loop().time()
+            self._services.replicas.leader_throttle.spend(size_bytes, rate, now_s)
 
     def _partition(self, entry: FetchEntry) -> Partition:
         replicas = self._services.replicas

@@ -31,6 +31,7 @@ from odradek.protocol.types import BrokerId
 from odradek.replication.fetch_session import Asked, Key, ReplicaSession
 from odradek.replication.partition import EndOfEpoch, Partition
 from odradek.replication.peers import Peers, PeerUnreachable
+from odradek.replication.throttle import Throttle, is_listed
 from odradek.storage import AppendRejected, Log, StorageError
 
 logger = logging.getLogger("odradek.replication")
@@ -84,12 +85,15 @@ class LeaderFetcher:
         peers: Peers,
         images: ImageKeeper,
         settings: LiveSettings,
+        *,
+        throttle: Throttle,
     ) -> None:
         self._broker_id = broker_id
         self._leader = leader
         self._peers = peers
         self._images = images
         self._settings = settings
+        self._throttle = throttle
         self._session = ReplicaSession()
         self._following: dict[Key, Following] = {}
         self._delayed: dict[Key, None] = {}
@@ -311,9 +315,24 @@ class LeaderFetcher:
             if data.records:
                 assert isinstance(data.records, bytes | bytearray | memoryview)
                 partition.append_as_follower(data.records)
+                if self._is_throttled(partition):
+                    rate = self._settings.broker.follower_replication_throttled_rate
+                    self._throttle.spend(len(data.records), rate, now_s)
             partition.learn(data.high_watermark, data.log_start_offset)
         following.failures = 0
-        self._ask(key, following)
+        if self._throttle.opens_s > now_s and self._is_throttled(partition):
+            self._postpone(key, following, self._throttle.opens_s)
+        else:
+            self._ask(key, following)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether it catches up, and is to do so slowly."""
+        name, index = partition.topic_partition
+        listed = partition.log.settings.follower_replication_throttled_replicas
+        if not is_listed(listed, index, self._broker_id):
+            return False
+        state = self._images.image.partition(name, index)
+        return state is not None and self._broker_id not in state.isr
 
     def _reconcile(self, partition: Partition, data: PartitionData) -> None:
         diverging = data.diverging_epoch
@@ -337,7 +356,10 @@ class LeaderFetcher:
             following.failures = min(following.failures + 1, 16)
         else:
             delay_s = longest_s
-        following.due_s = now_s + delay_s
+        self._postpone(key, following, now_s + delay_s)
+
+    def _postpone(self, key: Key, following: Following, due_s: float) -> None:
+        following.due_s = due_s
         self._session.forget(key)
         self._delayed[key] = None
 

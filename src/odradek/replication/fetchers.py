@@ -85,7 +85,12 @@ class ReplicaFetchers:
         if known is None:
             assert self._group is not None
             fetcher = LeaderFetcher(
-                self._broker_id, leader, self._peers, self._images, self._settings
+                self._broker_id,
+                leader,
+                self._peers,
+                self._images,
+                self._settings,
+                throttle=self._replicas.follower_throttle,
             )
             known = self._fetchers[leader] = (fetcher, self._group.create_task(fetcher.run()))
         return known[0]

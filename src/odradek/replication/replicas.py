@@ -19,6 +19,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
+from odradek.replication.throttle import Throttle
 from odradek.storage import Log, LogManager, StorageError
 from odradek.world import Clock
 
@@ -49,6 +50,8 @@ class Replicas:
         self._clock = clock
         # None for a lone broker with a store in its own process: nobody else can lead.
         self.lease: Lease | None = None
+        # Of what others fetch from here, and of what this broker fetches.
+        self.leader_throttle, self.follower_throttle = Throttle(), Throttle()
         # Set by whoever looks after the in-sync sets.
         self.on_expansion: Callable[[Partition], None] | None = None
         self._image = ClusterImage()

@@ -89,6 +89,10 @@ def _watch(fetch: Fetch, reads: FetchReads, entries: list[FetchEntry]) -> None:
     """In the same step as the read that found too little."""
     fetch.interest.give_back(reads.watch(entries))
     fetch.interest.arm()
+    if reads.resume_s is not None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(max(reads.resume_s - loop.time(), 0.0), fetch.interest.stir)
+        reads.resume_s = None
 
 
 def _respond(
