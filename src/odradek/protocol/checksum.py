@@ -8,9 +8,8 @@ it is loaded without it where that is possible.
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
-from typing import cast
+from typing import Final, cast
 
-Buffer = bytes | bytearray | memoryview
 Checksum = Callable[..., int]
 
 
@@ -27,9 +26,5 @@ def _load() -> Checksum:
     return cast("Checksum", crc32c)
 
 
-_crc32c = _load()
-
-
-def crc32c(data: Buffer, value: int = 0) -> int:
-    """The checksum of `data`, or of what `value` is the checksum of followed by `data`."""
-    return _crc32c(data, value)
+crc32c: Final = _load()
+"""The checksum of bytes, or of what a second argument is the checksum of followed by them."""

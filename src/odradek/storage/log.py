@@ -20,6 +20,7 @@ from typing import NamedTuple
 from odradek.config import TopicSettings
 from odradek.protocol.records import (
     LENGTH_OVERHEAD,
+    PREFIX_SIZE,
     BatchHeader,
     Buffer,
     offset_prefix,
@@ -52,6 +53,8 @@ from odradek.world import World
 _TRANSACTIONAL = 0x10
 _MOST_RELATIVE_OFFSET = (1 << 31) - 1
 _NO_TIMESTAMP = -1
+# Half the time of a NamedTuple's own constructor, on the way of every batch.
+_new_tuple = tuple.__new__
 
 
 class AppendResult(NamedTuple):
@@ -268,9 +271,8 @@ class Log:
             if not segment.size:
                 # The file appears only now, perhaps after the sync that followed the roll.
                 self._flusher.has_new_names = True
-            segment.write(
-                (offset_prefix(header, base_offset, leader_epoch), memoryview(records)[16:])
-            )
+            view = records if isinstance(records, memoryview) else memoryview(records)
+            segment.write((offset_prefix(header, base_offset, leader_epoch), view[PREFIX_SIZE:]))
             segment.note(size, last_offset, max_timestamp, rules.index_interval_bytes)
         except OSError as error:
             raise self.directory.fail(error) from error
@@ -279,11 +281,9 @@ class Log:
         if header.producer_id >= 0:
             note_producer(self, header, records, base_offset)
         self._moved_end(last_offset + 1, header.record_count)
-        return AppendResult(
-            base_offset,
-            last_offset,
-            now_ms if rules.is_log_append_time else _NO_TIMESTAMP,
-            self.log_start_offset,
+        append_time_ms = now_ms if rules.is_log_append_time else _NO_TIMESTAMP
+        return _new_tuple(
+            AppendResult, (base_offset, last_offset, append_time_ms, self.log_start_offset, False)
         )
 
     def _repeated(self, batch: RememberedBatch) -> AppendResult:

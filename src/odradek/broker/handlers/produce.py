@@ -54,6 +54,7 @@ def handle(
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
     membership = None if request.transactional_id is None else CLAIMED
     unopened: list[_Unopened] | None = None
+    is_refused = False
     waiting: list[tuple[PartitionProduceResponse, Appended]] = []
     topics = []
     for topic in request.topic_data:
@@ -70,6 +71,7 @@ def handle(
                 appended = _append(partition, data, acks, membership)
             except Refused as refusal:
                 _refuse(answer, refusal)
+                is_refused = True
                 continue
             except TransactionNotOpen:
                 unopened = unopened or []
@@ -90,7 +92,9 @@ def handle(
         return _when_joined(services, context, request, response, waiting, unopened=unopened)
     if waiting and acks:
         return Pipelined(_when_acknowledged(services, context, request, response, waiting))
-    return _finish(services, context, request, response)
+    if is_refused:
+        return _finish(services, context, request, response)
+    return response if acks else None
 
 
 def _append(
