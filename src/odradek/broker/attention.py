@@ -15,8 +15,6 @@ from typing import Final
 _MOST_TURNS: Final = 32
 # After how many requests it is tried again at most: 2 ** 6.
 _MOST_MISSES: Final = 6
-# How many turns it is left alone when requests come so fast that the loop never sleeps anyway.
-_REST_WHEN_BUSY: Final = 16
 
 CallSoon = Callable[[Callable[[], None]], object]
 """A loop's own: calls a function in the next turn."""
@@ -49,20 +47,15 @@ class Attention:
         """Once a turn. While this is scheduled, the loop polls its sockets without waiting."""
         was_served, self._was_served = self._was_served, False
         turns = self._turns
-        if was_served and turns > 0:
-            self._misses = 0
+        if was_served:
+            if turns >= 0:  # Else it came with the first one, which says nothing.
+                self._misses = 0
             self._turns = 0
-        elif was_served and not turns:
-            self._sleep(_REST_WHEN_BUSY)
-            return
         elif turns < _MOST_TURNS:
             self._turns = turns + 1
         else:
             self._misses = min(self._misses + 1, _MOST_MISSES)
-            self._sleep((1 << self._misses) - 1)
+            self._rest = (1 << self._misses) - 1
+            self._is_awake = False
             return
         self._call_soon(self._look)
-
-    def _sleep(self, rest: int) -> None:
-        self._is_awake = False
-        self._rest = rest
