@@ -20,7 +20,6 @@ from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
 from odradek.broker.services import Services
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
-from odradek.cluster.departure import hand_over, leave_in_sync_sets
 from odradek.cluster.membership import BrokerIdTaken, Membership
 from odradek.cluster.offline_logs import OfflineLogs
 from odradek.cluster.producer_ids import ProducerIds
@@ -339,6 +338,11 @@ class Broker:
         images = parts.services.images
         if not self._settings.broker.controlled_shutdown_enable or len(images.image.brokers) < 2:
             return
+        from odradek.cluster.departure import (  # noqa: PLC0415 - only in clusters
+            hand_over,
+            leave_in_sync_sets,
+        )
+
         try:
             async with asyncio.timeout(_HAND_OVER_S):
                 await hand_over(images, self._id)

@@ -1,15 +1,18 @@
 """What this broker follows, by whom it follows: a fetcher for each leader, kept by the image."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from odradek.config.live import LiveSettings
 from odradek.metadata import ImageChange, ImageKeeper
 from odradek.protocol.types import BrokerId
-from odradek.replication.fetch_session import Key
-from odradek.replication.fetcher import LeaderFetcher
 from odradek.replication.partition import Partition
 from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
+
+if TYPE_CHECKING:
+    from odradek.replication.fetch_session import Key
+    from odradek.replication.fetcher import LeaderFetcher
 
 
 class ReplicaFetchers:
@@ -75,15 +78,17 @@ class ReplicaFetchers:
             self._leaders[key] = partition.leader
         self._fetcher(partition.leader).follow(partition)
 
-    def _remove(self, key: Key) -> None:
+    def _remove(self, key: "Key") -> None:
         leader = self._leaders.pop(key, None)
         if leader is not None:
             self._fetchers[leader][0].leave(key)
 
-    def _fetcher(self, leader: BrokerId) -> LeaderFetcher:
+    def _fetcher(self, leader: BrokerId) -> "LeaderFetcher":
         known = self._fetchers.get(leader)
         if known is None:
             assert self._group is not None
+            from odradek.replication.fetcher import LeaderFetcher  # noqa: PLC0415 - in clusters
+
             fetcher = LeaderFetcher(
                 self._broker_id,
                 leader,

@@ -11,14 +11,17 @@ that the image does not show.
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from odradek.client.connection import Connection
 from odradek.client.errors import ClientError
 from odradek.config import Listener
 from odradek.metadata import ImageChange, ImageKeeper
 from odradek.metadata.image import ClusterImage
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import BrokerId
+
+if TYPE_CHECKING:
+    from odradek.client.connection import Connection
 
 _Key = tuple[BrokerId, str]
 
@@ -50,7 +53,7 @@ class Peers:
         self.on_open: Callable[[BrokerId], None] | None = None
         images.subscribe(self._follow)
 
-    async def connection(self, broker_id: BrokerId, purpose: str = "control") -> Connection:
+    async def connection(self, broker_id: BrokerId, purpose: str = "control") -> "Connection":
         """An open connection to that broker, or raises `PeerUnreachable`."""
         key = (broker_id, purpose)
         known = self._open.get(key)
@@ -85,6 +88,8 @@ class Peers:
 
     async def _connect(self, key: _Key, listener: Listener, opening: "_Opening") -> None:
         try:
+            from odradek.client.connection import Connection  # noqa: PLC0415 - only in clusters
+
             connection = await Connection.open(
                 listener.host,
                 listener.port,
@@ -102,7 +107,7 @@ class Peers:
             opening.succeed(connection)
         self._opening.pop(key, None)
 
-    def _lost(self, key: _Key, connection: Connection) -> None:
+    def _lost(self, key: _Key, connection: "Connection") -> None:
         if self._open.get(key) is connection:
             del self._open[key]
             if self.on_broken is not None:
@@ -144,7 +149,7 @@ class _Opening:
         self.connection: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[None] | None = None
 
-    def succeed(self, connection: Connection) -> None:
+    def succeed(self, connection: "Connection") -> None:
         if not self.connection.done():
             self.connection.set_result(connection)
 
