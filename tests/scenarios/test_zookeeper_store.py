@@ -14,8 +14,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from benchmarks.broker_process import free_ports
+from odradek.cluster.topics import NewTopic, Topics
+from odradek.config import BrokerSettings, parse_listener
+from odradek.config.live import LiveSettings
 from odradek.metadata import (
     BadVersion,
+    ChangeTooBig,
     Create,
     ImageKeeper,
     MetadataStore,
@@ -29,7 +33,7 @@ from odradek.metadata.remembered_session import RememberedSession
 from odradek.metadata.store import EVERYTHING
 from odradek.metadata.zookeeper import ZookeeperMetadata
 from odradek.protocol.types import BrokerId, TopicId
-from odradek.world import World
+from odradek.world import Randomness, World
 from tests.conformance.needs import need
 from tests.unit.metadata.zookeeper_servers import Ensemble, ask, is_serving, zookeeper_jars
 
@@ -300,9 +304,28 @@ async def test_other_clients_read_kafkas_paths_and_their_changes_are_seen(server
 async def test_a_change_too_big_for_zookeeper_is_refused_before_it_is_sent(server: str) -> None:
     async with opened(f"{server}/{uuid.uuid4().hex}") as metadata:
         store = metadata.connect()
-        with pytest.raises(StoreUnavailable, match="is more than ZooKeeper takes at once"):
+        with pytest.raises(ChangeTooBig, match="is more than ZooKeeper takes at once"):
             await store.multi(Create("/a", bytes(2_000_000)))
         await store.multi(Create("/a", bytes(900_000)))
+
+
+async def test_a_topic_of_thousands_of_partitions_is_made_and_deleted_in_parts(server: str) -> None:
+    async with opened(f"{server}/{uuid.uuid4().hex}", 20_000) as metadata:
+        store = metadata.connect()
+        await at.prepare(store, "cluster")
+        listener = parse_listener("PLAINTEXT://h:1")
+        registration = at.BrokerRegistration((listener,), {"PLAINTEXT": "PLAINTEXT"}).encode()
+        await store.multi(*(Create(at.broker_path(one), registration) for one in (1, 2, 3)))
+        images = ImageKeeper(store)
+        await images.load()
+        topics = Topics(store, images, LiveSettings(BrokerSettings()), Randomness(1))
+        await topics.create(NewTopic("big", 6_000, 3))
+        partitions = images.image.topics["big"].partitions
+        assert len(partitions) == 6_000
+        assert all(partition.leader in (1, 2, 3) for partition in partitions)
+        await topics.delete("big")
+        assert "big" not in images.image.topics
+        assert await store.children(at.TOPICS) == []
 
 
 async def test_nobody_answers(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from odradek.metadata import OutcomeUnknown, SessionExpired, StoreUnavailable
+from odradek.metadata import ChangeTooBig, OutcomeUnknown, SessionExpired, StoreUnavailable
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.refusal import Refused
 
@@ -13,6 +13,10 @@ def answering() -> Iterator[None]:
     """Turns the store's absence into a refusal; other errors pass."""
     try:
         yield
+    except ChangeTooBig as error:
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION, f"This is too much at a time: {error}."
+        ) from error
     except (StoreUnavailable, OutcomeUnknown, SessionExpired) as error:
         raise Refused(
             ErrorCode.REQUEST_TIMED_OUT, "The metadata store does not answer; try again."

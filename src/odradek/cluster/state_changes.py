@@ -12,6 +12,7 @@ from typing import Final
 from odradek.cluster.elections import describe
 from odradek.metadata import (
     BadVersion,
+    ChangeTooBig,
     Check,
     ClusterImage,
     ImageKeeper,
@@ -70,6 +71,12 @@ async def change_states(
         ]
         try:
             await images.write(*operations)
+        except ChangeTooBig:
+            if len(taken) == 1:
+                raise
+            waiting.extend(reversed(taken))
+            most = most_operations = len(taken) // 2
+            continue
         except (BadVersion, NoNode, OutcomeUnknown) as error:
             if fence is not None and getattr(error, "path", "") == CONTROLLER_EPOCH:
                 raise Fenced from error

@@ -16,6 +16,7 @@ from odradek.config import InvalidSetting, check_topic_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import (
     BadVersion,
+    ChangeTooBig,
     ClusterImage,
     ImageKeeper,
     MetadataStore,
@@ -90,15 +91,63 @@ class Topics:
         if validate_only:
             return CreatedTopic(TopicId(bytes(16)), replicas, overrides)
         topic_id = TopicId(self._randomness.uuid().bytes)
-        operations = create_topic(
-            new.name,
-            TopicAssignment(topic_id, replicas),
-            [_led_by_first(brokers, image) for brokers in replicas],
-            overrides,
-        )
+        states = [_led_by_first(brokers, image) for brokers in replicas]
         with answering():
-            await self._write_new(new.name, topic_id, operations)
+            await self._create(new.name, TopicAssignment(topic_id, replicas), states, overrides)
         return CreatedTopic(topic_id, replicas, overrides)
+
+    async def _create(
+        self,
+        name: str,
+        assignment: TopicAssignment,
+        states: Sequence[PartitionState],
+        overrides: Mapping[str, str],
+    ) -> None:
+        """At once; or, where that is more than the store takes, as a smaller topic that grows."""
+        count = len(states)
+        while True:
+            first = assignment._replace(replicas=assignment.replicas[:count])
+            operations = create_topic(name, first, states[:count], overrides)
+            try:
+                await self._write_new(name, assignment.topic_id, operations)
+                break
+            except ChangeTooBig:
+                if count == 1:
+                    raise
+                count = (count + 1) // 2
+        try:
+            await self._add(name, assignment, states[count:])
+        except (BadVersion, NodeExists, NoNode):
+            raise Refused(
+                ErrorCode.INVALID_REQUEST,
+                f"Topic '{name}' was changed while it was being made; look what it has become.",
+            ) from None
+
+    async def _add(
+        self, name: str, after: TopicAssignment, states: Sequence[PartitionState]
+    ) -> None:
+        """Adds the last partitions of `after`, in as few changes as the store takes. Each of
+        them leaves a whole topic."""
+        made = len(after.replicas) - len(states)
+        most = len(states)
+        while made < len(after.replicas):
+            topic = self._images.image.topics.get(name)
+            if topic is None:
+                raise NoNode(topic_path(name))
+            until = made + most
+            so_far = after._replace(replicas=after.replicas[:until]).encode()
+            added = states[len(states) - len(after.replicas) + made :][:most]
+            try:
+                await self._images.write(
+                    Set(topic_path(name), so_far, topic.version),
+                    *create_partitions(name, made, added),
+                )
+            except ChangeTooBig:
+                if most == 1:
+                    raise
+                most = (most + 1) // 2
+                continue
+            made += len(added)
 
     async def _write_new(
         self, name: str, topic_id: TopicId, operations: Sequence[Operation]
@@ -124,6 +173,7 @@ class Topics:
 
     async def _delete(self, name: str) -> None:
         may_be_done = False
+        most: int | None = None
         while True:
             tree = await self._store.read_tree(topic_path(name))
             if not tree:
@@ -132,8 +182,16 @@ class Topics:
                     return
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
             config = await self._store.read(topic_config_path(name))
+            operations = delete_topic(name, tree, config)
             try:
-                await self._images.write(*delete_topic(name, tree, config))
+                # Where it is too much at once, partitions first: until then nobody leads them.
+                await self._images.write(*operations[:most])
+                may_be_done = True
+                if most is not None and most < len(operations):
+                    continue
+            except ChangeTooBig:
+                most = len(operations[:most]) // 2
+                continue
             except (BadVersion, NoNode, NotEmpty):
                 continue  # It changed in between; look again.
             except OutcomeUnknown:
@@ -164,12 +222,10 @@ class Topics:
             return
         before = assignment_of(topic, {})
         after = before._replace(replicas=before.replicas + added)
-        operations: list[Operation] = [Set(topic_path(name), after.encode(), topic.version)]
         states = [_led_by_first(brokers, image) for brokers in added]
-        operations += create_partitions(name, len(before.replicas), states)
         try:
             with answering():
-                await self._images.write(*operations)
+                await self._add(name, after, states)
         except (BadVersion, NodeExists, NoNode):
             raise Refused(
                 ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."

@@ -17,6 +17,7 @@ from odradek.metadata.keeper import ImageKeeper
 from odradek.metadata.store import (
     ANY_VERSION,
     BadVersion,
+    ChangeTooBig,
     Check,
     Create,
     Delete,
@@ -40,6 +41,7 @@ __all__ = [
     "ANY_VERSION",
     "BadVersion",
     "BrokerImage",
+    "ChangeTooBig",
     "Check",
     "ClusterImage",
     "Create",

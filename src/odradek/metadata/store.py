@@ -17,6 +17,7 @@ Exceptions:
     ├── SessionExpired     this store was closed; nothing more will come of it
     ├── OutcomeUnknown     the change may or may not have happened
     └── StoreUnavailable   nothing changed: the store is away, cannot be opened, or failed
+        └── ChangeTooBig   it is there, but takes less at a time: make the change in parts
 
 A `MetadataStore` outlives its sessions. When the store gave one up, its ephemeral nodes are
 gone, the next session begins by itself as soon as it can, and `next_session` says so.
@@ -75,6 +76,10 @@ class OutcomeUnknown(MetadataError):
 
 
 class StoreUnavailable(MetadataError):
+    pass
+
+
+class ChangeTooBig(StoreUnavailable):
     pass
 
 

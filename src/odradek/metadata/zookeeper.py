@@ -26,6 +26,7 @@ from odradek.metadata.store import (
     ANY_VERSION,
     EVERYTHING,
     BadVersion,
+    ChangeTooBig,
     Check,
     Create,
     Delete,
@@ -370,7 +371,7 @@ def _check_before_sending(operations: Iterable[Operation]) -> None:
             check_path(path)
         size += len(path) + len(getattr(operation, "value", b"")) + _BYTES_PER_OPERATION
     if size > _MOST_BYTES:
-        raise StoreUnavailable(
+        raise ChangeTooBig(
             f"a change of {size} bytes is more than ZooKeeper takes at once; make it in parts"
         )
 

@@ -1,0 +1,98 @@
+"""Topics that are more than their store takes in one change, as ZooKeeper takes 1 MB."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from odradek.cluster.elections import after_loss
+from odradek.cluster.state_changes import change_states
+from odradek.cluster.topics import NewTopic, Topics
+from odradek.config import BrokerSettings, parse_listener
+from odradek.config.live import LiveSettings
+from odradek.metadata import (
+    ChangeTooBig,
+    ClusterImage,
+    Create,
+    ImageKeeper,
+    Operation,
+    PartitionImage,
+)
+from odradek.metadata import layout as at
+from odradek.metadata.layout import PartitionState
+from odradek.metadata.memory import MemoryMetadata, MemorySession
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import TopicPartition
+from odradek.replication.refusal import Refused
+from odradek.world import Randomness
+
+
+class NarrowSession(MemorySession):
+    """Takes few operations at a time."""
+
+    most = 64
+
+    async def multi(self, *operations: Operation) -> list[int]:
+        if len(operations) > self.most:
+            raise ChangeTooBig("more than the store takes at once")
+        return await super().multi(*operations)
+
+
+async def cluster() -> tuple[NarrowSession, ImageKeeper, Topics]:
+    store = NarrowSession(MemoryMetadata())
+    await at.prepare(store, "cluster")
+    await store.multi(*(_registration(number) for number in (1, 2, 3)))
+    images = ImageKeeper(store)
+    await images.load()
+    settings = LiveSettings(BrokerSettings())
+    return store, images, Topics(store, images, settings, Randomness(1))
+
+
+def _registration(number: int) -> Create:
+    listeners = (parse_listener(f"PLAINTEXT://h:{number}"),)
+    registration = at.BrokerRegistration(listeners, {"PLAINTEXT": "PLAINTEXT"})
+    return Create(at.broker_path(number), registration.encode(), ephemeral=True)
+
+
+def leaders(images: ImageKeeper) -> Sequence[int]:
+    return [partition.leader for partition in images.image.topics["big"].partitions]
+
+
+async def test_a_big_topic_is_made_grown_and_deleted_in_parts() -> None:
+    store, images, topics = await cluster()
+    made = await topics.create(NewTopic("big", 100, 3, overrides={"retention.ms": "5"}))
+    topic = images.image.topics["big"]
+    assert topic.topic_id == made.topic_id
+    assert tuple(one.replicas for one in topic.partitions) == made.replicas
+    assert topic.overrides == {"retention.ms": "5"}
+    assert leaders(images) == [replicas[0] for replicas in made.replicas]
+    await topics.grow("big", 201, None)
+    assert len(leaders(images)) == 201
+    assert set(leaders(images)) == {1, 2, 3}
+    assert images.image == (await ImageKeeper(store).load())._replace(number=images.image.number)
+    await topics.delete("big")
+    assert "big" not in images.image.topics
+    assert await store.read_tree(at.topic_path("big")) == {}
+    assert await store.read(at.topic_config_path("big")) is None
+
+
+async def test_many_leaders_change_in_parts() -> None:
+    store, images, topics = await cluster()
+    await topics.create(NewTopic("big", 100, 3))
+    partitions = [TopicPartition("big", number) for number in range(100)]
+
+    def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+        return after_loss(partition, {3}, 1)
+
+    led_by_others = sum(leader != 3 for leader in leaders(images))
+    changed = await change_states(images, partitions, decide, "test", most_operations=5_000)
+    assert changed == led_by_others > store.most
+    assert set(leaders(images)) == {3}
+
+
+async def test_what_cannot_be_parted_is_refused_with_the_reason() -> None:
+    store, images, topics = await cluster()
+    store.most = 2
+    with pytest.raises(Refused, match="more than the store takes at once") as caught:
+        await topics.create(NewTopic("big", 100, 3))
+    assert caught.value.code == ErrorCode.POLICY_VIOLATION
+    assert "big" not in images.image.topics
