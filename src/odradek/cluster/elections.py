@@ -9,14 +9,20 @@ Rules that hold in all of them:
 - A leader is a live member of the in-sync set; only `unclean` breaks that, and the state says so.
 - A new leader, or none any more, means the next leader epoch.
 - The last members of an in-sync set stay in it when they die: they alone have everything.
+- Whoever leaves a set of which only one remains stays eligible (KIP-966): the leader commits
+  nothing until it has struck it off, so it has everything too if that last one loses its tail.
 - The order of the replicas is the order of preference.
 """
 
 from collections.abc import Collection, Container, Iterator
+from typing import Final
 
 from odradek.metadata import ClusterImage, PartitionImage
 from odradek.metadata.layout import NO_LEADER, PartitionState
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+
+# Replicas of which one may lose its tail, and nothing is lost.
+_SAFE: Final = 2
 
 
 def after_loss(
@@ -25,10 +31,10 @@ def after_loss(
     """When the leader is gone, or there is none: the first live replica in sync leads."""
     if partition.version < 0 or partition.leader in live:
         return None
-    chosen = _first_in_sync(partition, live)
+    chosen = _first_electable(partition, live)
     if chosen is not None:
         in_sync = tuple(replica for replica in partition.isr if replica in live)
-        return _led_by(chosen, partition, in_sync, controller_epoch)
+        return _led_by(chosen, partition, in_sync or (chosen,), controller_epoch)
     if partition.leader == NO_LEADER:
         return None
     return _led_by(NO_LEADER, partition, partition.isr, controller_epoch)
@@ -46,12 +52,18 @@ def returning(
 
     What it led it leads no longer in that epoch: a reader that saw the tail which a crash took
     away can tell from the epoch that what stands there now is something else. After an unclean
-    stop it is in sync with nobody, unless it is the last that was (KIP-966)."""
-    others = tuple(replica for replica in partition.isr if replica != broker)
-    in_sync = others if others and not is_clean else partition.isr
-    if partition.version < 0 or (partition.leader != broker and in_sync == partition.isr):
+    stop it is in sync with nobody: those that are eligible take its place if it was the last,
+    and only where there is nobody it stays (KIP-966)."""
+    if not is_clean:
+        others = _without(partition.isr, broker) or _without(partition.eligible, broker)
+        eligible = tuple(one for one in _without(partition.eligible, broker) if one not in others)
+        left = partition._replace(isr=others or partition.isr, eligible=eligible)
+    else:
+        left = partition
+    if partition.version < 0 or (partition.leader != broker and left == partition):
         return None
-    if partition.leader != broker:
+    partition, in_sync = left, left.isr
+    if partition.leader not in (broker, NO_LEADER):
         return _led_by(partition.leader, partition, in_sync, controller_epoch)
     chosen = _first_in_sync(partition, _Without(live, broker))
     if chosen is None:
@@ -69,8 +81,7 @@ def departing(
     chosen = _first_in_sync(partition, _Without(live, broker))
     if chosen is None:
         return None
-    in_sync = tuple(replica for replica in partition.isr if replica != broker)
-    return _led_by(chosen, partition, in_sync, controller_epoch)
+    return _led_by(chosen, partition, _without(partition.isr, broker), controller_epoch)
 
 
 def leaving(
@@ -79,7 +90,7 @@ def leaving(
     """A follower that is about to stop leaves the in-sync set, so that nobody waits for it."""
     if broker not in partition.isr or partition.leader in (broker, NO_LEADER):
         return None
-    in_sync = tuple(replica for replica in partition.isr if replica != broker)
+    in_sync = _without(partition.isr, broker)
     return _led_by(partition.leader, partition, in_sync, controller_epoch)
 
 
@@ -102,16 +113,16 @@ def unclean(
         or partition.leader in live
         or chosen not in live
         or chosen not in partition.replicas
-        or _first_in_sync(partition, live) is not None
+        or _first_electable(partition, live) is not None
     ):
         return None
     led = _led_by(chosen, partition, (chosen,), controller_epoch)
-    return led._replace(is_recovering=True)
+    return led._replace(is_recovering=True, eligible=())
 
 
 def needs_unclean(partition: PartitionImage, live: Collection[int]) -> list[BrokerId]:
     """Who could lead a partition that nobody in sync can lead."""
-    if partition.version < 0 or partition.leader in live or _first_in_sync(partition, live):
+    if partition.version < 0 or partition.leader in live or _first_electable(partition, live):
         return []
     return [BrokerId(replica) for replica in partition.replicas if replica in live]
 
@@ -153,6 +164,8 @@ def describe(before: PartitionImage, after: PartitionState) -> str:
     said = f"leader {before.leader} -> {after.leader}, epoch {after.leader_epoch}"
     if before.isr != after.isr:
         said += f", in sync {_numbers(before.isr)} -> {_numbers(after.isr)}"
+    if before.eligible != after.eligible:
+        said += f", eligible {_numbers(before.eligible)} -> {_numbers(after.eligible)}"
     return said + (", unclean" if after.is_recovering else "")
 
 
@@ -168,11 +181,28 @@ def _first_in_sync(partition: PartitionImage, live: Container[int]) -> BrokerId 
     return None
 
 
+def _first_electable(partition: PartitionImage, live: Container[int]) -> BrokerId | None:
+    """One in sync; if none of them is there, one that was when it mattered last."""
+    chosen = _first_in_sync(partition, live)
+    if chosen is not None:
+        return chosen
+    return next((BrokerId(one) for one in partition.eligible if one in live), None)
+
+
 def _led_by(
     leader: BrokerId, partition: PartitionImage, in_sync: tuple[int, ...], controller_epoch: int
 ) -> PartitionState:
     epoch = partition.leader_epoch + (leader != partition.leader)
-    return PartitionState(leader, LeaderEpoch(epoch), in_sync, controller_epoch)
+    # Which size is too small is the leader's to know: it strikes off whom it does not need.
+    left = partition.isr if len(in_sync) < _SAFE else ()
+    eligible = tuple(
+        one for one in dict.fromkeys((*partition.eligible, *left)) if one not in in_sync
+    )
+    return PartitionState(leader, LeaderEpoch(epoch), in_sync, controller_epoch, eligible=eligible)
+
+
+def _without(replicas: tuple[int, ...], broker: BrokerId) -> tuple[int, ...]:
+    return tuple(replica for replica in replicas if replica != broker)
 
 
 def _numbers(brokers: tuple[int, ...]) -> str:

@@ -158,7 +158,7 @@ class Membership:
         held = [
             where
             for where, partition in partitions_of(image, image.topics)
-            if self._id in partition.isr or self._id == partition.leader
+            if self._id in (*partition.isr, *partition.eligible, partition.leader)
         ]
         others = image.brokers.keys() - {self._id}
         await change_states(

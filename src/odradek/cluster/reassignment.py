@@ -114,7 +114,8 @@ def _among(
 ) -> PartitionState | None:
     """The state with nobody in it but these replicas; None if it is so already."""
     in_sync = tuple(replica for replica in partition.isr if replica in replicas)
-    if in_sync == partition.isr and partition.leader in (*replicas, NO_LEADER):
+    is_left = any(replica not in replicas for replica in partition.eligible)
+    if in_sync == partition.isr and not is_left and partition.leader in (*replicas, NO_LEADER):
         return None
     if not in_sync:
         raise WouldLoseEverything
@@ -123,7 +124,10 @@ def _among(
         candidates = [replica for replica in replicas if replica in in_sync and replica in live]
         leader = BrokerId(candidates[0]) if candidates else NO_LEADER
     epoch = LeaderEpoch(partition.leader_epoch + 1)
-    return PartitionState(leader, epoch, in_sync, controller_epoch, partition.is_recovering)
+    eligible = tuple(replica for replica in partition.eligible if replica in replicas)
+    return PartitionState(
+        leader, epoch, in_sync, controller_epoch, partition.is_recovering, eligible
+    )
 
 
 # Asked for

@@ -69,6 +69,7 @@ class PartitionImage(NamedTuple):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     is_recovering: bool = False
+    eligible: tuple[int, ...] = ()
 
 
 class TopicImage(NamedTuple):
@@ -436,6 +437,7 @@ def _with_state(partition: PartitionImage, path: str, node: Node | None) -> Part
             controller_epoch=0,
             version=-1,
             is_recovering=False,
+            eligible=(),
         )
     state = PartitionState.decode(path, node.value)
     return partition._replace(
@@ -445,4 +447,5 @@ def _with_state(partition: PartitionImage, path: str, node: Node | None) -> Part
         controller_epoch=state.controller_epoch,
         version=node.version,
         is_recovering=state.is_recovering,
+        eligible=state.eligible,
     )

@@ -245,6 +245,8 @@ class PartitionState(NamedTuple):
     isr: tuple[int, ...]
     controller_epoch: int
     is_recovering: bool = False
+    # Left the set when it became too small, and nothing was committed without them since.
+    eligible: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
         fields: dict[str, Json] = {
@@ -256,6 +258,8 @@ class PartitionState(NamedTuple):
         }
         if self.is_recovering:
             fields["leader_recovery_state"] = 1
+        if self.eligible:
+            fields["eligible_leader_replicas"] = list(self.eligible)
         return _encode(fields)
 
     @classmethod
@@ -276,6 +280,7 @@ def _partition_state(value: bytes) -> PartitionState:
         fields.wholes("isr"),
         fields.whole("controller_epoch"),
         fields.whole("leader_recovery_state", 0) == 1,
+        fields.wholes("eligible_leader_replicas", ()),
     )
 
 
@@ -475,7 +480,9 @@ class _Fields:
         except ValueError:
             raise self._malformed(name, "a whole number") from None
 
-    def wholes(self, name: str) -> tuple[int, ...]:
+    def wholes(self, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+        if default is not None and name not in self._fields:
+            return default
         return self._wholes(name, self._fields.get(name))
 
     def _wholes(self, name: str, value: Json) -> tuple[int, ...]:

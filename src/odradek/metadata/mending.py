@@ -81,4 +81,5 @@ def _state(partition: PartitionImage) -> bytes | None:
         partition.isr,
         partition.controller_epoch,
         partition.is_recovering,
+        partition.eligible,
     ).encode()

@@ -65,6 +65,13 @@ class InSyncSets:
 
     def follow(self, change: ImageChange) -> None:
         """A broker that is gone is not in sync with anything; `Replicas.follow` comes first."""
+        for name in change.topics:
+            topic = change.after.topics.get(name)
+            for state in () if topic is None else topic.partitions:
+                if state.eligible and state.leader == self._broker_id:
+                    led = self._replicas.get(name, state.partition)
+                    if led is not None:
+                        self._note(led)
         gone = [
             broker_id
             for broker_id in sorted(change.brokers)
@@ -136,13 +143,15 @@ class InSyncSets:
         lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
         alive = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
         wanted = partition.wanted_in_sync(alive, now_s=now_s, longest_lag_s=lag_s)
-        if wanted == term.in_sync:
+        eligible = _eligible(term, wanted, partition.least_in_sync)
+        if wanted == term.in_sync and eligible == term.eligible:
             return None
         stored = PartitionState(
             self._broker_id,
             term.leader_epoch,
             wanted,
             state.controller_epoch,
+            eligible=eligible,
         )
         operations: list[Operation] = [
             Set(partition_state_path(name, index), stored.encode(), term.version)
@@ -188,3 +197,11 @@ class InSyncSets:
                 await asyncio.sleep(_RETRY_S)
             else:
                 return
+
+
+def _eligible(term: Term, in_sync: tuple[int, ...], least: int) -> tuple[int, ...]:
+    """Who may be elected besides: those that left while too few remained (KIP-966)."""
+    if len(in_sync) >= least:
+        return ()
+    known = dict.fromkeys((*term.eligible, *term.in_sync))
+    return tuple(one for one in known if one not in in_sync and one in term.followers)

@@ -146,7 +146,10 @@ class Partition:
         self._replica_count = len(state.replicas)
         term = self.term
         if term is not None and state.leader_epoch == term.leader_epoch:
-            term.update(state.replicas, state.isr, state.version)
+            term.update(state.replicas, state.isr, state.version, state.eligible)
+            if self._is_held_back(term):
+                # Nothing is committed as long as this lasts: whoever waits is told so.
+                self._renew_watermarks(Refused(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
             self._advance()
             return
         self._end_role(_not_leader())
@@ -162,6 +165,7 @@ class Partition:
             state.isr,
             version=state.version,
             now_s=now_s,
+            eligible=state.eligible,
         )
         self.log.leader_epochs.assign(state.leader_epoch, end)
         if self.log.flushes_before_acknowledging and self.log.has_unflushed:
@@ -227,14 +231,25 @@ class Partition:
     # Writing
 
     def check_in_sync(self, refusal: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
-        """Like Kafka since 4.0, asks for no more replicas than the partition has."""
-        wanted = min(self.log.settings.min_insync_replicas, self._replica_count)
+        wanted = self.least_in_sync
         if wanted > 1 and self.term is not None and len(self.term.in_sync) < wanted:
             raise Refused(
                 refusal,
                 f"{len(self.term.in_sync)} replicas are in sync, "
                 f"min.insync.replicas asks for {wanted}.",
             )
+
+    @property
+    def least_in_sync(self) -> int:
+        """Like Kafka since 4.0, asks for no more replicas than the partition has."""
+        return min(self.log.settings.min_insync_replicas, self._replica_count)
+
+    def _is_held_back(self, term: Term) -> bool:
+        """Fewer are in sync than what is committed must be on, or others who left the set may
+        still be elected (KIP-966): the high watermark stays where it is."""
+        return bool(term.followers) and (
+            bool(term.eligible) or len(term.in_sync) < self.least_in_sync
+        )
 
     def append(self, records: Buffer, acks: int, membership: Membership | None = None) -> Appended:
         """Writes a batch. `acks` decides which watermark acknowledges it.
@@ -293,7 +308,7 @@ class Partition:
         flushes_first = log.flushes_before_acknowledging
         if flushes_first:
             self._follow_flush()
-        elif term.is_alone:
+        elif term.is_alone and not self._is_held_back(term):
             self._raise_high_watermark(log.log_end_offset)
         if not term.followers:
             watermark, awaiting = self.high_watermark, None
@@ -314,6 +329,8 @@ class Partition:
         """Raises the leader's high watermark to what every replica that counts has confirmed."""
         log, term = self.log, self.term
         assert term is not None
+        if self._is_held_back(term):
+            return
         own_end = log.flushed.value if log.flushes_before_acknowledging else log.log_end_offset
         self._raise_high_watermark(term.committed(own_end))
 

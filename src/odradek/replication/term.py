@@ -72,6 +72,7 @@ class Term:
         "_leader",
         "_waiting_for",
         "appended",
+        "eligible",
         "followers",
         "in_sync",
         "leader_epoch",
@@ -91,8 +92,11 @@ class Term:
         *,
         version: int,
         now_s: float,
+        eligible: tuple[int, ...] = (),
     ) -> None:
         self._leader = leader
+        # Left the set, but may still be elected: nothing is committed without them.
+        self.eligible = eligible
         self.leader_epoch = leader_epoch
         self.start_offset = start_offset
         # The log's end: within a term it only rises, so replicas' fetches can wait on it.
@@ -110,8 +114,15 @@ class Term:
         self._waiting_for: tuple[Follower, ...] = ()
         self._choose()
 
-    def update(self, replicas: Iterable[int], in_sync: Iterable[int], version: int) -> None:
+    def update(
+        self,
+        replicas: Iterable[int],
+        in_sync: Iterable[int],
+        version: int,
+        eligible: tuple[int, ...] = (),
+    ) -> None:
         """What the store holds now, in the same term."""
+        self.eligible = eligible
         before, self.in_sync = self.in_sync, tuple(in_sync)
         self.version = version
         wanted = dict.fromkeys(replica for replica in replicas if replica != self._leader)

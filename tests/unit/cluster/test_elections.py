@@ -177,4 +177,42 @@ def test_a_change_is_told_in_a_line() -> None:
     before = partition((1, 2), 1, (1, 2))
     after = elections.after_loss(before, (2,), 9)
     assert after is not None
-    assert elections.describe(before, after) == "leader 1 -> 2, epoch 8, in sync 1,2 -> 2"
+    said = "leader 1 -> 2, epoch 8, in sync 1,2 -> 2, eligible nobody -> 1"
+    assert elections.describe(before, after) == said
+
+
+def test_who_leaves_the_last_one_standing_stays_eligible() -> None:
+    alone = partition((1, 2, 3), 1, (1, 2))
+    after = elections.leaving(alone, BrokerId(2), 9)
+    assert after is not None
+    assert (after.isr, after.eligible) == ((1,), (2,))
+    many = elections.leaving(partition((1, 2, 3), 1, (1, 2, 3)), BrokerId(2), 9)
+    assert many is not None
+    assert (many.isr, many.eligible) == ((1, 3), ())
+
+
+def test_the_eligible_take_the_place_of_the_last_one_that_lost_its_tail() -> None:
+    alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2, 3))
+    after = elections.returning(alone, BrokerId(1), (3,), 9, is_clean=False)
+    assert after is not None
+    assert (after.leader, after.isr, after.eligible) == (3, (2, 3), ())
+    assert after.leader_epoch == alone.leader_epoch + 1
+    clean = elections.returning(alone, BrokerId(1), (3,), 9, is_clean=True)
+    assert clean is not None
+    assert (clean.leader, clean.isr, clean.eligible) == (1, (1,), (2, 3))
+
+
+def test_an_eligible_replica_that_lost_its_tail_is_eligible_no_more() -> None:
+    alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2, 3))
+    after = elections.returning(alone, BrokerId(2), (1, 3), 9, is_clean=False)
+    assert after is not None
+    assert (after.leader, after.isr, after.eligible) == (1, (1,), (3,))
+    assert elections.returning(alone, BrokerId(2), (1, 3), 9, is_clean=True) is None
+
+
+def test_an_eligible_replica_leads_when_nobody_in_sync_is_there() -> None:
+    alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2,))
+    assert elections.needs_unclean(alone, (2, 3)) == []
+    after = elections.after_loss(alone, (2, 3), 9)
+    assert after is not None
+    assert (after.leader, after.isr, after.eligible) == (2, (2,), (1,))
