@@ -7,7 +7,8 @@ crashed from outside; what happens by chance comes from a seed.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from enum import Enum, auto
 
 from odradek.metadata.local import LocalSession
@@ -109,6 +110,8 @@ class MemorySession(LocalSession):
         super().__init__(metadata)
         self._weakness = metadata.weakness
         self._timeout_s = metadata.session_timeout_s
+        # Whoever makes a change may be gone when its news arrive here: they are ours to hear.
+        self._context = copy_context()
         self._late: dict[str, None] = {}
         # What this broker sees, if that is not the tree itself, and what it will see next.
         self._view = View(self._tree) if self._weakness.longest_read_lag_s else None
@@ -208,7 +211,7 @@ class MemorySession(LocalSession):
             self._unseen.append({path: self._tree.get(path) for path in paths})
             if self._cut_at is None and self._delivery is None:
                 lag_s = self._weakness.read_lag_s()
-                self._delivery = asyncio.get_running_loop().call_later(lag_s, self._catch_up)
+                self._delivery = self._later(lag_s, self._catch_up)
             return
         if self._cut_at is not None:
             return
@@ -218,7 +221,10 @@ class MemorySession(LocalSession):
             return
         self._late.update(dict.fromkeys(paths))
         if self._delivery is None:
-            self._delivery = asyncio.get_running_loop().call_later(delay_s, self._deliver)
+            self._delivery = self._later(delay_s, self._deliver)
+
+    def _later(self, delay_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay_s, call, context=self._context)
 
     def _deliver(self) -> None:
         self._delivery = None

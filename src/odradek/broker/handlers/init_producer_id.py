@@ -44,7 +44,11 @@ async def _init(services: Services, request: InitProducerIdRequest) -> Identity:
     half_known = (request.producer_id == _NONE) != (request.producer_epoch == _NONE)
     if transactional_id == "" or half_known:
         return Identity(ErrorCode.INVALID_REQUEST)
-    fresh_producer_id = await services.producer_ids.next()
+    try:
+        fresh_producer_id = await services.producer_ids.next()
+    except Refused:
+        # The metadata store is away; clients try again when they hear this.
+        return Identity(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     if transactional_id is None:
         return Identity(ErrorCode.NONE, fresh_producer_id, 0)
     command = InitProducer(
