@@ -23,6 +23,7 @@ from simulation.world import Simulation
 # Where each scenario lives; imported when played.
 SCENARIOS = {
     "broker": "simulation.scenarios.broker",
+    "cluster": "simulation.scenarios.cluster",
     "groups": "simulation.scenarios.groups",
     "storage": "simulation.scenarios.storage",
     "transactions": "simulation.scenarios.transactions",
@@ -45,11 +46,20 @@ def play(name: str, seed: int, plant: str | None = None) -> tuple[int, bool, str
 
 
 def play_one(name: str, seed: int, plant: str | None) -> int:
+    played: list[Simulation] = []
+
+    async def noted(simulation: Simulation) -> str:
+        played.append(simulation)
+        return await find(name)(simulation)
+
     try:
         with planted(plant):
-            result = run(find(name), seed)
-    except Exception:  # noqa: BLE001 - whatever it is, it is the finding
-        traceback.print_exc()
+            result = run(noted, seed)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+        for simulation in played:
+            sys.stdout.write(simulation.trace.text())
+        error.__notes__ = []  # It is the end of the trace.
+        traceback.print_exception(error)
         return 1
     sys.stdout.write(result.trace.text())
     print(f"seed {seed} passed: {result.value}", file=sys.stderr)

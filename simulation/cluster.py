@@ -1,26 +1,32 @@
 """Brokers on simulated hosts.
 
 The metadata store stands outside the brokers and outlives them. A broker that dies loses its
-session with the store at once, as when a connection to it breaks.
+session with the store at once, as when a connection to it breaks, or when the store has waited
+for the session's timeout. One that is paused is silent to the store too.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from odradek.broker import Broker
+from odradek.broker.broker import BrokerCannotStart
 from odradek.config import BrokerSettings
 from odradek.metadata.memory import MemoryMetadata, MemorySession
+from odradek.replication.partition import Partition
+from odradek.replication.replicas import Replicas
 from odradek.world import World
 from simulation.world import Host, Simulation
 
 PORT = 9092
+_RECONNECTS_S = 0.005
 
 
 class WatchedMetadata(MemoryMetadata):
     """Remembers the session of the broker it was made for."""
 
     def __init__(self, store: MemoryMetadata) -> None:
-        super().__init__(store.weakness)
+        super().__init__(store.weakness, session_timeout_ms=round(store.session_timeout_s * 1000))
         self.tree = store.tree
         self._sessions: list[MemorySession] = []
 
@@ -34,11 +40,34 @@ class WatchedMetadata(MemoryMetadata):
         """The line of the process that runs now: to cut, to mend, to expire."""
         return self._sessions[-1]
 
-    def expire(self) -> None:
+    @property
+    def has_session(self) -> bool:
+        return bool(self._sessions)
+
+    def cut(self) -> None:
+        for session in self._sessions:
+            session.cut()
+
+    def mend(self) -> None:
+        for session in self._sessions:
+            session.mend()
+
+    def expire(self, *, is_noticed: bool = True) -> None:
         """What the store does when it hears no more of a broker."""
         sessions, self._sessions = self._sessions, []
         for session in sessions:
-            session.crash()
+            session.crash(is_noticed=is_noticed)
+
+
+class OpenBroker(Broker):
+    """Lets the simulation look at its replicas."""
+
+    replicas: Replicas | None = None
+
+    def _assemble(self, *parts: Any) -> Any:
+        assembled = super()._assemble(*parts)
+        self.replicas = assembled.services.replicas
+        return assembled
 
 
 class SimulatedBroker:
@@ -51,6 +80,7 @@ class SimulatedBroker:
         node_id: int = 1,
         properties: Mapping[str, str] | None = None,
     ) -> None:
+        self.node_id = node_id
         self.name = f"broker-{node_id}"
         self.address = f"{self.name}:{PORT}"
         self.host: Host = simulation.host(self.name)
@@ -63,14 +93,28 @@ class SimulatedBroker:
         self.starts = 0
         self._metadata = WatchedMetadata(store)
         self._task: asyncio.Task[None] | None = None
+        self._broker: OpenBroker | None = None
+        self._is_paused = False
+        self.host.disk.on_power_cut = self.power_off
 
     @property
     def session(self) -> MemorySession:
         return self._metadata.session
 
     @property
+    def has_session(self) -> bool:
+        return self._metadata.has_session
+
+    @property
     def is_running(self) -> bool:
         return bool(self.host.processes)
+
+    def partitions(self) -> Iterable[Partition]:
+        """The replicas of the process that runs now."""
+        broker = self._broker
+        if not self.is_running or broker is None or broker.replicas is None:
+            return ()
+        return broker.replicas.partitions()
 
     def start(self) -> None:
         """Starts it, after whatever end its last process came to."""
@@ -82,15 +126,44 @@ class SimulatedBroker:
 
     async def _program(self, world: World) -> None:
         settings = BrokerSettings.from_properties(self.properties)
-        await Broker(settings, world, self._metadata).run(lambda: self.host.trace("ready"))
+        broker = self._broker = OpenBroker(settings, world, self._metadata)
+        await broker.run(lambda: self.host.trace("ready"))
 
-    def kill(self) -> None:
+    def kill(self, *, is_noticed: bool = True) -> None:
+        self._is_paused = False
+        self._broker = None
         self.host.kill()
-        self._metadata.expire()
+        self._metadata.expire(is_noticed=is_noticed)
 
-    def power_off(self) -> None:
+    def power_off(self, *, is_noticed: bool = True) -> None:
+        self._is_paused = False
+        self._broker = None
         self.host.power_off()
-        self._metadata.expire()
+        self._metadata.expire(is_noticed=is_noticed)
+
+    def pause(self) -> None:
+        """Stops it as SIGSTOP does: the store hears nothing of it either."""
+        if self.is_running and not self._is_paused:
+            self._is_paused = True
+            self.host.stop()
+            self._metadata.cut()
+
+    def resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self.host.resume()
+            # What has queued up comes first, news of the store a moment later.
+            loop = self.host.simulation.loop
+            loop.call_later(_RECONNECTS_S, self.back_at_store, context=self.host.simulation.nobody)
+
+    def cut_from_store(self) -> None:
+        self.host.trace("the store is out of reach")
+        self._metadata.cut()
+
+    def back_at_store(self) -> None:
+        if not self._is_paused:
+            self.host.trace("the store is in reach")
+            self._metadata.mend()
 
     async def stop(self) -> None:
         """Stops it cleanly, as Ctrl-C does."""
@@ -104,3 +177,13 @@ class SimulatedBroker:
         """Raises what the broker ended with, if it ended by itself."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
+
+    def supervise(self) -> None:
+        """Starts it again if it could not start: the store or the disk was away. Any other end
+        by itself is an error."""
+        try:
+            self.require_alive()
+        except BrokerCannotStart as error:
+            self.host.trace(f"could not start: {error}")
+            self._task = None
+            self.start()

@@ -347,6 +347,15 @@ class SimulatedDisk:
     def most_open_files(self) -> int:
         return 1 << 16
 
+    def peek(self, directory: str, suffix: str) -> list[bytes]:
+        """The files of a directory in the order of their names: no operation of the machine."""
+        prefix = _prefix(directory)
+        return [
+            bytes(node.contents)
+            for name, node in sorted(self._names.items())
+            if node is not None and name.startswith(prefix) and name.endswith(suffix)
+        ]
+
     def snapshot(self) -> dict[str, bytes]:
         """Every file and its contents, for tests."""
         return {

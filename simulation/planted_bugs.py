@@ -9,6 +9,8 @@ run; production code knows nothing of it.
     skip-a-marker            a transaction's end is not written to every partition it touched
     lose-a-pending-offset    a coordinator that loads forgets positions in open transactions
     reuse-a-producer-id      a broker that starts gives producer ids away from the first one on
+
+Those of replication and elections are in `planted_cluster_bugs`.
 """
 
 import asyncio
@@ -27,6 +29,7 @@ from odradek.statemachine.machine import Marker, ProducerIdentity, Written
 from odradek.statemachine.runner import Runner
 from odradek.storage.producer_state import ProducerStates
 from odradek.transactions import machine as transactions
+from simulation import planted_cluster_bugs as cluster_bugs
 
 Patch = tuple[object, str, Any]
 
@@ -127,11 +130,16 @@ def _reuse_a_producer_id() -> list[Patch]:
 
 
 PLANTS: dict[str, Callable[[], list[Patch]]] = {
+    "ack-before-replication": cluster_bugs.ack_before_replication,
     "apply-after-commit": _apply_after_commit,
+    "elect-unclean": cluster_bugs.elect_unclean,
     "forget-fencing": _forget_fencing,
+    "forget-leader-fencing": cluster_bugs.forget_leader_fencing,
+    "ignore-min-isr": cluster_bugs.ignore_min_isr,
     "lose-a-pending-offset": _lose_a_pending_offset,
     "reuse-a-producer-id": _reuse_a_producer_id,
     "skip-a-marker": _skip_a_marker,
+    "skip-truncation": cluster_bugs.skip_truncation,
 }
 
 

@@ -75,16 +75,16 @@ class ConsumingClient:
     ) -> None:
         self.name = name
         self._history = history
-        self._partitions = partitions
+        self.partitions = partitions
         self._options = options
         self.next_offsets: dict[TopicPartition, int] = {}
 
     async def run(self, world: World) -> None:
-        for partition in self._partitions:
+        for partition in self.partitions:
             self._history.moved(self.name, partition)
         settings = ConsumerSettings.from_options(self._options)
         async with Consumer(settings, world=world) as consumer:
-            consumer.assign(self._partitions)
+            consumer.assign(self.partitions)
             consumer.seek_to_beginning()
             while True:
                 await self._poll(consumer)
@@ -102,7 +102,7 @@ class ConsumingClient:
 
     async def _recover(self, consumer: Consumer, _: Exception) -> None:
         """A log that lost its tail in a power cut: start again from what there is."""
-        for partition in self._partitions:
+        for partition in self.partitions:
             self._history.moved(self.name, partition)
         consumer.seek_to_beginning()
         await asyncio.sleep(0.5)

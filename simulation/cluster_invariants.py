@@ -1,0 +1,253 @@
+"""What must hold in a cluster at any moment, looked up in its store and in its brokers.
+
+Changes of the store are judged as they happen, replicas at short intervals:
+
+    two leaders      one leader epoch of a partition had two leaders
+    epoch fell       a leader epoch went back, or a new leader came without a new epoch
+    unclean          somebody was elected who was not in sync, or leads without being in the set
+    incomplete       a live member of an in-sync set lacks records that were committed
+    went back        the high watermark of a leader fell within its term
+    misplaced        log start, high watermark and log end are not in this order
+    apart            two replicas hold different bytes below the high watermark
+
+What a leader's high watermark has passed is committed. Whatever is committed once must be on
+every live replica in sync from then on, at the same offset, written in the same epoch.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from odradek.metadata.layout import NO_LEADER, PartitionState, TopicAssignment
+from odradek.metadata.tree import Tree
+from odradek.protocol.records import BatchHeader, split_batches
+from odradek.protocol.types import TopicPartition
+from odradek.replication.partition import INTERNAL_TOPICS, Partition
+from simulation.cluster import SimulatedBroker
+from simulation.world import Simulation
+
+_TOPICS = "/brokers/topics/"
+_STATE = "/state"
+
+
+class InvariantBroken(AssertionError):
+    """The rule and the partition it was broken in."""
+
+
+class Batch(NamedTuple):
+    base_offset: int
+    leader_epoch: int
+    checksum: int
+    next_offset: int
+
+
+class Committed:
+    """What was below the high watermark of some leader of one partition."""
+
+    __slots__ = ("batches", "high_watermark")
+
+    def __init__(self) -> None:
+        self.high_watermark = 0
+        self.batches: list[Batch] = []
+
+
+class ClusterInvariants:
+    def __init__(
+        self, simulation: Simulation, tree: Tree, brokers: Sequence[SimulatedBroker]
+    ) -> None:
+        self.checks = 0
+        self._simulation = simulation
+        self._tree = tree
+        self._brokers = {broker.node_id: broker for broker in brokers}
+        self._states: dict[str, PartitionState] = {}
+        self._leaders: dict[tuple[str, int], int] = {}
+        self._committed: dict[TopicPartition, Committed] = {}
+        # Of each leader's term, by broker, its life, partition and epoch.
+        self._marks: dict[tuple[int, int, bytes, TopicPartition, int], int] = {}
+        tree.listen(self._follow)
+
+    # The store
+
+    def _follow(self, paths: Iterable[str]) -> None:
+        """Raises nothing: it is called by the broker that made the change."""
+        try:
+            self.look()
+            self._judge_all(paths)
+        except InvariantBroken as error:
+            self._simulation.loop.fail(str(error), error)
+
+    def _judge_all(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if path.startswith(_TOPICS) and path.endswith(_STATE):
+                node = self._tree.get(path)
+                where = _partition_of(path)
+                if node is None:
+                    self._forget(path, where)
+                    continue
+                self._judge(path, where, PartitionState.decode(path, node.value))
+
+    def _forget(self, path: str, where: TopicPartition) -> None:
+        self._states.pop(path, None)
+        self._committed.pop(where, None)
+        for key in [key for key in self._leaders if key[0] == path]:
+            del self._leaders[key]
+
+    def _judge(self, path: str, where: TopicPartition, after: PartitionState) -> None:
+        self.checks += 1
+        before, self._states[path] = self._states.get(path), after
+        if after.leader != NO_LEADER:
+            leader = self._leaders.setdefault((path, after.leader_epoch), after.leader)
+            if leader != after.leader:
+                raise _broken("two leaders", where, f"{leader} and {after}")
+            if after.leader not in after.isr:
+                raise _broken("unclean", where, f"{after} leads out of sync")
+        if before is not None:
+            is_new = after.leader != before.leader
+            if after.leader_epoch < before.leader_epoch + is_new:
+                raise _broken("epoch fell", where, f"{before} became {after}")
+            if is_new and after.leader not in (NO_LEADER, *_may_be_elected(before)):
+                raise _broken("unclean", where, f"{before} became {after}")
+        for member in (*after.isr, *after.eligible):
+            broker = self._brokers[member]
+            if self._is_registered(broker):
+                self._require_complete(broker, where)
+
+    def _is_registered(self, broker: SimulatedBroker) -> bool:
+        """The process that runs now is, not one before it."""
+        node = self._tree.get(f"/brokers/ids/{broker.node_id}")
+        return (
+            node is not None
+            and broker.is_running
+            and broker.has_session
+            and node.owner == broker.session.session_id
+        )
+
+    def _require_complete(self, broker: SimulatedBroker, where: TopicPartition) -> None:
+        committed = self._committed.get(where)
+        if committed is None or where.topic in INTERNAL_TOPICS:
+            return
+        held = batches_of(broker, where)
+        if held is None:
+            return  # Its directory is new, or offline.
+        for ours, theirs in zip(committed.batches, held, strict=False):
+            if ours != theirs:
+                raise _broken("incomplete", where, f"{broker.name} has {theirs}, not {ours}")
+        if len(held) < len(committed.batches):
+            missing = committed.batches[len(held)]
+            raise _broken("incomplete", where, f"{broker.name} lacks {missing}")
+
+    # Brokers
+
+    def look(self) -> None:
+        """Looks at every replica of every broker that runs."""
+        for broker in self._brokers.values():
+            for partition in broker.partitions():
+                self._look_at(broker, partition)
+
+    def _look_at(self, broker: SimulatedBroker, partition: Partition) -> None:
+        log, mark = partition.log, partition.high_watermark.value
+        where = partition.topic_partition
+        if not log.log_start_offset <= mark <= log.log_end_offset:
+            ends = f"{log.log_start_offset}, {mark}, {log.log_end_offset} on {broker.name}"
+            raise _broken("misplaced", where, ends)
+        if partition.term is None or not log.is_usable:
+            return
+        key = (broker.node_id, broker.starts, partition.topic_id, where, partition.leader_epoch)
+        last = self._marks.get(key, 0)
+        if mark < last:
+            raise _broken("went back", where, f"from {last} to {mark} on {broker.name}")
+        self._marks[key] = mark
+        if mark > last and self._is_of_this_topic(partition):
+            self._commit(broker, where, mark)
+
+    def _is_of_this_topic(self, partition: Partition) -> bool:
+        """Not a former one of the same name."""
+        path = _TOPICS + partition.topic_partition.topic
+        node = self._tree.get(path)
+        return (
+            node is not None
+            and TopicAssignment.decode(path, node.value).topic_id == partition.topic_id
+        )
+
+    def _commit(self, broker: SimulatedBroker, where: TopicPartition, mark: int) -> None:
+        committed = self._committed.setdefault(where, Committed())
+        if mark <= committed.high_watermark or where.topic in INTERNAL_TOPICS:
+            return
+        held = batches_of(broker, where) or []
+        known = len(committed.batches)
+        if held[:known] != committed.batches:
+            raise _broken("incomplete", where, f"{broker.name} leads without what was committed")
+        committed.batches += [one for one in held[known:] if one.next_offset <= mark]
+        committed.high_watermark = mark
+
+    # The end
+
+    def require_equal_replicas(self) -> None:
+        """Every replica holds the same bytes up to the leader's high watermark."""
+        for path, state in self._states.items():
+            where = _partition_of(path)
+            leader = self._brokers[state.leader]
+            marks = {p.topic_partition: p.high_watermark.value for p in leader.partitions()}
+            if where not in marks:
+                raise _broken("apart", where, f"{leader.name} does not hold what it leads")
+            expected = _bytes_below(leader, where, marks[where])
+            for member in state.isr:
+                found = _bytes_below(self._brokers[member], where, marks[where])
+                if found != expected and where.topic not in INTERNAL_TOPICS:
+                    raise _broken("apart", where, f"broker {member} and its leader {state.leader}")
+
+    @property
+    def states(self) -> Mapping[str, PartitionState]:
+        return self._states
+
+    def replicas_of(self, path: str) -> tuple[int, ...]:
+        where = _partition_of(path)
+        topic = _TOPICS + where.topic
+        node = self._tree.get(topic)
+        if node is None:
+            return ()
+        return TopicAssignment.decode(topic, node.value).replicas[where.partition]
+
+    def is_whole(self, broker: SimulatedBroker) -> bool:
+        """In sync wherever it has a replica, and registered."""
+        if not self._is_registered(broker):
+            return False
+        return all(
+            broker.node_id in state.isr
+            for path, state in self._states.items()
+            if broker.node_id in self.replicas_of(path)
+        )
+
+
+def _may_be_elected(before: PartitionState) -> tuple[int, ...]:
+    return (*before.isr, *before.eligible)
+
+
+def batches_of(broker: SimulatedBroker, where: TopicPartition) -> list[Batch] | None:
+    """The log as its files hold it; None if there is none."""
+    found = [
+        Batch(header.base_offset, header.leader_epoch, header.crc, header.next_offset)
+        for _, header in _headers(broker, where)
+    ]
+    is_there = broker.host.disk.exists(f"/data/{where.topic}-{where.partition}")
+    return found if is_there else None
+
+
+def _headers(broker: SimulatedBroker, where: TopicPartition) -> Iterator[tuple[bytes, BatchHeader]]:
+    for content in broker.host.disk.peek(f"/data/{where.topic}-{where.partition}", ".log"):
+        for position, header in split_batches(content):
+            yield content[position : position + header.size_bytes], header
+
+
+def _bytes_below(broker: SimulatedBroker, where: TopicPartition, offset: int) -> bytes:
+    return b"".join(
+        data for data, header in _headers(broker, where) if header.next_offset <= offset
+    )
+
+
+def _partition_of(path: str) -> TopicPartition:
+    topic, _, partition = path.removeprefix(_TOPICS).removesuffix(_STATE).partition("/partitions/")
+    return TopicPartition(topic, int(partition))
+
+
+def _broken(rule: str, where: TopicPartition, detail: str) -> InvariantBroken:
+    return InvariantBroken(f"{rule} in {where.topic}-{where.partition}: {detail}")

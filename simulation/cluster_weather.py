@@ -1,0 +1,255 @@
+"""What goes wrong with a cluster: its network, its brokers, their disks, clocks and metadata store.
+
+Each fault is an incident of its own that begins, lasts and heals while others go on; a broker
+suffers one at a time, links as many as come.
+
+The fault budget is what the cluster promises to survive. Without flushing, fewer brokers than
+`min.insync.replicas` may stop uncleanly before they are in sync again: of three brokers with
+`min.insync.replicas=2`, one at a time. A killed one counts like one without power, for
+nobody can tell them apart afterwards.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum, auto
+from random import Random
+from typing import Any
+
+from simulation.cluster import SimulatedBroker
+from simulation.world import Simulation
+
+
+class Budget(Enum):
+    """What may happen to brokers on one day."""
+
+    # Nothing that takes the page cache: any number is killed at any time.
+    KILLS = auto()
+    # One unclean stop at a time, with or without power.
+    ONE_AT_A_TIME = auto()
+    # `flush.messages=1`: power fails anywhere at any time.
+    FLUSHED = auto()
+
+
+_FAILING = ("write", "sync", "rename", "sync_directory", "truncate", "read")
+
+
+class ClusterWeather:
+    def __init__(
+        self,
+        simulation: Simulation,
+        random: Random,
+        brokers: Sequence[SimulatedBroker],
+        *,
+        budget: Budget,
+        is_whole: Callable[[SimulatedBroker], bool],
+    ) -> None:
+        """`is_whole` says whether a broker is in sync wherever it has a replica."""
+        self.faults = 0
+        self._simulation = simulation
+        self._random = random
+        self._brokers = brokers
+        self._budget = budget
+        self._is_whole = is_whole
+        self._suffering: dict[str, asyncio.Task[None]] = {}
+        self._lost: dict[str, SimulatedBroker] = {}
+
+    def turn(self, clients: Sequence[str]) -> None:
+        """Something begins to go wrong."""
+        self.faults += 1
+        self._look()
+        if self._random.random() < 0.4:
+            self._network_suffers(clients)
+            return
+        broker = self._random.choice(self._brokers)
+        if broker.name in self._suffering:
+            return
+        self._begin(broker, self._choose_incident()(broker))
+
+    def begin_rolling_restart(self) -> None:
+        """One broker after the other stops in good order and is started again."""
+
+        async def restart_all() -> None:
+            for broker in self._brokers:
+                if broker.name not in self._suffering and broker.is_running:
+                    self._suffering[broker.name] = task
+                    await broker.stop()
+                    broker.start()
+                    del self._suffering[broker.name]
+                    await asyncio.sleep(self._random.uniform(0.5, 3))
+
+        task = asyncio.ensure_future(restart_all())
+        self._suffering["all"] = task
+
+    def _begin(self, broker: SimulatedBroker, incident: Coroutine[Any, Any, None]) -> None:
+        self._suffering[broker.name] = asyncio.ensure_future(incident)
+
+    def _look(self) -> None:
+        for name, task in list(self._suffering.items()):
+            if task.done():
+                task.result()
+                del self._suffering[name]
+        for name, broker in list(self._lost.items()):
+            if broker.is_running and name not in self._suffering and self._is_whole(broker):
+                del self._lost[name]
+
+    # Brokers
+
+    def _choose_incident(self) -> Callable[[SimulatedBroker], Coroutine[Any, Any, None]]:
+        return self._random.choice(
+            (
+                self._crash,
+                self._crash,
+                self._power_cut,
+                self._power_cut,
+                self._pause,
+                self._pause,
+                self._stop,
+                self._bounce,
+                self._disk_fails,
+                self._store_is_away,
+                self._session_expires,
+                self._clock_steps,
+            )
+        )
+
+    def _may_lose_power(self) -> bool:
+        return self._budget is not Budget.KILLS
+
+    def _may_die(self, broker: SimulatedBroker) -> bool:
+        """Notes that it does, if it may."""
+        if self._budget is Budget.ONE_AT_A_TIME:
+            if self._lost.keys() - {broker.name}:
+                return False
+            self._lost[broker.name] = broker
+        return True
+
+    def _delay_s(self) -> float:
+        return self._random.choice((0.0, self._random.uniform(0, 2), self._random.uniform(0, 10)))
+
+    async def _crash(self, broker: SimulatedBroker) -> None:
+        if not self._may_die(broker):
+            await self._stop(broker)
+            return
+        broker.kill(is_noticed=self._random.random() < 0.7)
+        await asyncio.sleep(self._delay_s())
+        broker.start()
+
+    async def _bounce(self, broker: SimulatedBroker) -> None:
+        if not self._may_die(broker):
+            await self._pause(broker)
+            return
+        for _ in range(self._random.randint(2, 5)):
+            broker.kill()
+            broker.start()
+            await asyncio.sleep(self._random.uniform(0, 1))
+
+    async def _stop(self, broker: SimulatedBroker) -> None:
+        await broker.stop()
+        await asyncio.sleep(self._delay_s())
+        broker.start()
+
+    async def _power_cut(self, broker: SimulatedBroker) -> None:
+        if not self._may_lose_power() or not self._may_die(broker):
+            await self._crash(broker)
+            return
+        if self._random.random() < 0.5:
+            broker.power_off(is_noticed=self._random.random() < 0.5)
+        else:
+            # In the middle of an operation, if there is one soon enough.
+            broker.host.disk.cut_power_after(self._random.randint(0, 30))
+            await asyncio.sleep(1)
+            broker.host.disk.keep_power()
+        await asyncio.sleep(self._delay_s())
+        broker.start()
+
+    async def _pause(self, broker: SimulatedBroker) -> None:
+        broker.pause()
+        await asyncio.sleep(self._delay_s())
+        broker.resume()
+
+    async def _disk_fails(self, broker: SimulatedBroker) -> None:
+        """Its directory goes offline at the first error; an operator changes the disk."""
+        if not self._may_die(broker):
+            return
+        operation = self._random.choice(_FAILING)
+        if operation == "sync" and not self._may_lose_power():
+            operation = "write"
+        error = self._random.choice((errno.EIO, errno.ENOSPC))
+        broker.host.disk.fail_next(operation, error, under="/data")
+        await asyncio.sleep(self._random.uniform(0, 5))
+        broker.host.disk.heal()
+        if operation == "sync":
+            # The kernel calls pages clean that never reached the disk, and no later sync will
+            # bring them: only a new start of the machine shows what is really there.
+            broker.power_off()
+        else:
+            broker.kill()
+        broker.start()
+
+    async def _store_is_away(self, broker: SimulatedBroker) -> None:
+        broker.cut_from_store()
+        await asyncio.sleep(self._delay_s())
+        broker.back_at_store()
+
+    async def _session_expires(self, broker: SimulatedBroker) -> None:
+        if broker.is_running and broker.has_session:
+            broker.host.trace("the store gives its session up")
+            broker.session.expire()
+
+    async def _clock_steps(self, broker: SimulatedBroker) -> None:
+        by_ms = self._random.choice((-100_000, -3000, 3000, 100_000))
+        broker.host.trace(f"the clock is set by {by_ms} ms")
+        broker.host.clock.step(by_ms)
+
+    # The network
+
+    def _network_suffers(self, clients: Sequence[str]) -> None:
+        random, network = self._random, self._simulation.network
+        broker = random.choice(self._brokers).name
+        everyone = [*(one.name for one in self._brokers), *clients]
+        other = random.choice([name for name in everyone if name != broker])
+        if random.random() < 0.6:
+            other = random.choice([one.name for one in self._brokers if one.name != broker])
+        match random.randrange(6):
+            case 0:
+                network.cut(broker, other)
+                self._later(network.heal, broker, other)
+            case 1:
+                network.cut(*random.sample((broker, other), 2), both_ways=False)
+                self._later(network.heal, broker, other)
+            case 2:
+                for name in everyone:
+                    if name != broker:
+                        network.cut(broker, name)
+                        self._later(network.heal, broker, name)
+            case 3:
+                network.reset(broker, random.choice((other, None)))
+            case 4:
+                network.set_delay(broker, other, (0.0001, random.choice((0.05, 1.0, 3.0))))
+                self._later(network.set_delay, broker, other, network.delay_s)
+            case 5:
+                network.refuse(broker)
+                self._later(network.admit, broker)
+
+    def _later(self, call: Callable[..., None], *arguments: Any) -> None:
+        self._simulation.loop.call_later(
+            self._delay_s(), call, *arguments, context=self._simulation.nobody
+        )
+
+    # The end
+
+    async def clear(self) -> None:
+        """Everything heals, and every broker runs."""
+        while self._suffering:
+            await asyncio.wait(list(self._suffering.values()))
+            self._look()
+        network = self._simulation.network
+        network.heal_all()
+        for broker in self._brokers:
+            network.admit(broker.name)
+            for name in self._simulation.hosts:
+                if name != broker.name:
+                    network.set_delay(broker.name, name, network.delay_s)
+            broker.host.disk.heal()
+            broker.start()

@@ -1,0 +1,434 @@
+"""Three brokers, their metadata store and their clients on a bad day.
+
+Producers write with acks=all and idempotence, some with acks=1, some in transactions; consumers
+read by assignment and in a group, with both isolation levels; an operator moves partitions, elects
+preferred leaders, makes and deletes topics and restarts brokers one after the other. Meanwhile
+everything goes wrong that `cluster_weather` knows, within its fault budget, and the store is as
+weak as an ensemble may be.
+
+The cluster's invariants are looked at all day. When it is over everything heals: all replicas are
+in sync again, all clients finish, all replicas hold the same bytes, and the histories are judged.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from odradek.client import Admin
+from odradek.client.admin_partitions import ElectionType
+from odradek.client.errors import ClientError
+from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.world import Randomness, World
+from simulation.checkers import History, Send, violations
+from simulation.cluster import SimulatedBroker
+from simulation.cluster_invariants import ClusterInvariants
+from simulation.cluster_weather import Budget, ClusterWeather
+from simulation.crew import Crew
+from simulation.group_checkers import GroupHistory, two_owners
+from simulation.group_workload import GroupMember, Habits
+from simulation.scenarios.bad_day import judge
+from simulation.transaction_checkers import TransactionHistory, transaction_violations
+from simulation.transaction_workload import Reader, Temper, TransactionalFeeder, read_all
+from simulation.workload import ConsumingClient, Options, ProducingClient
+from simulation.world import Simulation
+
+# Acknowledged by all; acknowledged by the leader alone; written in transactions; short-lived.
+ORDERS, CLICKS, LEDGER, PASSING = "orders", "clicks", "ledger", "passing"
+BROKERS = 3
+MIN_IN_SYNC = 2
+
+# Virtual time after which whatever has not healed never will.
+_PATIENCE_S = 120.0
+_LOOK_S = 0.05
+
+Program = Callable[[World], Coroutine[Any, Any, Any]]
+
+
+class ClusterDay:
+    def __init__(self, simulation: Simulation) -> None:
+        random = self._random = simulation.random("day")
+        self._simulation = simulation
+        simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
+        self._budget = random.choice(list(Budget))
+        self._weakness = _weakness(random)
+        store = MemoryMetadata(self._weakness)
+        properties = _properties(random, flushes=self._budget is Budget.FLUSHED)
+        self._brokers = [
+            SimulatedBroker(simulation, store, number, properties)
+            for number in range(1, BROKERS + 1)
+        ]
+        self._bootstrap = ",".join(broker.address for broker in self._brokers)
+        self._invariants = ClusterInvariants(simulation, store.tree, self._brokers)
+        self._weather = ClusterWeather(
+            simulation,
+            random,
+            self._brokers,
+            budget=self._budget,
+            is_whole=self._invariants.is_whole,
+        )
+        self._orders, self._clicks = History(), History()
+        self._ledger, self._groups = TransactionHistory(), GroupHistory()
+        self._topics = {ORDERS: random.randint(1, 3)}
+        if random.random() < 0.3:
+            self._topics[CLICKS] = 1
+        if random.random() < 0.4:
+            self._topics[LEDGER] = random.randint(1, 2)
+        self._has_group = random.random() < 0.3
+        self._producers: list[ProducingClient] = []
+        self._consumers: list[ConsumingClient] = []
+        self._readers: list[Reader] = []
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._crews: list[Crew] = []
+        self._operations = 0
+
+    def _partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for number in range(self._topics.get(topic, 0))]
+
+    # Who takes part
+
+    def _hire(self) -> None:
+        random = self._random
+        orders, clicks = self._partitions(ORDERS), self._partitions(CLICKS)
+        for number in range(random.randint(1, 2)):
+            options = {**self._producer_options(), "acks": "all", "enable_idempotence": True}
+            options["max_in_flight_requests_per_connection"] = random.randint(1, 5)
+            count = random.randint(30, 120)
+            self._producers.append(
+                ProducingClient(f"producer-{number}", self._orders, orders, count, options)
+            )
+        self._consumers.append(self._consumer("consumer", self._orders, orders))
+        if clicks:
+            options = {**self._producer_options(), "acks": "1", "enable_idempotence": False}
+            options["max_in_flight_requests_per_connection"] = 1
+            self._producers.append(ProducingClient("clicker", self._clicks, clicks, 60, options))
+            self._consumers.append(self._consumer("watcher", self._clicks, clicks))
+        for number, isolation in enumerate(("read_committed", "read_uncommitted")):
+            ledger = self._partitions(LEDGER)
+            if ledger:
+                options = self._reader_options(isolation)
+                self._readers.append(Reader(f"reader-{number}", self._ledger, ledger, options))
+        clients: list[ProducingClient | ConsumingClient | Reader] = []
+        clients += [*self._producers, *self._consumers]
+        clients += self._readers
+        for client in clients:
+            host = self._simulation.host(client.name)
+            self._running[client.name] = host.start(client.run, client.name)
+        if self._partitions(LEDGER):
+            self._crews.append(Crew(self._simulation, random, {"banker": self._banker}))
+        if self._has_group:
+            members = {f"member-{number}": self._member for number in range(2)}
+            self._crews.append(Crew(self._simulation, random, members))
+
+    def _producer_options(self) -> Options:
+        random = self._random
+        return {
+            "bootstrap_servers": self._bootstrap,
+            "linger_ms": random.choice((0, 5, 50)),
+            "compression_type": random.choice(("none", "lz4")),
+            "request_timeout_ms": random.choice((1000, 5000)),
+            "delivery_timeout_ms": random.choice((10_000, 60_000)),
+            "max_block_ms": 10_000,
+        }
+
+    def _reader_options(self, isolation: str = "read_uncommitted") -> Options:
+        return {
+            "bootstrap_servers": self._bootstrap,
+            "auto_offset_reset": "none",
+            "isolation_level": isolation,
+            "request_timeout_ms": 5000,
+            "fetch_max_bytes": self._random.choice((100, 10_000, 50 << 20)),
+        }
+
+    def _consumer(
+        self, name: str, history: History, partitions: list[TopicPartition]
+    ) -> ConsumingClient:
+        return ConsumingClient(name, history, partitions, self._reader_options())
+
+    def _is_current(self, name: str) -> bool:
+        return any(crew.is_current(name) for crew in self._crews)
+
+    def _banker(self, name: str) -> TransactionalFeeder:
+        random = self._random
+        options: Options = {
+            **self._producer_options(),
+            "transactional_id": "banker",
+            "transaction_timeout_ms": random.choice((3000, 10_000)),
+        }
+        temper = Temper(
+            aborts=random.choice((0.0, 0.3)), dreams=random.choice((0.0, 0.2)), longest_dream_s=4.0
+        )
+        return TransactionalFeeder(
+            name,
+            self._ledger,
+            options,
+            temper,
+            self._is_current,
+            partitions=self._partitions(LEDGER),
+            transactions=random.randint(5, 15),
+        )
+
+    def _member(self, name: str) -> GroupMember:
+        options: Options = {
+            "bootstrap_servers": self._bootstrap,
+            "group_id": "workers",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "request_timeout_ms": 5000,
+            "session_timeout_ms": 6000,
+            "heartbeat_interval_ms": 1000,
+        }
+        habits = Habits(ORDERS, commits_async=False, dreams=0.0)
+        return GroupMember(
+            name,
+            self._groups,
+            self._orders,
+            options,
+            habits,
+            is_current=self._is_current,
+        )
+
+    # The day
+
+    async def live_through(self) -> str:
+        for broker in self._brokers:
+            broker.start()
+        looking = asyncio.ensure_future(self._look())
+        async with asyncio.timeout(_PATIENCE_S):
+            await self._simulation.host("operator").start(self._create_topics, "operator")
+        self._hire()
+        day_s = self._simulation.loop.time() + self._random.uniform(4, 25)
+        while self._simulation.loop.time() < day_s:
+            await asyncio.sleep(self._random.uniform(0, 2))
+            await self._something_happens()
+            self._require_alive()
+        self._simulation.trace.add("-", "the day is over: everything heals")
+        await self._weather.clear()
+        self._weakness.lost_replies = 0.0
+        await self._evening()
+        looking.cancel()
+        self._judge()
+        return self._summary()
+
+    async def _something_happens(self) -> None:
+        chance = self._random.random()
+        if chance < 0.15:
+            await self._operator(self._choose_operation(), 10.0)
+        elif chance < 0.25 and self._crews:
+            self._random.choice(self._crews).turn()
+        elif chance < 0.3:
+            self._weather.begin_rolling_restart()
+        else:
+            hosts = [*self._running, *(name for crew in self._crews for name in crew.hosts)]
+            self._weather.turn(hosts)
+
+    async def _look(self) -> None:
+        """Ends the run when something is wrong: nobody waits for this task."""
+        while True:
+            try:
+                self._invariants.look()
+                for broker in self._brokers:
+                    broker.supervise()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+                self._simulation.loop.fail(str(error), error)
+            await asyncio.sleep(_LOOK_S)
+
+    def _require_alive(self) -> None:
+        for task in self._running.values():
+            if task.done() and not task.cancelled():
+                task.result()
+
+    # The operator
+
+    async def _operator(self, program: Program, patience_s: float) -> None:
+        """Asks for something; that it is not done in time is no wonder on such a day."""
+        self._operations += 1
+        host = self._simulation.host("operator")
+        with suppress(TimeoutError, ClientError, KafkaError):
+            async with asyncio.timeout(patience_s):
+                await host.start(program, f"operator#{self._operations}")
+
+    def _admin(self, world: World) -> Admin:
+        return Admin(world=world, bootstrap_servers=self._bootstrap, request_timeout_ms=3000)
+
+    async def _create_topics(self, world: World) -> None:
+        async with self._admin(world) as admin:
+            for name, partitions in self._topics.items():
+                while True:
+                    try:
+                        await admin.create_topic(name, partitions, BROKERS)
+                    except KafkaError as error:
+                        if error.code.name == "TOPIC_ALREADY_EXISTS":
+                            break
+                    except ClientError:
+                        pass
+                    else:
+                        break
+                    await asyncio.sleep(0.1)
+
+    def _choose_operation(self) -> Program:
+        random = self._random
+        topic = random.choice(list(self._topics))
+        partition = random.choice(self._partitions(topic))
+        replicas = random.sample(range(1, BROKERS + 1), random.choice((2, 3, 3)))
+
+        async def move(world: World) -> None:
+            async with self._admin(world) as admin:
+                await admin.alter_partition_reassignments({partition: replicas})
+
+        async def cancel(world: World) -> None:
+            async with self._admin(world) as admin:
+                await admin.cancel_partition_reassignments([partition])
+
+        async def elect(world: World) -> None:
+            async with self._admin(world) as admin:
+                await admin.elect_leaders(ElectionType.PREFERRED)
+
+        async def create(world: World) -> None:
+            async with self._admin(world) as admin:
+                await admin.create_topic(PASSING, 2, random.choice((1, 2, 3)))
+
+        async def delete(world: World) -> None:
+            async with self._admin(world) as admin:
+                await admin.delete_topic(PASSING)
+
+        return random.choice((move, move, cancel, elect, create, delete))
+
+    # The evening
+
+    async def _evening(self) -> None:
+        simulation = self._simulation
+        for crew in self._crews:
+            crew.rest()
+        await self._until(self._is_healed, self._what_is_ill)
+        finishing = [self._running[one.name] for one in self._producers]
+        async with asyncio.timeout(_PATIENCE_S):
+            await asyncio.gather(*finishing)
+            if self._partitions(LEDGER):
+                await self._crews[0].finished()
+        await self._read_everything()
+        await self._consumers_catch_up()
+        if self._has_group:
+            self._crews[-1].end()
+        self._require_alive()
+        await self._until(self._is_healed, self._what_is_ill)
+        self._invariants.look()
+        await asyncio.sleep(1)
+        self._invariants.require_equal_replicas()
+        simulation.trace.add("-", "all replicas agree")
+
+    async def _until(self, holds: Callable[[], bool], what: Callable[[], str]) -> None:
+        deadline_s = self._simulation.loop.time() + _PATIENCE_S
+        while not holds():
+            self._require_alive()
+            assert self._simulation.loop.time() < deadline_s, what()
+            await asyncio.sleep(0.1)
+
+    def _is_healed(self) -> bool:
+        return all(self._invariants.is_whole(broker) for broker in self._brokers) and all(
+            state.leader > 0 for state in self._invariants.states.values()
+        )
+
+    def _what_is_ill(self) -> str:
+        ill = [
+            f"{path}: {state} of {self._invariants.replicas_of(path)}"
+            for path, state in self._invariants.states.items()
+            if len(state.isr) < len(self._invariants.replicas_of(path)) or state.leader < 0
+        ]
+        missing = [one.name for one in self._brokers if not self._invariants.is_whole(one)]
+        return f"not healed after {_PATIENCE_S:.0f} s: {missing}, {ill}"
+
+    async def _read_everything(self) -> None:
+        async def read(world: World) -> None:
+            for topic, isolation, history in (
+                (ORDERS, "read_uncommitted", self._orders),
+                (CLICKS, "read_uncommitted", self._clicks),
+                (LEDGER, "read_uncommitted", self._ledger.log),
+                (LEDGER, "read_committed", self._ledger.committed),
+            ):
+                options = {**self._reader_options(isolation), "fetch_max_bytes": 1 << 20}
+                found = await read_all(world, self._partitions(topic), options)
+                for partition, records in found.items():
+                    history.read_at_the_end(partition, records)
+
+        async with asyncio.timeout(_PATIENCE_S):
+            await self._simulation.host("auditor").start(read, "auditor")
+
+    async def _consumers_catch_up(self) -> None:
+        ends = {
+            partition: records[-1][0] + 1
+            for history in (self._orders, self._clicks)
+            for partition, records in history.final.items()
+            if records
+        }
+        await self._until(
+            lambda: all(
+                consumer.next_offsets.get(partition, 0) >= end
+                for consumer in self._consumers
+                for partition, end in ends.items()
+                if partition in consumer.partitions
+            ),
+            lambda: f"{[one.next_offsets for one in self._consumers]}, the ends are {ends}",
+        )
+
+    def _judge(self) -> None:
+        # With acks=1 an acknowledgement promises nothing; what was seen once stays all the same.
+        self._clicks.sends = [Send(s.producer, s.partition, s.value) for s in self._clicks.sends]
+        judge(
+            [
+                *violations(self._orders, idempotent=True),
+                *violations(self._clicks),
+                *transaction_violations(self._ledger),
+                *two_owners(self._groups.ownerships),
+            ]
+        )
+
+    def _summary(self) -> str:
+        sends = len(self._orders.sends)
+        return (
+            f"{self._weather.faults} faults, {self._operations} operations,"
+            f" {sum(broker.starts for broker in self._brokers)} starts,"
+            f" {self._invariants.checks} changes of partitions,"
+            f" {self._orders.acknowledged_count()} of {sends} sends acknowledged"
+            f", {self._budget.name.lower()}"
+        )
+
+
+def _weakness(random: Random) -> Weakness:
+    return Weakness(
+        Randomness(random.getrandbits(64)),
+        longest_notification_delay_s=random.choice((0.0, 0.05, 0.5)),
+        longest_operation_delay_s=random.choice((0.0, 0.05)),
+        longest_read_lag_s=random.choice((0.0, 0.0, 0.3)),
+        lost_replies=random.choice((0.0, 0.0, 0.05)),
+    )
+
+
+def _properties(random: Random, *, flushes: bool) -> dict[str, str]:
+    properties = {
+        "auto.create.topics.enable": "false",
+        "min.insync.replicas": str(MIN_IN_SYNC),
+        "replica.lag.time.max.ms": random.choice(("1000", "3000")),
+        "replica.socket.timeout.ms": "2000",
+        "replica.fetch.wait.max.ms": "500",
+        "log.segment.bytes": random.choice(("2000", "1073741824")),
+        "log.flush.offset.checkpoint.interval.ms": random.choice(("100", "60000")),
+        "leader.imbalance.check.interval.seconds": random.choice(("5", "300")),
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": "3",
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": "3",
+        "transaction.state.log.min.isr": str(MIN_IN_SYNC),
+        "group.initial.rebalance.delay.ms": "100",
+    }
+    if flushes:
+        properties["log.flush.interval.messages"] = "1"
+    return properties
+
+
+async def cluster(simulation: Simulation) -> str:
+    """Plays a bad day and says what it came to."""
+    return await ClusterDay(simulation).live_through()
