@@ -7,6 +7,7 @@ for the session's timeout. One that is paused is silent to the store too.
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from odradek.broker import Broker
@@ -16,6 +17,7 @@ from odradek.metadata.memory import MemoryMetadata, MemorySession
 from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
 from odradek.world import World
+from simulation.disk import PowerCut
 from simulation.world import Host, Simulation
 
 PORT = 9092
@@ -176,7 +178,9 @@ class SimulatedBroker:
     def require_alive(self) -> None:
         """Raises what the broker ended with, if it ended by itself."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.result()
+            # A power cut while it starts ends its own task: that is a death like any other.
+            with suppress(PowerCut):
+                self._task.result()
 
     def supervise(self) -> None:
         """Starts it again if it could not start: the store or the disk was away. Any other end

@@ -47,6 +47,14 @@ _MANNERS = (
 T = TypeVar("T")
 
 
+class Anomaly(AssertionError):
+    """The history breaks a rule: the finding that a scenario is made for."""
+
+
+class Unseen(AssertionError):
+    """What must come to pass by itself did not, however long one waited."""
+
+
 class BadDay:
     """A number of brokers and what happens to them; what clients do is for others to say."""
 
@@ -147,7 +155,8 @@ class BadDay:
         pause_s = _FIRST_PAUSE_S
         while not await holds():
             self.require_alive()
-            assert self.simulation.loop.time() < deadline_s, f"unseen: {what()}"
+            if self.simulation.loop.time() >= deadline_s:
+                raise Unseen(f"unseen: {what()}")
             # Looking costs real time, so what takes long is looked at less often.
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
@@ -168,4 +177,5 @@ async def _until_it_works(ask: Callable[[], Awaitable[object]]) -> None:
 
 
 def judge(found: Sequence[Violation]) -> None:
-    assert not found, f"{len(found)} anomalies\n" + "\n".join(map(str, found[:10]))
+    if found:
+        raise Anomaly(f"{len(found)} anomalies\n" + "\n".join(map(str, found[:10])))
