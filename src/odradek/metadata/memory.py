@@ -12,7 +12,14 @@ from contextvars import copy_context
 from enum import Enum, auto
 
 from odradek.metadata.local import LocalSession
-from odradek.metadata.store import EVERYTHING, Node, Operation, OutcomeUnknown, StoreUnavailable
+from odradek.metadata.store import (
+    EVERYTHING,
+    Node,
+    Operation,
+    OutcomeUnknown,
+    Refused,
+    StoreUnavailable,
+)
 from odradek.metadata.tree import Overlay, Tree, View
 from odradek.world import Randomness
 
@@ -153,7 +160,12 @@ class MemorySession(LocalSession):
             lost = self._weakness.cut_reply()
         if lost is LostReply.DID_NOT_HAPPEN or not self._tree.is_alive(session_id):
             self._lose_reply()
-        versions = await self._backend.commit(session_id, operations)
+        try:
+            versions = await self._backend.commit(session_id, operations)
+        except Refused:
+            # Refusals stand in the order of changes too: whoever hears one sees all before it.
+            self._catch_up()
+            raise
         if lost is LostReply.HAPPENED:
             self._lose_reply()
         self._catch_up()
