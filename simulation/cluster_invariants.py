@@ -8,6 +8,7 @@ Changes of the store are judged as they happen, replicas at short intervals:
     incomplete       a live member of an in-sync set lacks records that were committed
     went back        the high watermark of a leader fell within its term
     misplaced        log start, high watermark and log end are not in this order
+    unreplicated     acks=all was answered before enough replicas had the record
     apart            two replicas hold different bytes below the high watermark
 
 What a leader's high watermark has passed is committed. Whatever is committed once must be on
@@ -178,6 +179,15 @@ class ClusterInvariants:
             raise _broken("incomplete", where, f"{broker.name} leads without what was committed")
         committed.batches += [one for one in held[known:] if one.next_offset <= mark]
         committed.high_watermark = mark
+
+    def require_replicated(self, where: TopicPartition, offset: int, least: int) -> None:
+        """What was acknowledged by all is on as many disks as must be in sync. For days on which
+        no disk forgets; raises nothing, as it is called by the client that was told."""
+        ends = [batches_of(broker, where) or [] for broker in self._brokers.values()]
+        held = sum(bool(one) and one[-1].next_offset > offset for one in ends)
+        if held < least:
+            error = _broken("unreplicated", where, f"{offset} is on {held} brokers")
+            self._simulation.loop.fail(str(error), error)
 
     # The end
 

@@ -48,6 +48,19 @@ _LOOK_S = 0.05
 Program = Callable[[World], Coroutine[Any, Any, Any]]
 
 
+class _Orders(History):
+    """Says at once what was acknowledged."""
+
+    def __init__(self, on_acknowledged: Callable[[TopicPartition, int], None]) -> None:
+        super().__init__()
+        self._on_acknowledged = on_acknowledged
+
+    def acknowledged(self, send: Send, offset: int) -> None:
+        super().acknowledged(send, offset)
+        assert isinstance(send.partition, TopicPartition)
+        self._on_acknowledged(send.partition, offset)
+
+
 class ClusterDay:
     def __init__(self, simulation: Simulation) -> None:
         random = self._random = simulation.random("day")
@@ -70,7 +83,7 @@ class ClusterDay:
             budget=self._budget,
             is_whole=self._invariants.is_whole,
         )
-        self._orders, self._clicks = History(), History()
+        self._orders, self._clicks = _Orders(self._was_acknowledged), History()
         self._ledger, self._groups = TransactionHistory(), GroupHistory()
         self._topics = {ORDERS: random.randint(1, 3)}
         if random.random() < 0.3:
@@ -84,6 +97,10 @@ class ClusterDay:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._crews: list[Crew] = []
         self._operations = 0
+
+    def _was_acknowledged(self, partition: TopicPartition, offset: int) -> None:
+        if self._budget is Budget.KILLS:
+            self._invariants.require_replicated(partition, offset, MIN_IN_SYNC)
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in range(self._topics.get(topic, 0))]
