@@ -194,3 +194,23 @@ def test_a_stopped_reader_costs_the_broker_no_memory() -> None:
         assert sum(waiting) < 1 << 20
 
     play(story)
+
+
+@pytest.mark.parametrize("operations", [0, 5])
+def test_a_broker_that_loses_power_while_it_loads_can_be_started_again(operations: int) -> None:
+    async def story(simulation: Simulation, one: SimulatedBroker) -> None:
+        await one.stop()
+        one.host.disk.cut_power_after(operations)
+        one.start()
+        await asyncio.sleep(1)
+        assert not one.is_running, "the power was to be cut before it is ready"
+        one.require_alive()  # It did not end by itself.
+        one.start()
+
+        async def produce(world: World) -> None:
+            async with Producer(world=world, bootstrap_servers=one.address) as producer:
+                assert (await producer.send_and_wait("t", b"after")).offset == 0
+
+        await simulation.host("client").start(produce)
+
+    play(story)

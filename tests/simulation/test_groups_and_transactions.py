@@ -35,7 +35,7 @@ FINDINGS = {
     "apply-after-commit": Finding("groups", 14, Anomaly, "two owners"),
     "forget-fencing": Finding("transactions", 3, Anomaly, "zombie"),
     "lose-a-pending-offset": Finding("transactions", 30, Anomaly, "stale offset"),
-    "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ""),
+    "reuse-a-producer-id": Finding("transactions", 8, Anomaly, "inconsistent"),
     # Without its marker a transaction stays open for ever: what follows it is never seen.
     "skip-a-marker": Finding("transactions", 1, Unseen, "transactions that nobody ends"),
 }
