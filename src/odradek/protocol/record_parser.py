@@ -202,23 +202,57 @@ def parse_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
         raise MalformedRecords(f"a record holds {error}") from None
 
 
-def parse_outlines(data: bytes, count: int) -> Iterator[tuple[int, bool]]:
+def parse_outlines(  # noqa: C901, PLR0912 - a call a field would halve its speed
+    data: bytes, count: int
+) -> list[tuple[int, bool]]:
     """Each record's distance in time, and whether it has a key; its other fields are not read.
 
-    The offsets must be those of a batch as producers make it: every one, in order.
+    The offsets must be those of a batch as producers make it: every one, in order. A loop of its
+    own, because a broker does nothing else meanwhile: layered on `parse_times` it took four times
+    as long.
     """
-    for number, (elapsed, start) in enumerate(parse_times(data, count)):
-        try:
-            offset_delta, position = data[start], start + 1
-            if offset_delta > 127:
-                offset_delta, position = read_zigzag(data, start)
-            if offset_delta != number << 1:
+    outlines: list[tuple[int, bool]] = []
+    position, size = 0, len(data)
+    try:
+        for offset in range(0, 2 * count, 2):
+            length = data[position]
+            position += 1
+            if length > 127:
+                length += (data[position] << 7) - 128
+                position += 1
+                if length > 16383:
+                    length, position = read_zigzag(data, position - 2)
+            end = position + (length >> 1)
+            if length & 1 or end > size:
+                raise MalformedRecords("a record's length is wrong")
+            elapsed = data[position + 1]
+            position += 2
+            if elapsed > 127:
+                elapsed += (data[position] << 7) - 128
+                position += 1
+                if elapsed > 16383:
+                    elapsed, position = read_zigzag(data, position - 2, 64)
+                if elapsed > MOST_TIMESTAMP:
+                    raise MalformedRecords("a record's timestamp is out of range")
+            delta = data[position]
+            position += 1
+            if delta > 127:
+                delta += (data[position] << 7) - 128
+                position += 1
+                if delta > 16383:
+                    delta += (data[position] << 14) - 16384
+                    position += 1
+                    if delta > 2097151:
+                        delta, position = read_zigzag(data, position - 3)
+            if delta != offset:
                 raise MalformedRecords("the offsets of a batch are not consecutive")
-            yield elapsed, data[position] & 1 == 0
-        except IndexError:
-            raise MalformedRecords("a record ends beyond its batch") from None
-        except OverflowError as error:
-            raise MalformedRecords(f"a record holds {error}") from None
+            outlines.append(((elapsed >> 1) ^ -(elapsed & 1), not data[position] & 1))
+            position = end
+    except IndexError:
+        raise MalformedRecords("a record ends beyond its batch") from None
+    except OverflowError as error:
+        raise MalformedRecords(f"a record holds {error}") from None
+    return outlines
 
 
 def parse_offset(data: bytes, position: int) -> int:

@@ -10,7 +10,7 @@ it is used, and every fault is a `MalformedRecords`.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -247,11 +247,13 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
         raise MalformedRecords(str(error)) from error
 
 
-def outline_records(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> Iterator[tuple[int, bool]]:
-    """Each record's timestamp, and whether it has a key: enough to admit a batch to a log.
+def outline_records(
+    batch: Buffer, *, max_bytes: int = OPENED_BYTES
+) -> tuple[int, list[tuple[int, bool]]]:
+    """The batch's timestamp, and for each record its distance from it and whether it has a key:
+    enough to admit a batch to a log.
 
-    For a broker: a third of the time that decoding takes, nothing kept, and batches that are
-    too large to be opened while others wait are malformed.
+    For a broker: batches that are too large to be opened while others wait are malformed.
     """
     header = read_header(batch)
     if header.record_count > OPENED_RECORDS:
@@ -260,9 +262,7 @@ def outline_records(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> Iterator
         )
     data = _payload(batch, 0, header, max_bytes)
     _check_ranges(header)
-    base = header.base_timestamp
-    for elapsed, has_key in parse_outlines(data, header.record_count):
-        yield base + elapsed, has_key
+    return header.base_timestamp, parse_outlines(data, header.record_count)
 
 
 def find_timestamp(

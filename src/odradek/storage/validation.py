@@ -51,6 +51,7 @@ class AppendRules:
         "_codec",
         "_is_compacted",
         "_level",
+        "_limits_age",
         "_looks_inside",
         "_max_message_bytes",
         "flush_messages",
@@ -78,8 +79,8 @@ class AppendRules:
         self._codec = _TARGET_CODECS[settings.compression_type]
         self._level = _level(settings, self._codec)
         self._is_compacted = settings.is_compacted
-        limits_age = self._before_max_ms != MOST_LONG and not self.is_log_append_time
-        self._looks_inside = self._is_compacted or limits_age
+        self._limits_age = self._before_max_ms != MOST_LONG and not self.is_log_append_time
+        self._looks_inside = self._is_compacted or self._limits_age
 
     def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
         """The batch to write, most often the very one given, and its header."""
@@ -143,7 +144,7 @@ class AppendRules:
 
     def _check_records(self, records: Buffer, now_ms: int) -> None:
         try:
-            outlines = list(outline_records(records))
+            base_ms, outlines = outline_records(records)
         except MalformedRecords as error:
             raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
         if self._is_compacted:
@@ -154,12 +155,12 @@ class AppendRules:
             )
             if faults:
                 raise AppendRejected(ErrorCode.INVALID_RECORD, faults[0][1], faults)
-        if not self.is_log_append_time:
+        if self._limits_age:
             oldest_ms = now_ms - self._before_max_ms
             faults = tuple(
-                (number, f"timestamp {timestamp_ms} is older than the topic allows")
-                for number, (timestamp_ms, _) in enumerate(outlines)
-                if -1 < timestamp_ms < oldest_ms
+                (number, f"timestamp {base_ms + elapsed} is older than the topic allows")
+                for number, (elapsed, _) in enumerate(outlines)
+                if -1 < base_ms + elapsed < oldest_ms
             )
             if faults:
                 raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, faults[0][1], faults)

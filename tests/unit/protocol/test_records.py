@@ -241,9 +241,15 @@ def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
 @given(st.lists(record_contents(), max_size=20), st.sampled_from(Codec))
 def test_an_outline_tells_times_and_keys(contents: list[Content], codec: Codec) -> None:
     batch = build(contents, codec, 3)
-    assert list(outline_records(batch)) == [
+    base_ms, outlines = outline_records(batch)
+    assert [(base_ms + elapsed, has_key) for elapsed, has_key in outlines] == [
         (timestamp_ms, key is not None) for key, _, _, timestamp_ms in contents
     ]
+
+
+def test_an_outline_counts_offsets_of_every_width() -> None:
+    batch = build([(b"key", None, [], 7)] * 20_000, Codec.NONE, 0)
+    assert outline_records(batch) == (7, [(0, True)] * 20_000)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +264,7 @@ def test_an_outline_tells_times_and_keys(contents: list[Content], codec: Codec) 
 )
 def test_an_outline_of_wrong_records_is_malformed(payload: bytes, count: int) -> None:
     with pytest.raises(MalformedRecords):
-        list(outline_records(raw_batch(payload, count)))
+        outline_records(raw_batch(payload, count))
 
 
 def test_a_batch_that_cannot_be_searched_counts_as_one_record() -> None:
