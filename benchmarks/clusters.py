@@ -200,6 +200,8 @@ class Measurement:
                     request_timeout=5,
                 )[name].result(5)
                 break
+            except TimeoutError:
+                continue  # It was starting; the next attempt finds out what became of this one.
             except KafkaException as problem:
                 if problem.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                     break
@@ -223,6 +225,10 @@ class Measurement:
         """Seconds without a leader, and the longest wait for an acknowledgement."""
         topic = self._make_topic()
         leader = self._describe(topic).partitions[0].leader
+        addresses = self.cluster.bootstrap.split(",")
+        del addresses[leader - 1]
+        survivors = AdminClient({"bootstrap.servers": ",".join(addresses), "log_level": 0})
+        survivors.list_topics(topic, 5)  # Connected, so that it asks nobody who is dead.
         acknowledged: list[float] = []
 
         def note(error: KafkaError | None, _: Message) -> None:
@@ -245,19 +251,12 @@ class Measurement:
             if not killed_at and len(acknowledged) >= 100:
                 killed_at = time.perf_counter()
                 self.cluster.kill(leader)
-            elif killed_at and not led_at and self._has_another_leader(topic, leader):
+            elif killed_at and not led_at and _has_another_leader(survivors, topic, leader):
                 led_at = time.perf_counter()
             if time.perf_counter() > deadline:
                 raise RuntimeError("nobody took over")
         producer.flush(PATIENCE_S)
         return led_at - killed_at, max(later - earlier for earlier, later in pairwise(acknowledged))
-
-    def _has_another_leader(self, topic: str, before: int) -> bool:
-        try:
-            found = self._admin.list_topics(topic, 1).topics[topic].partitions
-        except KafkaException:
-            return False
-        return bool(found) and found[0].leader not in (-1, before)
 
     def _resident_megabytes(self) -> float:
         resident: int = sum(one.memory_info().rss for one in self.cluster.processes())
@@ -267,6 +266,14 @@ class Measurement:
         times = [one.cpu_times() for one in self.cluster.processes()]
         used: float = sum(one.user + one.system for one in times)
         return used
+
+
+def _has_another_leader(admin: AdminClient, topic: str, before: int) -> bool:
+    try:
+        found = admin.list_topics(topic, 1).topics[topic].partitions
+    except KafkaException:
+        return False
+    return bool(found) and found[0].leader not in (-1, before)
 
 
 @contextmanager
