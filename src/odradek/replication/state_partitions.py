@@ -9,6 +9,7 @@ as in Kafka, so that either can read what the other wrote.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from odradek.metadata import ClusterImage
@@ -84,6 +85,10 @@ class StatePartitions(Generic[Command, Event]):
     async def ask(self, key: str, command: Command) -> object:
         """The machine's reply, once what it rests on is committed."""
         return await self._runner(partition_of(key, self._image, self.topic)).ask(command)
+
+    def begin(self, key: str, command: Command) -> asyncio.Future[object]:
+        """The same for who would rather not wait: see `Runner.begin`."""
+        return self._runner(partition_of(key, self._image, self.topic)).begin(command)
 
     def tell(self, key: str, command: Command) -> None:
         self._runner(partition_of(key, self._image, self.topic)).tell(command)
@@ -186,8 +191,10 @@ def partition_of(key: str, image: ClusterImage, topic: str) -> int:
     return (_java_hash(key) & 0x7FFFFFFF) % len(found.partitions)
 
 
+@lru_cache(maxsize=4096)
 def _java_hash(text: str) -> int:
-    """`String.hashCode` of Java: over UTF-16 code units, in 32 bits."""
+    """`String.hashCode` of Java: over UTF-16 code units, in 32 bits. Kept for the keys of late,
+    because each request of a group's member asks for it."""
     value = 0
     units = text.encode("utf-16-be")
     for position in range(0, len(units), 2):

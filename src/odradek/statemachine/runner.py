@@ -130,16 +130,24 @@ class Runner(Generic[Command, Event]):
 
     async def ask(self, command: Command) -> object:
         """The reply to a command, once what it rests on is committed."""
+        return await self.begin(command)
+
+    def begin(self, command: Command) -> asyncio.Future[object]:
+        """Decides now; what comes holds the reply, and often does at once: a lone replica
+        commits as it appends, and then nobody has to wait for a turn of the loop."""
         self._require_running()
         waiting = _Waiting(asyncio.get_running_loop().create_future())
         self._callers[waiting] = None
         try:
             self._carry_out(self._machine.decide(command, waiting, self._now()))
-            return await waiting.future
         except NotWritten as refused:
             raise refused.reason from None
         finally:
-            self._callers.pop(waiting, None)
+            del self._callers[waiting]
+        if not waiting.future.done():
+            self._callers[waiting] = None
+            waiting.future.add_done_callback(lambda _: self._callers.pop(waiting, None))
+        return waiting.future
 
     def tell(self, command: Command) -> None:
         """A command nobody waits for."""

@@ -147,6 +147,24 @@ async def test_the_next_decision_sees_what_is_not_committed_but_nobody_is_told_b
     assert (await second, await reader) == (2, 2)
 
 
+async def test_what_is_committed_as_it_is_written_is_answered_without_a_turn_of_the_loop() -> None:
+    runner, _ = await loaded(MemoryLog())
+    replies = [runner.begin(("add", "a")) for _ in range(3)]
+    assert [reply.result() for reply in replies] == [1, 2, 3]
+
+
+async def test_what_was_begun_is_answered_when_committed_or_told_that_leadership_is_lost() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log)
+    first, second = runner.begin(("add", "a")), runner.begin(("add", "a"))
+    assert not first.done()
+    log.high_watermark.advance(1)
+    assert await first == 1
+    runner.end(ConnectionError("no longer leader"))
+    with pytest.raises(ConnectionError):
+        await second
+
+
 async def test_one_outcome_answers_many() -> None:
     runner, _ = await loaded(MemoryLog())
     waiting = [asyncio.ensure_future(runner.ask(("wait", "a"))) for _ in range(3)]

@@ -3,9 +3,13 @@
 Topics and partitions that do not exist are refused one by one, and the rest is committed.
 From version 10 topics are named by id; the id is kept with the offset in any version.
 `retention_time_ms` (up to 4) is honoured.
+
+Where the offsets are committed as soon as they are written the reply is there at once, and a
+client that sends commit after commit is not made to wait for a turn of the loop each time.
 """
 
-from collections.abc import Sequence
+from asyncio import Future
+from collections.abc import Awaitable, Sequence
 from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
@@ -26,9 +30,9 @@ _FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 _FIRST_VERSION_THAT_KNOWS_MISSING_GROUPS: Final = 9
 
 
-async def handle(
+def handle(
     services: Services, context: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse:
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     by_id = context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
     topics = []
     offsets: list[OffsetToCommit] = []
@@ -60,19 +64,47 @@ async def handle(
                 name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
-    if offsets:
-        command = CommitOffsets(
-            request.group_id,
-            request.member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
-            tuple(offsets),
-            retention_ms=request.retention_time_ms,
-            knows_missing_groups=context.version >= _FIRST_VERSION_THAT_KNOWS_MISSING_GROUPS,
-        )
-        for answer, error in zip(answers, await commit(services, command), strict=True):
-            answer.error_code = error
-    return OffsetCommitResponse(topics=topics)
+    response = OffsetCommitResponse(topics=topics)
+    if not offsets:
+        return response
+    command = CommitOffsets(
+        request.group_id,
+        request.member_id,
+        request.group_instance_id,
+        request.generation_id_or_member_epoch,
+        tuple(offsets),
+        retention_ms=request.retention_time_ms,
+        knows_missing_groups=context.version >= _FIRST_VERSION_THAT_KNOWS_MISSING_GROUPS,
+    )
+    try:
+        errors = services.groups.begin(command.group_id, command)
+    except Refused as refusal:
+        return _answer(response, answers, [refusal.code] * len(answers))
+    if errors.done() and errors.exception() is None:
+        return _answer(response, answers, cast(list[ErrorCode], errors.result()))
+    return _answer_later(response, answers, errors)
+
+
+def _answer(
+    response: OffsetCommitResponse,
+    answers: Sequence[OffsetCommitResponsePartition],
+    errors: Sequence[ErrorCode],
+) -> OffsetCommitResponse:
+    for answer, error in zip(answers, errors, strict=True):
+        answer.error_code = error
+    return response
+
+
+async def _answer_later(
+    response: OffsetCommitResponse,
+    answers: Sequence[OffsetCommitResponsePartition],
+    asked: "Future[object]",
+) -> OffsetCommitResponse:
+    try:
+        errors = cast(list[ErrorCode], await asked)
+    except Refused as refusal:
+        errors = [refusal.code] * len(answers)
+    return _answer(response, answers, errors)
 
 
 async def commit(services: Services, command: CommitOffsets) -> Sequence[ErrorCode]:
