@@ -10,6 +10,7 @@ _EXAMPLES = """\
 examples:
   odradek broker config/server.properties
   odradek broker config/server.properties --override log.dirs=/var/lib/odradek
+  odradek broker config/server.properties --log-directory /var/log/odradek
 """
 
 
@@ -21,7 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_serving_arguments(parser)
     parser.add_argument(
-        "--log-file", metavar="FILE", help="where the broker's log goes, not to stderr"
+        "--log-directory",
+        metavar="DIR",
+        help="where server.log and its like go (default: odradek.logs.directory, or else logs in"
+        " the first of log.dirs); none for no files",
+    )
+    parser.add_argument(
+        "--log-file",
+        metavar="FILE",
+        help="everything into this one file, nothing to stderr or elsewhere",
     )
     add_input_argument(parser)
 
@@ -33,9 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"{arguments.config} is not a text file of settings") from None
     from odradek.cli.serving import serve, settings_from
 
+    if arguments.log_directory is not None:
+        properties["odradek.logs.directory"] = arguments.log_directory
     return serve(
         settings_from(properties, arguments.override),
-        log_level=arguments.log_level or ("INFO" if arguments.log_file else "WARN"),
+        log_level=arguments.log_level,
         log_path=arguments.log_file,
         until_input_closes=arguments.until_input_closes,
     )

@@ -34,6 +34,7 @@ _READY_TIMEOUT_S = 60.0
 _END_SESSION_S = 10.0
 _SOCKET = "metadata.socket"
 _STORE = "metadata store"
+_LOGS = "odradek.logs.directory"
 
 
 class LocalCluster:
@@ -46,7 +47,7 @@ class LocalCluster:
             arguments.host if ":" not in arguments.host else f"[{arguments.host.strip('[]')}]"
         )
         self._zookeeper: str | None = arguments.zookeeper
-        self._log_level = arguments.log_level or "INFO"
+        self._log_level: str | None = arguments.log_level
         self._defaults = {**defaults, **laptop_settings(arguments.brokers)}
         if self._zookeeper is not None:
             # A third of Kafka's: on one machine silence is soon suspicious.
@@ -55,7 +56,7 @@ class LocalCluster:
             self._overrides = parse_overrides(arguments.override)
         except InvalidSetting as problem:
             raise CommandFailed(str(problem)) from None
-        for name in ("node.id", "broker.id", "listeners", "log.dirs", "log.dir"):
+        for name in ("node.id", "broker.id", "listeners", "log.dirs", "log.dir", _LOGS):
             if name in self._overrides:
                 raise CommandFailed(
                     f"--override {name} would be the same for every broker;"
@@ -196,7 +197,9 @@ class LocalCluster:
         if child.exit_status == 0:
             how = "has stopped"
         else:
-            how = f"died ({child.ending()}); its log is {place.log_path}"
+            logs = self.settings[place.id - 1].application_log_directory
+            log = child.output_path if logs is None else f"{logs}/server.log"
+            how = f"died ({child.ending()}); its log is {log}"
         print(
             f"broker {place.id} {how}; bring it back with: odradek broker {place.properties_path}",
             flush=True,
@@ -249,7 +252,6 @@ class LocalCluster:
             return serve(
                 settings,
                 log_level=self._log_level,
-                log_path=place.log_path,
                 until_input_closes=True,
                 on_ready=on_ready,
             )
@@ -263,7 +265,7 @@ class LocalCluster:
             return serve_metadata(
                 f"{self._data}/metadata.sqlite",
                 f"{self._data}/{_SOCKET}",
-                log_level=self._log_level,
+                log_level=self._log_level or "INFO",
                 log_path=f"{self._data}/metadata.log",
                 on_ready=on_ready,
                 is_deserted=self._is_deserted,

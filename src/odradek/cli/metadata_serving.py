@@ -9,7 +9,7 @@ from odradek.cli.terminal import watch_input_end
 from odradek.metadata.service import MetadataService
 from odradek.metadata.sqlite import SqliteMetadata
 from odradek.metadata.store import MetadataError, StoreUnavailable
-from odradek.telemetry.logs import start_logging
+from odradek.telemetry.logs import one_file, start_logging
 from odradek.world import OsDisk, World
 
 # Whoever started us has gone: brokers stop by themselves, and need the store for that.
@@ -32,7 +32,7 @@ def serve_metadata(
 
     `forgets_sessions` where it is known that no broker of before is alive: nobody is waited for.
     """
-    start_logging(log_level, disk=OsDisk(), path=log_path)
+    start_logging(log_level, files=one_file(log_path, OsDisk()))
     # asyncio's own loop: there is little to do, and uvloop would cost memory.
     asyncio.run(_serve(path, socket_path, on_ready, is_deserted, forgets_sessions))
     return 0

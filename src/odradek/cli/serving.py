@@ -52,7 +52,7 @@ def _memory(in_memory: bool) -> dict[str, str]:
 def serve(
     settings: BrokerSettings,
     *,
-    log_level: str,
+    log_level: str | None = None,
     log_path: str | None = None,
     in_memory: bool = False,
     until_input_closes: bool = False,
@@ -60,13 +60,20 @@ def serve(
 ) -> int:
     """Until the broker is told to stop. Returns the exit code.
 
+    `log_level` is for files and terminal alike; unset, the terminal hears warnings and files what
+    the settings say. `log_path` takes the place of both: everything goes there.
     `on_ready` is called with the broker's address in place of the lines on standard output.
     """
     from odradek.broker import Broker
-    from odradek.telemetry.logs import start_logging
-    from odradek.world import MemoryDisk, OsDisk, World
+    from odradek.world import MemoryDisk, World
 
-    start_logging(log_level, disk=OsDisk() if log_path else None, path=log_path)
+    _start_logs(
+        settings,
+        log_level,
+        log_path,
+        writes_files=not in_memory,
+        has_terminal=on_ready is None,
+    )
     world = World(disk=MemoryDisk()) if in_memory else World()
     kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
     pid_path = None if in_memory else f"{settings.data_directories[0]}/{PID_FILE}"
@@ -93,6 +100,38 @@ def serve(
     return 0
 
 
+def _start_logs(
+    settings: BrokerSettings,
+    level: str | None,
+    path: str | None,
+    *,
+    writes_files: bool,
+    has_terminal: bool,
+) -> None:
+    from odradek.telemetry.logs import LogFiles, one_file, start_logging
+    from odradek.world import OsDisk
+
+    directory = settings.application_log_directory
+    file_level = level or settings.odradek_logs_level
+    if path is not None:
+        start_logging(file_level, files=one_file(path, OsDisk()))
+    elif writes_files and directory is not None:
+        files = LogFiles(
+            directory,
+            OsDisk(),
+            most_bytes=settings.odradek_logs_max_file_bytes,
+            kept=settings.odradek_logs_kept_files,
+        )
+        start_logging(
+            file_level,
+            files=files,
+            stream=sys.stderr if has_terminal else None,
+            stream_level=level or "WARN",
+        )
+    else:
+        start_logging(level or "WARN")
+
+
 async def _serve(
     broker: "Broker", world: "World", announce: Callable[[], None], until_input_closes: bool
 ) -> None:
@@ -114,9 +153,22 @@ async def _serve(
     except asyncio.CancelledError:
         pass
     except Exception as failure:
-        raise startup_failure(failure) from failure
+        expected = startup_failure(failure)
+        _log_end(expected)
+        raise expected from failure
     finally:
         world.workers.close()
+
+
+def _log_end(failure: Exception) -> None:
+    """For the file: the terminal is told by whoever called us."""
+    import logging
+
+    from odradek.telemetry.logs import SERVER, TOLD
+
+    is_expected = isinstance(failure, CommandFailed)
+    words = f"stopped: {failure}" if is_expected else "ended by an error that nobody expected"
+    logging.getLogger(SERVER).critical(words, exc_info=None if is_expected else failure, extra=TOLD)
 
 
 def startup_failure(failure: Exception) -> Exception:

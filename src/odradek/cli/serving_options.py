@@ -22,5 +22,5 @@ def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level",
         choices=("ERROR", "WARN", "INFO", "DEBUG"),
-        help="what brokers say (default: WARN on stderr, INFO into a file)",
+        help="what brokers say (default: WARN on stderr, INFO into files)",
     )

@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = settings_from(properties, arguments.override, in_memory=arguments.memory)
     return serve(
         settings,
-        log_level=arguments.log_level or "WARN",
+        log_level=arguments.log_level,
         in_memory=arguments.memory,
         until_input_closes=arguments.until_input_closes,
     )

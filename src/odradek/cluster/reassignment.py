@@ -41,7 +41,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication.refusal import Refused
 
-logger = logging.getLogger("odradek.state-change")
+logger = logging.getLogger("odradek.state_change")
 
 
 class Step(NamedTuple):

@@ -25,7 +25,7 @@ from odradek.metadata import (
 from odradek.metadata.layout import CONTROLLER_EPOCH, PartitionState, partition_state_path
 from odradek.protocol.types import TopicPartition
 
-logger = logging.getLogger("odradek.state-change")
+logger = logging.getLogger("odradek.state_change")
 
 MOST_OPERATIONS: Final = 200
 """In one multi: what a ZooKeeper ensemble takes without holding up everybody else."""

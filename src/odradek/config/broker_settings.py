@@ -16,6 +16,7 @@ from odradek.config.coordinator_settings import (
     TransactionSettings,
 )
 from odradek.config.listeners import Listener
+from odradek.config.log_settings import NO_FILES, ApplicationLogSettings
 from odradek.config.network_settings import NetworkSettings
 from odradek.config.setting import InvalidSetting, Scope, Setting, merge
 from odradek.config.spelling import Speller
@@ -49,6 +50,7 @@ class BrokerSettings(
     GroupSettings,
     TransactionSettings,
     QuotaSettings,
+    ApplicationLogSettings,
 ):
     layers: Layers
     topic_defaults: TopicSettings
@@ -109,6 +111,13 @@ class BrokerSettings(
     @property
     def data_directories(self) -> tuple[str, ...]:
         return self.log_dirs or (self.log_dir,)
+
+    @property
+    def application_log_directory(self) -> str | None:
+        """Where the broker's own logs go; None if it writes no files."""
+        if self.odradek_logs_directory == NO_FILES:
+            return None
+        return self.odradek_logs_directory or f"{self.data_directories[0]}/logs"
 
     @property
     def effective_advertised_listeners(self) -> tuple[Listener, ...]:
@@ -216,6 +225,12 @@ def _check_together(settings: BrokerSettings) -> None:
         most = getattr(settings, longest.attribute)
         if least > most:
             raise InvalidSetting(shortest.name, least, f"it is more than {longest.name}, {most}")
+    if not settings.topic_defaults.retention_ms:
+        # As in Kafka a topic may say so, the default of all topics not.
+        layers = settings.layers
+        given = merge(layers.static, layers.dynamic_default, layers.dynamic_broker)
+        name = next(one.name for one in TopicSettings.retention_ms.synonyms if one.name in given)
+        raise InvalidSetting(name, 0, "it takes 1 and more, or -1 for ever")
     if settings.log_dirs is not None and len(set(settings.log_dirs)) != len(settings.log_dirs):
         raise InvalidSetting("log.dirs", ",".join(settings.log_dirs), "a directory appears twice")
     if not all(settings.data_directories):

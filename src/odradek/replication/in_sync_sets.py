@@ -24,7 +24,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
 from odradek.replication.term import Term
 
-logger = logging.getLogger("odradek.state-change")
+logger = logging.getLogger("odradek.state_change")
 
 _MOST_AT_ONCE: Final = 100
 _RETRY_S: Final = 0.05

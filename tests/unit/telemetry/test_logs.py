@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from odradek.telemetry import logs
-from odradek.telemetry.logs import DiskHandler, LineFormatter
+from odradek.telemetry.logs import LogFiles
 from odradek.world import MemoryDisk
 
 
@@ -20,10 +20,15 @@ class FixedClock:
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     stream = io.StringIO()
-    handler = logs.start_logging(clock=FixedClock(), stream=stream)
+    started = logs.start_logging(clock=FixedClock(), stream=stream)
     yield stream
-    logs.stop_logging(handler)
-    for name in (logs.ROOT, *logs.CATEGORIES):
+    started.stop()
+    give_levels_back()
+
+
+def give_levels_back() -> None:
+    logs._default_levels[logs.ROOT] = logging.INFO
+    for name in logs.loggers():
         logs.set_level(name, None)
 
 
@@ -55,73 +60,104 @@ def test_a_traceback_is_indented(stream: io.StringIO) -> None:
     assert all(line.startswith("    ") for line in rest)
 
 
+def said(stream: io.StringIO) -> list[str]:
+    return [line.split(" ")[3] for line in stream.getvalue().splitlines()]
+
+
 def test_levels_change_while_running(stream: io.StringIO) -> None:
     requests = logging.getLogger(logs.REQUESTS)
     requests.debug("hidden")
-    logs.set_level(logs.REQUESTS, "debug")
-    requests.debug("shown")
-    assert logs.levels()[logs.REQUESTS] == "DEBUG"
-    assert logs.levels()[logs.SERVER] == "INFO"
+    logs.set_level("kafka.request.logger", "debug")
+    assert requests.isEnabledFor(logging.DEBUG)
+    shown = logs.levels()
+    assert shown[logs.REQUESTS] == shown["kafka.request.logger"] == "DEBUG"
+    assert shown[logs.SERVER] == shown["root"] == "INFO"
     logs.set_level(logs.REQUESTS, None)
-    requests.debug("hidden again")
+    assert logs.levels()[logs.REQUESTS] == "WARN"
+    requests.info("hidden again")
+    requests.warning("shown")
     logs.set_level(logs.ROOT, "OFF")
-    requests.critical("silenced")
-    assert [line.split(" ")[3] for line in stream.getvalue().splitlines()] == ["shown"]
+    logging.getLogger(logs.CONTROLLER).critical("silenced")
+    assert said(stream) == ["shown"]
+
+
+def test_a_logger_of_the_program_has_a_level_though_nobody_declared_it() -> None:
+    logging.getLogger("odradek.test.met")
+    assert logs.levels()["odradek.test.met"] == logs.levels()[logs.ROOT]
+    logs.set_level("odradek.test.met", "TRACE")
+    assert logs.levels()["odradek.test.met"] == "TRACE"
+    logging.getLogger("odradek.test.met").setLevel(27)  # Between INFO and WARN.
+    assert logs.levels()["odradek.test.met"] == "WARN"
+    logs.set_level("odradek.test.met", None)
+
+
+def test_whoever_asks_only_once_is_told_of_changes() -> None:
+    told: list[str] = []
+    unsubscribe = logs.subscribe(lambda: told.append(logs.level_of(logs.REQUESTS)))
+    logs.set_level(logs.REQUESTS, "DEBUG")
+    logs.set_level(logs.REQUESTS, "WARN")
+    unsubscribe()
+    logs.set_level(logs.REQUESTS, None)
+    assert told == ["DEBUG", "WARN"]
 
 
 def test_an_unknown_logger_or_level_is_refused() -> None:
-    with pytest.raises(ValueError, match="there is no logger kafka; there are odradek, "):
-        logs.set_level("kafka", "INFO")
+    with pytest.raises(ValueError, match=r"there is no logger kafka\.unheard; there are odradek, "):
+        logs.set_level("kafka.unheard", "INFO")
     with pytest.raises(ValueError, match="there is no level LOUD; there are OFF, FATAL, "):
         logs.set_level(logs.SERVER, "LOUD")
 
 
-def record(message: str) -> logging.LogRecord:
-    return logging.LogRecord(logs.SERVER, logging.INFO, "", 0, message, (), None)
+def test_each_concern_has_its_file_and_the_terminal_only_warnings() -> None:
+    disk, terminal = MemoryDisk(), io.StringIO()
+    files = LogFiles("/data/logs", disk, FixedClock())
+    started = logs.start_logging("INFO", files=files, stream=terminal, stream_level="WARN")
+    try:
+        for name in (logs.SERVER, "odradek.storage", *logs.FILES):
+            logging.getLogger(name).info("tells")
+            logging.getLogger(name).warning("warns")
+        logging.getLogger(logs.SERVER).error("told otherwise", extra=logs.TOLD)
+        logging.getLogger("asyncio").error("nobody waited")
+    finally:
+        started.stop()
+        give_levels_back()
+    found = {
+        name: [
+            line.split(" ", 2)[2]
+            for line in disk.read(f"/data/logs/{name}").decode().split("\n")
+            if line
+        ]
+        for name in disk.list_directory("/data/logs")
+    }
+    assert found == {
+        "authorizer.log": ["INFO tells (odradek.authorizer)", "WARN warns (odradek.authorizer)"],
+        "controller.log": ["INFO tells (odradek.controller)", "WARN warns (odradek.controller)"],
+        "log-cleaner.log": ["INFO tells (odradek.log_cleaner)", "WARN warns (odradek.log_cleaner)"],
+        "request.log": ["WARN warns (odradek.request)"],
+        "server.log": [
+            "INFO tells (odradek.server)",
+            "WARN warns (odradek.server)",
+            "INFO tells (odradek.storage)",
+            "WARN warns (odradek.storage)",
+            "ERROR told otherwise (odradek.server)",
+            "ERROR nobody waited (asyncio)",
+        ],
+        "state-change.log": [
+            "INFO tells (odradek.state_change)",
+            "WARN warns (odradek.state_change)",
+        ],
+    }
+    assert said(terminal) == ["warns"] * 7 + ["nobody"]
 
 
-def handler_on(disk: MemoryDisk, most_bytes: int = 1000, keep: int = 2) -> DiskHandler:
-    handler = DiskHandler(disk, "/logs/server.log", most_bytes, keep)
-    handler.setFormatter(LineFormatter(FixedClock()))
-    return handler
-
-
-def test_a_file_is_appended_to_and_rolled() -> None:
+def test_files_appear_with_their_first_line() -> None:
     disk = MemoryDisk()
-    disk.make_directories("/logs")
-    for number in range(3):
-        handler = handler_on(disk)
-        handler.handle(record(f"message {number}"))
-        handler.close()
-    assert disk.read("/logs/server.log").count(b"\n") == 3
-
-    handler = handler_on(disk, most_bytes=100)
-    for number in range(3, 10):
-        handler.handle(record(f"message {number}"))
-    handler.close()
-    assert disk.list_directory("/logs") == ["server.log", "server.log.1", "server.log.2"]
-    assert b"message 9" in disk.read("/logs/server.log")
-    assert b"message 8" in disk.read("/logs/server.log.1")
-
-
-class FullDisk(MemoryDisk):
-    full = False
-
-    def rename(self, source: str, target: str) -> None:
-        if self.full:
-            raise OSError("no space")
-        super().rename(source, target)
-
-
-def test_a_full_disk_loses_lines_and_nothing_else() -> None:
-    disk = FullDisk()
-    disk.make_directories("/logs")
-    handler = handler_on(disk, most_bytes=70)
-    handler.handle(record("one"))
-    disk.full = True
-    handler.handle(record("two"))
-    assert handler.lost == 1
-    disk.full = False
-    handler.handle(record("three"))
-    assert b"three" in disk.read("/logs/server.log")
-    handler.close()
+    started = logs.start_logging(files=LogFiles("/data/logs", disk, FixedClock()))
+    try:
+        assert not disk.exists("/data/logs")
+        logging.getLogger(logs.SERVER).debug("hidden")
+        assert not disk.exists("/data/logs")
+        logging.getLogger(logs.SERVER).info("shown")
+        assert disk.list_directory("/data/logs") == ["server.log"]
+    finally:
+        started.stop()

@@ -1,0 +1,36 @@
+"""Settings of the application's own logs: what the broker says, not what clients write."""
+
+from odradek.config.setting import Importance, Settings, integer, string
+
+NO_FILES = "none"
+
+
+class ApplicationLogSettings(Settings):
+    odradek_logs_directory = string(
+        "odradek.logs.directory",
+        None,
+        "Where server.log, controller.log and the broker's other logs go: `logs` in the first data"
+        " directory unless set, or `none` for standard error alone.",
+    )
+    odradek_logs_level = string(
+        "odradek.logs.level",
+        "INFO",
+        "From which level on messages go to files. Loggers are changed one by one, while the"
+        " broker runs, with `odradek configs --broker-logger`.",
+        choices=("ERROR", "WARN", "INFO", "DEBUG", "TRACE"),
+    )
+    odradek_logs_max_file_bytes = integer(
+        "odradek.logs.max.file.bytes",
+        32 * 1024 * 1024,
+        "How long each of these logs grows before the next file is begun.",
+        at_least=1024,
+        importance=Importance.LOW,
+    )
+    odradek_logs_kept_files = integer(
+        "odradek.logs.kept.files",
+        4,
+        "How many full files are kept of each log, as server.log.1 (the newest) and so on.",
+        at_least=0,
+        at_most=1000,
+        importance=Importance.LOW,
+    )

@@ -1,0 +1,119 @@
+"""The files of the application's logs: opened when first written to, rolled when full.
+
+Nothing here may stop a broker. A line that the disk does not take is lost and counted, its
+failure is told once on standard error, and a second later the file is tried again; a file or a
+directory that somebody removed is made anew.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from odradek.world import Clock, Disk
+from odradek.world.disk import File
+
+# How often a file that failed is tried again, and one that works is looked for under its name.
+_LOOK_AGAIN_S: Final = 1.0
+
+DEFAULT_MOST_BYTES: Final = 32 * 1024 * 1024
+DEFAULT_KEPT: Final = 4
+
+
+class RollingFile:
+    """`server.log`, and before it `server.log.1`, the newest, up to `server.log.<kept>`.
+
+    Invariant: `lost` counts the lines that were given to `write` and are in no file.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        path: str,
+        *,
+        most_bytes: int = DEFAULT_MOST_BYTES,
+        kept: int = DEFAULT_KEPT,
+    ) -> None:
+        self.path = path
+        self.lost = 0
+        self._disk = disk
+        self._clock = clock
+        self._most_bytes = most_bytes
+        self._kept = kept
+        self._file: File | None = None
+        self._position = 0
+        self._look_again_s = 0.0
+        self._lost_in_a_row = 0
+
+    def write(self, line: bytes, missing: Callable[[int], bytes]) -> None:
+        """Appends a line. `missing` words what is said in the file after lines were lost."""
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._look_again_s:
+            self._look_again_s = now_s + _LOOK_AGAIN_S
+            if self._file is not None and not self._disk.exists(self.path):
+                self.close()
+        elif self._lost_in_a_row:
+            self._lose()
+            return
+        try:
+            if self._lost_in_a_row:
+                line = missing(self._lost_in_a_row) + line
+            self._append(line)
+            self._lost_in_a_row = 0
+        except OSError as error:
+            self._fail(error)
+
+    def _append(self, line: bytes) -> None:
+        file = self._file or self._open()
+        if self._position and self._position + len(line) > self._most_bytes:
+            file = self._roll()
+        file.write_at(self._position, [line])
+        self._position += len(line)
+
+    def _open(self) -> File:
+        try:
+            self._file = file = self._disk.open(self.path, create=True)
+        except FileNotFoundError:
+            self._disk.make_directories(self.path.rpartition("/")[0] or ".")
+            self._file = file = self._disk.open(self.path, create=True)
+        self._position = file.size()
+        return file
+
+    def _roll(self) -> File:
+        self.close()
+        # A smaller number of kept files than before leaves files that nobody would look for.
+        beyond = self._kept + 1
+        while self._disk.exists(f"{self.path}.{beyond}"):
+            self._disk.remove(f"{self.path}.{beyond}")
+            beyond += 1
+        for number in range(self._kept - 1, 0, -1):
+            if self._disk.exists(f"{self.path}.{number}"):
+                self._disk.rename(f"{self.path}.{number}", f"{self.path}.{number + 1}")
+        if self._kept:
+            self._disk.rename(self.path, f"{self.path}.1")
+        else:
+            self._disk.remove(self.path)
+        return self._open()
+
+    def _fail(self, error: OSError) -> None:
+        if not self._lost_in_a_row:
+            # Standard error may be closed, or on the same full disk.
+            with suppress(OSError, ValueError):
+                sys.stderr.write(
+                    f"odradek: cannot write {self.path}: {error.strerror or error}; the broker"
+                    " goes on, and what it would say there is lost until that is mended\n"
+                )
+                sys.stderr.flush()
+        self._lose()
+        self.close()
+
+    def _lose(self) -> None:
+        self.lost += 1
+        self._lost_in_a_row += 1
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
