@@ -203,18 +203,19 @@ def parse_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
 
 
 def parse_outlines(  # noqa: C901, PLR0912 - a call a field would halve its speed
-    data: bytes, count: int
-) -> list[tuple[int, bool]]:
+    data: bytes, count: int, first: int = 0, position: int = 0
+) -> tuple[list[tuple[int, bool]], int]:
     """Each record's distance in time, and whether it has a key; its other fields are not read.
+    Then the position behind them: record `first + count` is there, for who takes a few at a time.
 
     The offsets must be those of a batch as producers make it: every one, in order. A loop of its
     own, because a broker does nothing else meanwhile: 47 ms for 100,000 records, 78 when it was
     layered on `parse_times`.
     """
     outlines: list[tuple[int, bool]] = []
-    position, size = 0, len(data)
+    size = len(data)
     try:
-        for offset in range(0, 2 * count, 2):
+        for offset in range(2 * first, 2 * (first + count), 2):
             length = data[position]
             position += 1
             if length > 127:
@@ -252,7 +253,7 @@ def parse_outlines(  # noqa: C901, PLR0912 - a call a field would halve its spee
         raise MalformedRecords("a record ends beyond its batch") from None
     except OverflowError as error:
         raise MalformedRecords(f"a record holds {error}") from None
-    return outlines
+    return outlines, position
 
 
 def parse_offset(data: bytes, position: int) -> int:

@@ -10,7 +10,7 @@ it is used, and every fault is a `MalformedRecords`.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from odradek.protocol.checksum import crc32c
 from odradek.protocol.compression import (
     DEFAULT_MAX_BYTES,
     Codec,
+    DecompressedTooLarge,
     MalformedCompression,
     compress,
     decompress,
@@ -48,7 +49,9 @@ __all__ = [
     "EndTransactionMarker",
     "Headers",
     "MalformedRecords",
+    "OpenedBatch",
     "Record",
+    "TooLargeInside",
     "UnsupportedRecordFormat",
     "crc_is_valid",
     "decode_control_type",
@@ -58,7 +61,7 @@ __all__ = [
     "find_max_timestamp",
     "find_timestamp",
     "offset_prefix",
-    "outline_records",
+    "open_batch",
     "read_header",
     "recompress",
     "set_log_append_time",
@@ -76,8 +79,8 @@ CHECKSUM_START = 21
 # What `offset_prefix` replaces.
 PREFIX_SIZE = 16
 
-# How large a batch may be inside for a broker to open it while other clients wait: fifty
-# milliseconds at worst. Producers make batches of a megabyte, and of thousands of records.
+# How large a batch may be inside for a broker to open it: fifty milliseconds' work at worst.
+# Producers make batches of a megabyte, and of thousands of records.
 OPENED_BYTES = 16 << 20
 OPENED_RECORDS = 100_000
 
@@ -108,6 +111,10 @@ _AFTER_CHECKSUM = struct.Struct(">hiqqqhii")
 
 class UnsupportedRecordFormat(MalformedRecords):
     """A message set of before Kafka 0.11 (magic 0 or 1), or of a format yet to come."""
+
+
+class TooLargeInside(MalformedRecords):
+    """The records of a batch take more than whoever reads it allows."""
 
 
 class BatchHeader(NamedTuple):
@@ -243,18 +250,31 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
         return b""
     try:
         return decompress(header.codec, stored, max_bytes)
+    except DecompressedTooLarge as error:
+        raise TooLargeInside(str(error)) from error
     except MalformedCompression as error:
         raise MalformedRecords(str(error)) from error
 
 
-def outline_records(
-    batch: Buffer, *, max_bytes: int = OPENED_BYTES
-) -> tuple[int, list[tuple[int, bool]]]:
-    """The batch's timestamp, and for each record its distance from it and whether it has a key:
-    enough to admit a batch to a log.
+class OpenedBatch(NamedTuple):
+    """A batch as it is inside, decompressed."""
 
-    For a broker: batches that are too large to be opened while others wait are malformed.
-    """
+    base_timestamp: int
+    record_count: int
+    data: bytes
+
+    def outlines(self, at_once: int = OPENED_RECORDS) -> Iterator[list[tuple[int, bool]]]:
+        """For each record its distance in time from the batch's, and whether it has a key: enough
+        to admit a batch to a log. They come so many `at_once`, so that others get a turn."""
+        position = 0
+        for first in range(0, self.record_count, at_once):
+            count = min(at_once, self.record_count - first)
+            outlines, position = parse_outlines(self.data, count, first, position)
+            yield outlines
+
+
+def open_batch(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> OpenedBatch:
+    """For a broker: batches that are too large to be opened are malformed."""
     header = read_header(batch)
     if header.record_count > OPENED_RECORDS:
         raise MalformedRecords(
@@ -262,7 +282,7 @@ def outline_records(
         )
     data = _payload(batch, 0, header, max_bytes)
     _check_ranges(header)
-    return header.base_timestamp, parse_outlines(data, header.record_count)
+    return OpenedBatch(header.base_timestamp, header.record_count, data)
 
 
 def find_timestamp(

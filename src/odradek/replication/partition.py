@@ -43,6 +43,7 @@ from odradek.storage import (
 )
 from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.producer_state import Membership, TransactionNotOpen
+from odradek.storage.validation import Admitted
 from odradek.world.disk import Buffer
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -251,17 +252,35 @@ class Partition:
             bool(term.eligible) or len(term.in_sync) < self.least_in_sync
         )
 
-    def append(self, records: Buffer, acks: int, membership: Membership | None = None) -> Appended:
+    async def admit(self, records: Buffer) -> Admitted:
+        """Looks at a batch that takes long, so that it can be appended at once."""
+        try:
+            return await self.log.admit(records)
+        except AppendRejected as error:
+            raise Refused(error.code, error.message, error.record_errors) from error
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
+
+    def append(
+        self,
+        records: Buffer,
+        acks: int,
+        membership: Membership | None = None,
+        admitted: Admitted | None = None,
+    ) -> Appended:
         """Writes a batch. `acks` decides which watermark acknowledges it.
 
-        Raises `TransactionNotOpen` if the coordinator must be asked first.
+        Raises `TransactionNotOpen` if the coordinator must be asked first, and `TakesLong` if
+        the batch must be admitted first.
         """
         if self._is_internal:
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "Clients cannot write to this topic.")
         if acks == _ACKS_ALL:
             self.check_in_sync()
         try:
-            result = self.log.append(records, leader_epoch=self.leader_epoch, membership=membership)
+            result = self.log.append(
+                records, leader_epoch=self.leader_epoch, membership=membership, admitted=admitted
+            )
         except TransactionNotOpen:
             raise
         except AppendRejected as error:

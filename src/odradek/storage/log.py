@@ -47,7 +47,7 @@ from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_y
 from odradek.storage.segment import Segment
 from odradek.storage.segments import Segments
 from odradek.storage.snapshots import write_snapshot
-from odradek.storage.validation import AppendRules, check_from_leader
+from odradek.storage.validation import Admitted, AppendRules, check_from_leader
 from odradek.world import World
 
 _TRANSACTIONAL = 0x10
@@ -233,6 +233,12 @@ class Log:
     # Appending
 
     def append(
+    async def admit(self, records: Buffer) -> Admitted:
+        """Looks at a batch for which `append` would hold up others, and lets them have turns."""
+        self.require_usable()
+        now_ms = self._clock.now_ms()
+        return await self._rules.admit_patiently(records, now_ms, self._world.workers)
+
         self,
         records: Buffer,
         *,
@@ -241,10 +247,12 @@ class Log:
         by_coordinator: bool = False,
         membership: Membership | None = None,
     ) -> AppendResult:
+        admitted: Admitted | None = None,
         """Writes one batch of a producer, or what a leader sent, at the end of the log.
 
         A transactional batch needs a `membership`. One that this broker made itself
-        (`by_coordinator`: offsets in a transaction, markers) is taken as it is.
+        (`by_coordinator`: offsets in a transaction, markers) is taken as it is. Raises
+        `TakesLong` for a batch that is to be `admitted` first.
         """
         if self._unusable is not None:
             raise self._unusable
@@ -256,7 +264,7 @@ class Log:
         if by_coordinator:
             header = read_header(records)
         else:
-            records, header = rules.admit(records, now_ms)
+            records, header = admitted or rules.admit(records, now_ms)
             if header.producer_id >= 0 or header.attributes & _TRANSACTIONAL:
                 duplicate = check_producer(self, header, membership)
                 if duplicate is not None:

@@ -5,27 +5,37 @@ exceptions that a topic asks for by its settings: another codec, keys (compactio
 limit on how old a record may be. A checksum that holds means the bytes are the producer's
 own, so what lies inside a batch is between producer and consumer.
 
+To open a batch may take longer than others should wait: `admit` then raises `TakesLong`, and
+`admit_patiently` does the same in small pieces and beside the loop.
+
 Rules follow from the settings alone, so logs with equal settings share one object.
 """
 
-from typing import Final
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, NamedTuple
 
 from odradek.config import TopicSettings
 from odradek.protocol.compression import Codec
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import (
     LENGTH_OVERHEAD,
+    OPENED_BYTES,
     BatchHeader,
     Buffer,
     MalformedRecords,
+    OpenedBatch,
+    TooLargeInside,
     UnsupportedRecordFormat,
     crc_is_valid,
-    outline_records,
+    open_batch,
     read_header,
     recompress,
     set_log_append_time,
 )
 from odradek.storage.errors import AppendRejected
+from odradek.world import Workers
 
 MOST_LONG = (1 << 63) - 1
 _CODEC_MASK = 0x07
@@ -33,6 +43,13 @@ _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _FORBIDDEN = _LOG_APPEND_TIME | _CONTROL
+
+# What is opened at once: a few milliseconds' work.
+_BYTES_AT_ONCE: Final = 256 << 10
+_RECORDS_AT_ONCE: Final = 5_000
+# Whoever sent a batch of a hundred thousand wrong records does not need to hear of each.
+_MOST_RECORD_ERRORS: Final = 100
+_NEEDS_KEY: Final = "a compacted topic needs a key in every record"
 
 _TARGET_CODECS: Final = {
     "producer": None,
@@ -42,6 +59,17 @@ _TARGET_CODECS: Final = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
+
+
+class TakesLong(Exception):
+    """To look into this batch would hold up others: nothing is wrong with it so far."""
+
+
+class Admitted(NamedTuple):
+    """What to write for a batch that was looked at already, and its header."""
+
+    records: Buffer
+    header: BatchHeader
 
 
 class AppendRules:
@@ -84,6 +112,37 @@ class AppendRules:
 
     def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
         """The batch to write, most often the very one given, and its header."""
+        records, header = self._check_header(records, now_ms)
+        attributes = header.attributes
+        if self._looks_inside:
+            if header.record_count > _RECORDS_AT_ONCE:
+                raise TakesLong
+            most_bytes = _BYTES_AT_ONCE if attributes & _CODEC_MASK else OPENED_BYTES
+            for _ in self._inspection(_opened(records, most_bytes), now_ms):
+                pass
+        if self._codec is not None and attributes & _CODEC_MASK != self._codec:
+            records, header = self._recompressed(records, self._codec, _BYTES_AT_ONCE)
+        if header.batch_length + LENGTH_OVERHEAD > self.segment_bytes:
+            raise self._larger_than_a_segment(header)
+        return records, header
+
+    async def admit_patiently(self, records: Buffer, now_ms: int, workers: Workers) -> Admitted:
+        """The same; others get their turns meanwhile. To compress releases the interpreter lock."""
+        records, header = self._check_header(records, now_ms)
+        if self._looks_inside:
+            opened = await workers.run_blocking(partial(_opened, records, OPENED_BYTES))
+            for _ in self._inspection(opened, now_ms):
+                await asyncio.sleep(0)
+        if self._codec is not None and header.attributes & _CODEC_MASK != self._codec:
+            records, header = await workers.run_blocking(
+                partial(self._recompressed, records, self._codec, OPENED_BYTES)
+            )
+        if header.batch_length + LENGTH_OVERHEAD > self.segment_bytes:
+            raise self._larger_than_a_segment(header)
+        return Admitted(records, header)
+
+    def _check_header(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
+        """All that can be told without opening the batch. It may be given the broker's time."""
         try:
             header = read_header(records)
         except UnsupportedRecordFormat as error:
@@ -112,19 +171,6 @@ class AppendRules:
             header = read_header(records)
         else:
             self._check_timestamps(header, now_ms)
-        if self._looks_inside:
-            self._check_records(records, now_ms)
-        codec = self._codec
-        if codec is not None and attributes & _CODEC_MASK != codec:
-            records, header = self._recompress(records, codec)
-            size = len(records)
-            if size > self._max_message_bytes:
-                raise self._too_large(size)
-        if size > self.segment_bytes:
-            raise AppendRejected(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"the batch has {size} bytes, more than a segment ({self.segment_bytes})",
-            )
         return records, header
 
     def _too_large(self, size: int) -> AppendRejected:
@@ -142,35 +188,73 @@ class AppendRules:
                 "ahead of the broker's clock",
             )
 
-    def _check_records(self, records: Buffer, now_ms: int) -> None:
+    def _larger_than_a_segment(self, header: BatchHeader) -> AppendRejected:
+        return AppendRejected(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"the batch has {header.size_bytes} bytes, more than a segment ({self.segment_bytes})",
+        )
+
+    def _inspection(self, batch: OpenedBatch, now_ms: int) -> Iterator[None]:
+        """Looks at record after record and pauses now and then; raises if some are at fault."""
+        oldest_ms = now_ms - self._before_max_ms
+        base_ms = batch.base_timestamp
+        without_key: list[tuple[int, str]] = []
+        too_old: list[tuple[int, str]] = []
+        first = 0
         try:
-            base_ms, outlines = outline_records(records)
+            for outlines in batch.outlines(_RECORDS_AT_ONCE):
+                if self._is_compacted:
+                    without_key += (
+                        (number, _NEEDS_KEY)
+                        for number, (_, has_key) in enumerate(outlines, first)
+                        if not has_key
+                    )
+                if self._limits_age:
+                    too_old += (
+                        (number, f"timestamp {base_ms + elapsed} is older than the topic allows")
+                        for number, (elapsed, _) in enumerate(outlines, first)
+                        if -1 < base_ms + elapsed < oldest_ms
+                    )
+                first += len(outlines)
+                if len(without_key) >= _MOST_RECORD_ERRORS or len(too_old) >= _MOST_RECORD_ERRORS:
+                    break
+                yield
         except MalformedRecords as error:
             raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
-        if self._is_compacted:
-            faults = tuple(
-                (number, "a compacted topic needs a key in every record")
-                for number, (_, has_key) in enumerate(outlines)
-                if not has_key
-            )
+        for code, faults in (
+            (ErrorCode.INVALID_RECORD, without_key),
+            (ErrorCode.INVALID_TIMESTAMP, too_old),
+        ):
             if faults:
-                raise AppendRejected(ErrorCode.INVALID_RECORD, faults[0][1], faults)
-        if self._limits_age:
-            oldest_ms = now_ms - self._before_max_ms
-            faults = tuple(
-                (number, f"timestamp {base_ms + elapsed} is older than the topic allows")
-                for number, (elapsed, _) in enumerate(outlines)
-                if -1 < base_ms + elapsed < oldest_ms
-            )
-            if faults:
-                raise AppendRejected(ErrorCode.INVALID_TIMESTAMP, faults[0][1], faults)
+                raise AppendRejected(code, faults[0][1], tuple(faults[:_MOST_RECORD_ERRORS]))
 
-    def _recompress(self, records: Buffer, codec: Codec) -> tuple[Buffer, BatchHeader]:
+    def _recompressed(
+        self, records: Buffer, codec: Codec, most_bytes: int
+    ) -> tuple[Buffer, BatchHeader]:
         try:
-            records = recompress(records, codec, self._level)
+            records = recompress(records, codec, self._level, max_bytes=most_bytes)
+        except TooLargeInside as error:
+            raise _too_large_inside(error, most_bytes, ErrorCode.CORRUPT_MESSAGE) from None
         except MalformedRecords as error:
             raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
+        size = len(records)
+        if size > self._max_message_bytes:
+            raise self._too_large(size)
         return records, read_header(records)
+
+
+def _opened(records: Buffer, most_bytes: int) -> OpenedBatch:
+    try:
+        return open_batch(records, max_bytes=most_bytes)
+    except TooLargeInside as error:
+        raise _too_large_inside(error, most_bytes, ErrorCode.INVALID_RECORD) from None
+    except MalformedRecords as error:
+        raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
+
+
+def _too_large_inside(error: TooLargeInside, most_bytes: int, code: ErrorCode) -> Exception:
+    """What is too large to be opened at once takes patience; to be opened at all, is refused."""
+    return TakesLong() if most_bytes < OPENED_BYTES else AppendRejected(code, str(error))
 
 
 def check_from_leader(

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from odradek.client.errors import ConnectionClosed
+from odradek.protocol.compression import Codec
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchPartition,
@@ -348,5 +349,96 @@ def test_the_records_at_fault_are_named() -> None:
         answer = await produce(client, builder.build())
         assert answer.error_code == ErrorCode.INVALID_RECORD
         assert [error.batch_index for error in answer.record_errors] == [1, 3]
+
+    with_broker(test)
+
+
+def many(count: int, key: bytes | None = b"key", codec: Codec = Codec.NONE) -> bytes:
+    builder = BatchBuilder(codec)
+    for number in range(count):
+        builder.append(key, b"%d" % number, [], 1_700_000_000_000)
+    return builder.build()
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD], ids=lambda codec: codec.name)
+def test_a_batch_that_takes_long_to_look_into_keeps_its_place(codec: Codec) -> None:
+    """The next request of the connection waits for it, also when that is a small one."""
+
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", cleanup_policy="compact")
+        answers = await asyncio.gather(
+            produce(client, many(20_000, codec=codec)), produce(client, batch(b"after"))
+        )
+        assert [(answer.error_code, answer.base_offset) for answer in answers] == [
+            (0, 0),
+            (0, 20_000),
+        ]
+
+    with_broker(test)
+
+
+def test_others_are_served_while_a_long_batch_is_looked_into() -> None:
+    async def test(connect: Connect) -> None:
+        patient, quick = await connect(), await connect()
+        await patient.create_topic("t", cleanup_policy="compact")
+        await produce(quick, batch(b"before"))
+        long = asyncio.ensure_future(produce(patient, many(50_000)))
+        offsets = []
+        while not long.done():
+            offsets.append((await produce(quick, batch(b"beside"))).base_offset)
+        assert offsets[:2] == [1, 2]
+        assert (await long).base_offset in range(2, offsets[-1] + 2)
+
+    with_broker(test)
+
+
+def test_of_very_many_records_at_fault_the_first_hundred_are_named() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", cleanup_policy="compact")
+        answer = await produce(client, many(20_000, key=None))
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+        assert [error.batch_index for error in answer.record_errors] == list(range(100))
+        assert (await produce(client, batch(b"first"))).base_offset == 0
+
+    with_broker(test)
+
+
+def test_a_large_batch_is_stored_in_the_topics_codec() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", compression_type="gzip")
+        assert (await produce(client, many(50_000, codec=Codec.ZSTD))).error_code == 0
+        data = await fetch(client, fetch_request(0))
+        assert data.records is not None
+        assert split_batches(data.records)[0][1].codec is Codec.GZIP  # type: ignore[arg-type]
+        assert values(data)[-1] == b"49999"
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_request_for_very_many_partitions_is_answered_whole(acks: int) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t", partitions=3)
+        one = [PartitionProduceData(index=index % 4, records=batch(b"x")) for index in range(1000)]
+        request = ProduceRequest(
+            acks=acks,
+            timeout_ms=1000,
+            topic_data=[
+                TopicProduceData(name="t", partition_data=one),
+                TopicProduceData(name="other", partition_data=one[:1]),
+            ],
+        )
+        response = await client.ask(request, ProduceResponse, version=12)
+        assert [topic.name for topic in response.responses] == ["t", "other"]
+        answers = response.responses[0].partition_responses
+        assert [answer.index for answer in answers] == [index % 4 for index in range(1000)]
+        assert [answer.base_offset for answer in answers if answer.index == 0] == list(range(250))
+        assert {answer.error_code for answer in answers if answer.index == 3} == {
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        }
 
     with_broker(test)

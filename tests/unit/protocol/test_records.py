@@ -24,7 +24,7 @@ from odradek.protocol.records import (
     find_max_timestamp,
     find_timestamp,
     offset_prefix,
-    outline_records,
+    open_batch,
     read_header,
     recompress,
     set_log_append_time,
@@ -238,10 +238,14 @@ def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
 
 
 @settings(deadline=None)
-@given(st.lists(record_contents(), max_size=20), st.sampled_from(Codec))
-def test_an_outline_tells_times_and_keys(contents: list[Content], codec: Codec) -> None:
+@given(st.lists(record_contents(), max_size=20), st.sampled_from(Codec), st.integers(1, 20))
+def test_an_outline_tells_times_and_keys(
+    contents: list[Content], codec: Codec, at_once: int
+) -> None:
     batch = build(contents, codec, 3)
-    base_ms, outlines = outline_records(batch)
+    opened = open_batch(batch)
+    base_ms = opened.base_timestamp
+    outlines = [outline for piece in opened.outlines(at_once) for outline in piece]
     assert [(base_ms + elapsed, has_key) for elapsed, has_key in outlines] == [
         (timestamp_ms, key is not None) for key, _, _, timestamp_ms in contents
     ]
@@ -249,7 +253,9 @@ def test_an_outline_tells_times_and_keys(contents: list[Content], codec: Codec) 
 
 def test_an_outline_counts_offsets_of_every_width() -> None:
     batch = build([(b"key", None, [], 7)] * 20_000, Codec.NONE, 0)
-    assert outline_records(batch) == (7, [(0, True)] * 20_000)
+    opened = open_batch(batch)
+    assert opened.base_timestamp == 7
+    assert list(opened.outlines(7_000)) == [[(0, True)] * count for count in (7_000, 7_000, 6_000)]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +270,7 @@ def test_an_outline_counts_offsets_of_every_width() -> None:
 )
 def test_an_outline_of_wrong_records_is_malformed(payload: bytes, count: int) -> None:
     with pytest.raises(MalformedRecords):
-        outline_records(raw_batch(payload, count))
+        list(open_batch(raw_batch(payload, count)).outlines())
 
 
 def test_a_batch_that_cannot_be_searched_counts_as_one_record() -> None:

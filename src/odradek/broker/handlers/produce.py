@@ -5,8 +5,10 @@ or for the disk (`flush.messages`) is awaited. acks=0 gets no reply, and an erro
 the connection, which is the only sign the client can notice.
 
 The first batch of a transaction in a partition waits for the coordinator: from version 12 on
-it adds the partition, before it only asks whether the client did. Until then the connection
-serves nothing else, so nothing overtakes the batch.
+it adds the partition, before it only asks whether the client did. Likewise a batch that takes
+long to look into (keys of a compacted topic, another codec) and a request for very many partitions
+let other connections have their turns. Until then the connection serves nothing else, so
+nothing overtakes the batch.
 """
 
 import asyncio
@@ -25,6 +27,7 @@ from odradek.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from odradek.protocol.records import read_header
@@ -32,7 +35,10 @@ from odradek.replication.partition import Appended, Partition
 from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOpen
+from odradek.storage.validation import Admitted, TakesLong
 
+# So many partitions are served at once: five milliseconds' work.
+_PARTITIONS_AT_ONCE: Final = 300
 _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_THAT_ADDS: Final = 12
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
@@ -40,20 +46,25 @@ _FIRST_VERSION_WITH_LEADERS: Final = 10
 
 
 class _Unopened(NamedTuple):
-    """A batch that begins a transaction in its partition, if the coordinator agrees."""
+    """A batch that takes long to look into; or one, `admitted` perhaps, that begins a
+    transaction in its partition, if the coordinator agrees."""
 
     answer: PartitionProduceResponse
     partition: Partition
     data: PartitionProduceData
+    admitted: Admitted | None = None
 
 
 def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Pipelined | Awaitable[ProduceResponse | None] | None:
+    if _count(request) > _PARTITIONS_AT_ONCE:
+        return _in_pieces(services, context, request)
     acks = request.acks
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
     membership = None if request.transactional_id is None else CLAIMED
     unopened: list[_Unopened] | None = None
+    long: list[_Unopened] | None = None
     is_refused = False
     waiting: list[tuple[PartitionProduceResponse, Appended]] = []
     topics = []
@@ -77,6 +88,10 @@ def handle(
                 unopened = unopened or []
                 unopened.append(_Unopened(answer, partition, data))
                 continue
+            except TakesLong:
+                long = long or []
+                long.append(_Unopened(answer, partition, data))
+                continue
             answer.base_offset = appended.base_offset
             answer.log_append_time_ms = appended.append_time_ms
             answer.log_start_offset = appended.log_start_offset
@@ -88,6 +103,10 @@ def handle(
             )
         )
     response = ProduceResponse(responses=topics)
+    if long is not None:
+        return _when_admitted(
+            services, context, request, response, waiting, unopened=unopened or [], long=long
+        )
     if unopened is not None:
         return _when_joined(services, context, request, response, waiting, unopened=unopened)
     if waiting and acks:
@@ -97,14 +116,60 @@ def handle(
     return response if acks else None
 
 
+def _count(request: ProduceRequest) -> int:
+    topics = request.topic_data
+    if len(topics) == 1:
+        return len(topics[0].partition_data)
+    return sum(len(topic.partition_data) for topic in topics)
+
+
+async def _in_pieces(
+    services: Services, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | None:
+    """A few hundred partitions after the other, each answered before the next."""
+    whole = ProduceResponse()
+    for topic in request.topic_data:
+        answers: list[PartitionProduceResponse] = []
+        for first in range(0, len(topic.partition_data), _PARTITIONS_AT_ONCE):
+            piece = ProduceRequest(
+                transactional_id=request.transactional_id,
+                acks=request.acks,
+                timeout_ms=request.timeout_ms,
+                topic_data=[
+                    TopicProduceData(
+                        name=topic.name,
+                        topic_id=topic.topic_id,
+                        partition_data=topic.partition_data[first : first + _PARTITIONS_AT_ONCE],
+                    )
+                ],
+            )
+            reply = handle(services, context, piece)
+            waited = reply.response if isinstance(reply, Pipelined) else reply
+            response = await waited if isinstance(waited, Awaitable) else waited
+            if isinstance(response, ProduceResponse):
+                answers += response.responses[0].partition_responses
+                whole.node_endpoints = whole.node_endpoints or response.node_endpoints
+            await asyncio.sleep(0)
+        whole.responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
+            )
+        )
+    return whole if request.acks else None
+
+
 def _append(
-    partition: Partition, data: PartitionProduceData, acks: int, membership: Membership | None
+    partition: Partition,
+    data: PartitionProduceData,
+    acks: int,
+    membership: Membership | None,
+    admitted: Admitted | None = None,
 ) -> Appended:
     if acks not in (-1, 0, 1):
         raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if not data.records:
         raise Refused(ErrorCode.INVALID_RECORD, "A produce request needs one record batch.")
-    return partition.append(data.records, acks, membership)
+    return partition.append(data.records, acks, membership, admitted)
 
 
 def _refuse(answer: PartitionProduceResponse, refusal: Refused) -> None:
@@ -115,6 +180,50 @@ def _refuse(answer: PartitionProduceResponse, refusal: Refused) -> None:
         for index, message in refusal.record_errors
     ]
     answer.base_offset = answer.log_append_time_ms = answer.log_start_offset = -1
+
+
+async def _when_admitted(
+    services: Services,
+    context: RequestContext,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    waiting: list[tuple[PartitionProduceResponse, Appended]],
+    *,
+    unopened: list[_Unopened],
+    long: list[_Unopened],
+) -> ProduceResponse | None:
+    """Looks into one batch after the other, appends it, and goes on as if it had been quick."""
+    membership = None if request.transactional_id is None else CLAIMED
+    for one in long:
+        admitted = None
+        try:
+            assert one.data.records is not None
+            admitted = await one.partition.admit(one.data.records)
+            partition = services.replicas.leader(*one.partition.topic_partition)
+            appended = _append(partition, one.data, request.acks, membership, admitted)
+        except Refused as refusal:
+            _refuse(one.answer, refusal)
+        except TransactionNotOpen:
+            unopened.append(one._replace(admitted=admitted))
+        else:
+            _accept(one.answer, appended, waiting)
+    if unopened:
+        return await _when_joined(services, context, request, response, waiting, unopened=unopened)
+    if waiting and request.acks:
+        return await _when_acknowledged(services, context, request, response, waiting)
+    return _finish(services, context, request, response)
+
+
+def _accept(
+    answer: PartitionProduceResponse,
+    appended: Appended,
+    waiting: list[tuple[PartitionProduceResponse, Appended]],
+) -> None:
+    answer.base_offset = appended.base_offset
+    answer.log_append_time_ms = appended.append_time_ms
+    answer.log_start_offset = appended.log_start_offset
+    if not appended.is_acknowledged:
+        waiting.append((answer, appended))
 
 
 async def _when_joined(
@@ -135,11 +244,7 @@ async def _when_joined(
         by_producer.setdefault(producer, []).append(one)
     for producer, batches in by_producer.items():
         for answer, appended in await _join(services, context, request, producer, batches):
-            answer.base_offset = appended.base_offset
-            answer.log_append_time_ms = appended.append_time_ms
-            answer.log_start_offset = appended.log_start_offset
-            if not appended.is_acknowledged:
-                waiting.append((answer, appended))
+            _accept(answer, appended, waiting)
     if waiting and request.acks:
         return await _when_acknowledged(services, context, request, response, waiting)
     return _finish(services, context, request, response)
@@ -185,7 +290,8 @@ async def _join(
             if one.partition.topic_partition in missing:
                 raise _not_added(context.version)
             partition = services.replicas.leader(*one.partition.topic_partition)
-            found = _append(partition, one.data, request.acks, Membership(last_marker))
+            membership = Membership(last_marker)
+            found = _append(partition, one.data, request.acks, membership, one.admitted)
         except Refused as refusal:
             _refuse(one.answer, refusal)
         else:
