@@ -104,7 +104,7 @@ class Coordinators:
         self._image = change.after
         self.groups.follow(change.after)
         self.transactions.follow(change.after)
-        gone = change.topics - change.after.topics.keys()
+        gone = frozenset(change.topics - change.after.topics.keys())
         if gone:
             self.groups.tell_all(ForgetTopics(gone))
         remade = frozenset(name for name in change.topics if _is_remade(change, name))

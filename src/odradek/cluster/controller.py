@@ -90,7 +90,7 @@ class Controller:
         self._longest_log = longest_log
         self._seat: Seat | None = None
         # Topics to look at; `None` for all of them.
-        self._changed: set[str] | None = set()
+        self._changed: dict[str, None] | None = {}
         self._wakened = asyncio.Event()
         images.subscribe(self._follow)
 
@@ -188,7 +188,7 @@ class Controller:
         if change.brokers or change.broker_configs:
             self._changed = None
         elif self._changed is not None:
-            self._changed.update(change.topics)
+            self._changed.update(dict.fromkeys(change.topics))
         self._wakened.set()
 
     async def _wait(self, patience_s: float) -> None:
@@ -214,8 +214,8 @@ class Controller:
             image = self._images.image
         if self._seat is None:
             return
-        changed, self._changed = self._changed, set()
-        topics = image.topics.keys() if changed is None else changed
+        changed, self._changed = self._changed, {}
+        topics = image.topics if changed is None else changed
         try:
             await self._elect(image, topics)
             await self._elect_unclean(topics)

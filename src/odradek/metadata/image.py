@@ -6,7 +6,7 @@ costs a copy of the table of topics (a C-level dictionary copy) and nothing per 
 the others. Which replicas are offline follows from which brokers live, and is not stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import KeysView, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -128,12 +128,15 @@ class ClusterImage(NamedTuple):
 
 class ImageChange(NamedTuple):
     """Two images in a row and what differs: names of topics made, changed or removed (their
-    settings included), ids of brokers, and whether brokers' settings changed."""
+    settings included), ids of brokers, and whether brokers' settings changed.
+
+    Both are in the order of the changes, not sets: what follows from a change would else come in
+    another order in every process."""
 
     before: ClusterImage
     after: ClusterImage
-    topics: frozenset[str]
-    brokers: frozenset[int]
+    topics: KeysView[str]
+    brokers: KeysView[int]
     broker_configs: bool
 
 
@@ -375,8 +378,8 @@ class ImageBuilder:
         return ImageChange(
             before,
             self.build(),
-            frozenset(self._changed_topics),
-            frozenset(self._changed_brokers),
+            self._changed_topics.keys(),
+            self._changed_brokers.keys(),
             configs_changed,
         )
 
@@ -386,16 +389,16 @@ def difference(before: ClusterImage, after: ClusterImage) -> ImageChange:
     return ImageChange(
         before,
         after,
-        frozenset(
+        dict.fromkeys(
             name
             for name in {**before.topics, **after.topics}
             if before.topics.get(name) != after.topics.get(name)
-        ),
-        frozenset(
+        ).keys(),
+        dict.fromkeys(
             broker
             for broker in {**before.brokers, **after.brokers}
             if before.brokers.get(broker) != after.brokers.get(broker)
-        ),
+        ).keys(),
         before.broker_configs != after.broker_configs,
     )
 
