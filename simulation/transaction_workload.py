@@ -313,6 +313,14 @@ async def read_all(
     return found
 
 
+async def read_ends(
+    world: World, partitions: Iterable[TopicPartition], options: Options
+) -> dict[TopicPartition, int]:
+    """Where each partition ends, as the isolation level has it."""
+    async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
+        return {one: int(end) for one, end in (await consumer.end_offsets(partitions)).items()}
+
+
 def _noting(
     log: History, send: Send
 ) -> Callable[[RecordMetadata | None, BaseException | None], None]:

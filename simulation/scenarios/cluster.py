@@ -30,9 +30,15 @@ from simulation.cluster_weather import Budget, ClusterWeather
 from simulation.crew import Crew
 from simulation.group_checkers import GroupHistory, two_owners
 from simulation.group_workload import GroupMember, Habits
-from simulation.scenarios.bad_day import judge
+from simulation.scenarios.bad_day import Unseen, judge
 from simulation.transaction_checkers import TransactionHistory, transaction_violations
-from simulation.transaction_workload import Reader, Temper, TransactionalFeeder, read_all
+from simulation.transaction_workload import (
+    Reader,
+    Temper,
+    TransactionalFeeder,
+    read_all,
+    read_ends,
+)
 from simulation.workload import ConsumingClient, Options, ProducingClient
 from simulation.world import Simulation
 
@@ -326,6 +332,7 @@ class ClusterDay:
             await asyncio.gather(*finishing)
             if self._partitions(LEDGER):
                 await self._crews[0].finished()
+        await self._everything_is_decided()
         await self._read_everything()
         await self._consumers_catch_up()
         if self._has_group:
@@ -341,7 +348,8 @@ class ClusterDay:
         deadline_s = self._simulation.loop.time() + _PATIENCE_S
         while not holds():
             self._require_alive()
-            assert self._simulation.loop.time() < deadline_s, what()
+            if self._simulation.loop.time() >= deadline_s:
+                raise Unseen(what())
             await asyncio.sleep(0.1)
 
     def _is_healed(self) -> bool:
@@ -357,6 +365,27 @@ class ClusterDay:
         ]
         missing = [one.name for one in self._brokers if not self._invariants.is_whole(one)]
         return f"not healed after {_PATIENCE_S:.0f} s: {missing}, {ill}"
+
+    async def _everything_is_decided(self) -> None:
+        """A commit is answered before its markers are replicated, and what a producer left open
+        when it was killed ends by itself: only then read_committed sees all there is."""
+        ledger = self._partitions(LEDGER)
+        ends: list[dict[TopicPartition, int]] = []
+
+        async def look(world: World) -> None:
+            while not ends or ends[0] != ends[1]:
+                ends[:] = [
+                    await read_ends(world, ledger, self._reader_options(isolation))
+                    for isolation in ("read_committed", "read_uncommitted")
+                ]
+                await asyncio.sleep(0.1)
+
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._simulation.host("auditor").start(look, "auditor")
+        except TimeoutError:
+            told = f"transactions that nobody ends: stable to {ends[0]}, written to {ends[1]}"
+            raise Unseen(told) from None
 
     async def _read_everything(self) -> None:
         async def read(world: World) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from odradek.broker.features import FEATURES
-from odradek.client import Consumer, ConsumerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.crew import Crew, Program
@@ -33,6 +32,7 @@ from simulation.transaction_workload import (
     TransactionalFeeder,
     Worker,
     read_all,
+    read_ends,
 )
 from simulation.workload import Options
 from simulation.world import Simulation
@@ -170,7 +170,7 @@ class TransactionDay:
             ends.clear()
             for isolation in ("read_committed", "read_uncommitted"):
                 options = self.day.reader_options(isolation)
-                ends.append(await _ends(world, partitions, options))
+                ends.append(await read_ends(world, partitions, options))
             return ends[0] == ends[1]
 
         await self.day.until(
@@ -230,13 +230,6 @@ class TransactionDay:
             f" {sum(one.is_aborted for one in attempts)} aborted,"
             f" {len(self._history.log.sends)} records"
         )
-
-
-async def _ends(
-    world: World, partitions: list[TopicPartition], options: Options
-) -> dict[TopicPartition, int]:
-    async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
-        return {one: int(end) for one, end in (await consumer.end_offsets(partitions)).items()}
 
 
 @contextmanager
