@@ -253,6 +253,10 @@ class SimulatedDisk:
         self.begin("size", path)
         return len(self._node(posixpath.normpath(path)).contents)
 
+    def modified_ms(self, path: str) -> int | None:
+        self._node(posixpath.normpath(path))
+        return None
+
     # Names
 
     def list_directory(self, path: str) -> list[str]:

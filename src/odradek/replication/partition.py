@@ -478,6 +478,15 @@ class Partition:
 
     def delete_records(self, upto: Offset | None) -> int:
         """Moves the log start up to an offset, or to the high watermark; returns where it is."""
+        if self._is_internal:
+            raise Refused(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, "Records of internal topics cannot be deleted."
+            )
+        if not self.log.settings.removes_old_segments:
+            raise Refused(
+                ErrorCode.POLICY_VIOLATION,
+                f"The cleanup.policy of {self.topic_partition.topic} has no delete.",
+            )
         high_watermark = self.high_watermark.value
         offset = high_watermark if upto is None else upto
         if not 0 <= offset <= high_watermark:
@@ -489,12 +498,17 @@ class Partition:
             self._start_at(offset)
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
+        self.start_moved()
+        return self.log.log_start_offset
+
+    def start_moved(self) -> None:
+        """The log begins later than before: followers hear of it in the answers to their long
+        polls, consumers in their next."""
+        self._raise_high_watermark(self.log.log_start_offset)
         if self.term is not None:
-            # Followers hear of it in the answers to their long polls, consumers in their next.
             self.term.appended.nudge()
         self.high_watermark.nudge()
         self.last_stable.nudge()
-        return self.log.log_start_offset
 
     def low_watermark(self, alive: Container[int]) -> int:
         """The least log start over this replica and those of live brokers."""

@@ -23,7 +23,7 @@ from odradek.replication.throttle import Throttle
 from odradek.storage import Log, LogManager, StorageError
 from odradek.world import Clock
 
-logger = logging.getLogger("odradek.state-change")
+logger = logging.getLogger("odradek.state_change")
 
 
 class Lease(Protocol):
@@ -57,6 +57,7 @@ class Replicas:
         self._image = ClusterImage()
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}
+        logs.on_start_moved = self._start_moved
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -133,6 +134,11 @@ class Replicas:
             if log is None or not log.is_usable:
                 return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
         return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _start_moved(self, topic_partition: TopicPartition) -> None:
+        partition = self._by_name.get(topic_partition)
+        if partition is not None:
+            partition.start_moved()
 
     # What the image tells
 

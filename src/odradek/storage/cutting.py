@@ -1,4 +1,4 @@
-"""Taking records away: from the end (truncation) and from the start (retention, DeleteRecords).
+"""Taking records away: from the end (truncation) and from the start (DeleteRecords, `retention`).
 
 `Log` checks what it is asked and calls these; nobody else does. Segments that leave are
 renamed at once and deleted later, so that tools and slow readers get time to finish. A disk
@@ -75,33 +75,11 @@ def advance_start(log: "Log", offset: int) -> None:
     log.log_start_offset = offset
     log.leader_epochs.truncate_from_start(offset)
     log.directory.log_starts_changed = True
-    _remove_first(log, log.row.wholly_below(offset))
+    remove_first(log, log.row.wholly_below(offset))
 
 
-def apply_retention(log: "Log", high_watermark: int, now_ms: int) -> int:
-    """Removes what is too old or too much, and what the log start has passed."""
-    settings, row = log.settings, log.row
-    count = row.wholly_below(log.log_start_offset)
-    if settings.removes_old_segments:
-        count = max(
-            count,
-            row.count_expired(now_ms, settings.retention_ms, high_watermark),
-            row.count_beyond_size(settings.retention_bytes, high_watermark),
-        )
-    if not count:
-        return 0
-    if count == len(log.segments):
-        log.roll()
-    first_kept = log.segments[count].base_offset
-    if first_kept > log.log_start_offset:
-        # No need for a checkpoint: the first segment's name says it.
-        log.log_start_offset = first_kept
-        log.leader_epochs.truncate_from_start(first_kept)
-    _remove_first(log, count)
-    return count
-
-
-def _remove_first(log: "Log", count: int) -> None:
+def remove_first(log: "Log", count: int) -> None:
+    """Takes segments from the start of the row; the log start lies behind them by now."""
     removed = list(log.segments[:count])
     if removed:
         log.flusher.segments_gone(removed)

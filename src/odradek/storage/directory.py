@@ -4,6 +4,7 @@ After a failed sync the kernel may call pages clean that never reached the disk,
 would lie. The directory goes offline at once, with every log in it; the others go on.
 """
 
+import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
@@ -32,6 +33,7 @@ class LogDirectory:
         "disk",
         "failure",
         "log_starts_changed",
+        "log_starts_lock",
         "logs",
         "names_version",
         "on_failure",
@@ -56,6 +58,8 @@ class LogDirectory:
         self.synced_version = 0
         # Whether a log start offset has moved since it was last checkpointed.
         self.log_starts_changed = False
+        # Two replacements of one checkpoint must not overlap.
+        self.log_starts_lock = asyncio.Lock()
         self.on_failure: Callable[[LogDirectory], None] | None = None
         # Called when a recovery point fell: one on disk must not claim more than is flushed.
         self.on_truncation: Callable[[LogDirectory], None] | None = None

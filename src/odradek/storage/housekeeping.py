@@ -6,6 +6,7 @@ the event loop often, so that none of them is felt by a request.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,11 @@ class Housekeeping:
                 _every(settings.log_flush_start_offset_checkpoint_interval_ms, self._log_starts)
             )
             group.create_task(
-                _every(settings.log_retention_check_interval_ms, self.apply_retention)
+                _every(
+                    settings.log_retention_check_interval_ms,
+                    self.apply_retention,
+                    first_ms=settings.log_initial_task_delay_ms,
+                )
             )
             group.create_task(
                 _every(settings.producer_id_expiration_check_interval_ms, self.expire_producers)
@@ -51,7 +56,8 @@ class Housekeeping:
             self.flush_by_age()
             await self.write_indexes()
             await self.delete_files()
-            await self._checkpoint_moved_starts()
+            # DeleteRecords was asked for: what is deleted should not come back after a kill.
+            await self._manager.keep_log_starts()
 
     def _next_tick_s(self) -> float:
         shortest_ms = min(
@@ -100,12 +106,6 @@ class Housekeeping:
             await self._manager.checkpoint_recovery_points(directory)
             await self._manager.checkpoint_high_watermarks(directory)
 
-    async def _checkpoint_moved_starts(self) -> None:
-        """DeleteRecords was asked for: what is deleted should not come back after a kill."""
-        for directory in self._manager.directories:
-            if directory.log_starts_changed:
-                await self._manager.checkpoint_log_starts(directory)
-
     async def _log_starts(self) -> None:
         for directory in self._manager.directories:
             await self._manager.checkpoint_log_starts(directory)
@@ -115,10 +115,11 @@ class Housekeeping:
             if number % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
             if log.is_usable:
-                try:
+                start = log.log_start_offset
+                with suppress(StorageError):  # Then its directory is offline, and says so itself.
                     log.delete_old_segments(log.high_watermark)
-                except StorageError:
-                    continue  # Its directory is offline now, and says so itself.
+                if log.log_start_offset > start:
+                    self._manager.start_moved(log)
 
     async def expire_producers(self) -> None:
         settings = self._manager.settings
@@ -137,7 +138,11 @@ def _run_all(deletions: list[Callable[[], None]]) -> None:
             continue
 
 
-async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+async def _every(
+    interval_ms: int, work: Callable[[], Awaitable[None]], first_ms: int | None = None
+) -> None:
+    delay_ms = interval_ms if first_ms is None else min(first_ms, interval_ms)
     while True:
-        await asyncio.sleep(max(interval_ms, 1) / 1000)
+        await asyncio.sleep(max(delay_ms, 1) / 1000)
+        delay_ms = interval_ms
         await work()

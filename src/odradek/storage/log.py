@@ -43,6 +43,7 @@ from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.names import partition_directory
 from odradek.storage.producer_state import Membership, ProducerStates, RememberedBatch
 from odradek.storage.producing import check_producer, note_producer
+from odradek.storage.retention import apply_retention
 from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
 from odradek.storage.segment import Segment
 from odradek.storage.segments import Segments
@@ -506,7 +507,7 @@ class Log:
         """
         self.require_usable()
         limit = self.log_end_offset if high_watermark is None else high_watermark
-        return cutting.apply_retention(self, limit, self._clock.now_ms())
+        return apply_retention(self, limit, self._clock.now_ms())
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Takes segments out of the log. Their files go after `file.delete.delay.ms`."""

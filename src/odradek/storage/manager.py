@@ -101,6 +101,8 @@ class LogManager:
         self._locks: dict[LogDirectory, DirectoryLock] = {}
         # Told when a directory goes offline: its partitions are others' to lead.
         self.on_directory_failure: Callable[[], None] | None = None
+        # Told when retention has moved the start of a log: replicas and readers wait for news.
+        self.on_start_moved: Callable[[TopicPartition], None] | None = None
         self._checkpointing: set[LogDirectory] = set()
         self._recheckpoint: set[LogDirectory] = set()
         # Half of what is allowed: the other half is for connections.
@@ -343,6 +345,10 @@ class LogManager:
         else:
             self.flushed_by_age.pop(log, None)
 
+    def start_moved(self, log: Log) -> None:
+        if self.on_start_moved is not None:
+            self.on_start_moved(log.topic_partition)
+
     def of_topic(self, topic: str) -> Mapping[int, Log]:
         return self._by_topic.get(topic, {})
 
@@ -398,6 +404,17 @@ class LogManager:
             directory.fail(error)
 
     async def checkpoint_log_starts(self, directory: LogDirectory) -> None:
+        async with directory.log_starts_lock:
+            await self._write_log_starts(directory)
+
+    async def keep_log_starts(self) -> None:
+        """Returns when no crash can take back a log start that has moved."""
+        for directory in self.directories:
+            async with directory.log_starts_lock:
+                if directory.log_starts_changed:
+                    await self._write_log_starts(directory)
+
+    async def _write_log_starts(self, directory: LogDirectory) -> None:
         """Only offsets that no segment's name tells."""
         directory.log_starts_changed = False
         offsets = {

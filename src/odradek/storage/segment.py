@@ -487,6 +487,17 @@ class Segment:
                 self.max_timestamp_offset = self.base_offset + last[1]
         return self.max_timestamp
 
+    def youngest_ms(self) -> int:
+        """The highest timestamp, or when the file was last written if no batch has one."""
+        youngest = self.load_max_timestamp()
+        if youngest >= 0:
+            return youngest
+        try:
+            written_ms = self._stores.disk.modified_ms(self.file.path)
+        except FileNotFoundError:
+            written_ms = None
+        return self.created_ms if written_ms is None else written_ms
+
     def _read_last_time_entry(self) -> tuple[int, int] | None:
         path = offset_file(self.directory, self.base_offset, TIME_INDEX_SUFFIX)
         try:

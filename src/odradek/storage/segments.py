@@ -109,37 +109,6 @@ class Segments:
         """How many segments from the first on hold nothing at or above `offset`."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
-    def count_expired(self, now_ms: int, retention_ms: int, high_watermark: int) -> int:
-        """How many segments from the first on hold only records older than `retention_ms`."""
-        if retention_ms < 0:
-            return 0
-        count = 0
-        for segment in self._all:
-            youngest = segment.load_max_timestamp()
-            if youngest < 0:
-                youngest = segment.created_ms
-            if not segment.size or now_ms - youngest <= retention_ms:
-                break
-            count += 1
-        return min(count, self._below_watermark(high_watermark))
-
-    def count_beyond_size(self, retention_bytes: int, high_watermark: int) -> int:
-        """How many segments from the first on can go with `retention_bytes` still there."""
-        if retention_bytes < 0:
-            return 0
-        excess, count = self.size_bytes - retention_bytes, 0
-        for segment in self._all[:-1]:
-            if segment.size > excess:
-                break
-            excess -= segment.size
-            count += 1
-        return min(count, self._below_watermark(high_watermark))
-
-    def _below_watermark(self, high_watermark: int) -> int:
-        count = self.wholly_below(high_watermark)
-        all_below = count == len(self._all) - 1 and self.active.next_offset <= high_watermark
-        return count + 1 if all_below else count
-
 
 def _not_below(end_offset: int | None, next_base: int) -> bool:
     return end_offset is None or end_offset >= next_base

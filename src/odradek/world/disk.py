@@ -53,6 +53,10 @@ class Disk(Protocol):
 
     def size(self, path: str) -> int: ...
 
+    def modified_ms(self, path: str) -> int | None:
+        """When a file was last written, by the wall clock; None where nobody keeps account."""
+        ...
+
     def list_directory(self, path: str) -> list[str]:
         """The names in a directory, sorted."""
         ...
@@ -170,6 +174,9 @@ class OsDisk:
 
     def size(self, path: str) -> int:
         return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int | None:
+        return os.stat(path).st_mtime_ns // 1_000_000
 
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

@@ -82,6 +82,10 @@ class MemoryDisk:
     def size(self, path: str) -> int:
         return len(self._contents(path))
 
+    def modified_ms(self, path: str) -> int | None:
+        self._contents(path)
+        return None
+
     def list_directory(self, path: str) -> list[str]:
         return sorted(self._names(posixpath.normpath(path)))
 

@@ -2,7 +2,9 @@
 
 -1 means up to the high watermark. What lies below is gone for readers at once; the disk gets
 the space back when whole segments fall below the start. The answer waits until the replicas on
-live brokers have followed: its low watermark is the least of their starts.
+live brokers have followed (its low watermark is the least of their starts), and until this broker
+would begin there after a crash. Topics whose cleanup.policy has no `delete` refuse with
+POLICY_VIOLATION, internal ones with INVALID_TOPIC_EXCEPTION.
 """
 
 import asyncio
@@ -37,7 +39,7 @@ def handle(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     topics = []
-    waiting: list[_Deletion] = []
+    deletions: list[_Deletion] = []
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
@@ -48,14 +50,12 @@ def handle(
             try:
                 partition = services.replicas.leader(topic.name, asked.partition_index)
                 upto = None if asked.offset == _HIGH_WATERMARK else Offset(asked.offset)
-                deletion = _Deletion(answer, partition, partition.delete_records(upto))
-                if not _is_done(services, deletion):
-                    waiting.append(deletion)
+                deletions.append(_Deletion(answer, partition, partition.delete_records(upto)))
             except Refused as refusal:
                 answer.error_code = refusal.code
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
     response = DeleteRecordsResponse(topics=topics)
-    return _when_done(services, request.timeout_ms, response, waiting) if waiting else response
+    return _when_done(services, request.timeout_ms, response, deletions) if deletions else response
 
 
 async def _when_done(
@@ -66,12 +66,9 @@ async def _when_done(
 ) -> DeleteRecordsResponse:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + max(timeout_ms, 0) / 1000
-    while waiting:
-        waiter = Waiter()
-        for deletion in waiting:
-            if deletion.partition.term is not None:
-                waiter.watch(deletion.partition.term.starts_moved)
-        is_late = not await waiter.wait(deadline_s - loop.time())
+    await services.logs.keep_log_starts()
+    is_late = False
+    while True:
         undone = []
         for deletion in waiting:
             try:
@@ -82,8 +79,14 @@ async def _when_done(
                 undone.append(deletion)
             except Refused as refusal:
                 deletion.answer.error_code = refusal.code
+        if not undone:
+            return response
         waiting = undone
-    return response
+        waiter = Waiter()
+        for deletion in waiting:
+            if deletion.partition.term is not None:
+                waiter.watch(deletion.partition.term.starts_moved)
+        is_late = not await waiter.wait(deadline_s - loop.time())
 
 
 def _is_done(services: Services, deletion: _Deletion) -> bool:
