@@ -233,13 +233,13 @@ class Log:
 
     # Appending
 
-    def append(
     async def admit(self, records: Buffer) -> Admitted:
         """Looks at a batch for which `append` would hold up others, and lets them have turns."""
         self.require_usable()
         now_ms = self._clock.now_ms()
         return await self._rules.admit_patiently(records, now_ms, self._world.workers)
 
+    def append(
         self,
         records: Buffer,
         *,
@@ -247,8 +247,8 @@ class Log:
         as_follower: bool = False,
         by_coordinator: bool = False,
         membership: Membership | None = None,
-    ) -> AppendResult:
         admitted: Admitted | None = None,
+    ) -> AppendResult:
         """Writes one batch of a producer, or what a leader sent, at the end of the log.
 
         A transactional batch needs a `membership`. One that this broker made itself
