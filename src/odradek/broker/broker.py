@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from odradek import __version__
 from odradek.broker.absences import Absences
-from odradek.broker.connection import Connection, Connections
+from odradek.broker.connection import Connections
 from odradek.broker.coordinators import Coordinators
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
+from odradek.broker.request_log import RequestLog
 from odradek.broker.services import Services
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
@@ -45,7 +47,9 @@ from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
 from odradek.storage import StorageError
 from odradek.storage.checkpoints import encode_uuid, read_directory_properties
+from odradek.storage.key_index_keeper import KeyIndexes
 from odradek.storage.manager import LogManager
+from odradek.telemetry.logs import TOLD
 from odradek.world import World
 
 logger = logging.getLogger("odradek.server")
@@ -82,26 +86,53 @@ class Broker:
 
     async def run(self, on_ready: Callable[[], object] | None = None) -> None:
         """Serves until cancelled. Raises `BrokerCannotStart` if it never could."""
+        begun_s = self._world.clock.monotonic_s()
+        self._log_start()
         try:
             async with self._running():
+                took_ms = 1000 * (self._world.clock.monotonic_s() - begun_s)
+                logger.info(
+                    "broker %d is ready at %s, %d ms later", self._id, self.bootstrap, took_ms
+                )
                 if on_ready is not None:
                     on_ready()
-                await asyncio.get_running_loop().create_future()
+                try:
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    logger.info("broker %d stops", self._id)
+        except asyncio.CancelledError:
+            logger.info("broker %d has stopped", self._id)
+            raise
         except (InvalidSetting, CannotListen, StorageError, MetadataError, BrokerIdTaken) as error:
             raise BrokerCannotStart(str(error)) from error
+
+    def _log_start(self) -> None:
+        settings = self._settings.broker
+        logger.info(
+            "broker %d starts: odradek %s, listeners %s, data in %s, metadata in %s",
+            self._id,
+            __version__,
+            ",".join(map(str, settings.listeners)),
+            ",".join(settings.data_directories),
+            settings.odradek_metadata_path or settings.odradek_metadata_store,
+        )
+        for warning in settings.warnings:
+            logger.warning("%s", warning, extra=TOLD)
+        if settings.without_effect:
+            logger.info("set, but without effect here: %s", ", ".join(settings.without_effect))
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         settings = self._settings.broker
         for listener in settings.listeners:
             require_plaintext(listener.name, settings.security_protocol(listener.name))
-        dispatcher: list[Dispatcher] = []
-        await self._listeners.open(
-            lambda name: Connection(name, self._connections, dispatcher[0].serve)
-        )
+        doors: list[RequestLog] = []
+        # Clients may knock before there is anybody to open: the list is filled by then.
+        await self._listeners.open(lambda name: doors[0].connect(name))  # noqa: PLW0108
         try:
             async with self._store() as store, self._parts(store) as parts:
-                dispatcher.append(Dispatcher(parts.services))
+                dispatcher = Dispatcher(parts.services)
+                doors.append(RequestLog(dispatcher, self._connections, self._world.clock))
                 await self._listeners.accept()
                 try:
                     yield
@@ -109,6 +140,8 @@ class Broker:
                     await self._hand_over(parts)
                     await self._close_doors(parts.services.replicas)
         finally:
+            for door in doors:
+                door.close()
             await self._listeners.close()
 
     # Metadata
@@ -220,6 +253,7 @@ class Broker:
                 async with _background(
                     images.run(),
                     logs.run(),
+                    parts.services.key_indexes.run(),
                     parts.in_sync_sets.run(),
                     parts.coordinators.run(),
                     parts.controller.run(),
@@ -268,6 +302,7 @@ class Broker:
             markers=coordinators.markers,
             joins=coordinators.joins,
             logs=logs,
+            key_indexes=KeyIndexes(world),
             producer_ids=ProducerIds(store, self._id),
             fetch_sessions=FetchSessions(
                 settings.broker.max_incremental_fetch_session_cache_slots, world.randomness

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from odradek.broker.attention import Attention
 from odradek.broker.departures import Departures
@@ -43,6 +43,14 @@ class Pending(NamedTuple):
 
 Serve = Callable[["Connection", Buffer], Parts | Pending | None]
 """Answers a frame at once or later; None is a request that wants no reply (acks=0)."""
+
+
+class Splitter(Protocol):
+    """Cuts what arrives into frames."""
+
+    max_size_bytes: int
+
+    def feed(self, chunk: bytes) -> list[Buffer]: ...
 
 
 class Connections:
@@ -158,7 +166,7 @@ class Connection(asyncio.Protocol):
         self._serve = serve
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._splitter = FrameSplitter(connections.frame_bytes)
+        self._splitter: Splitter = FrameSplitter(connections.frame_bytes)
         self._frames: deque[Buffer] = deque()
         self._waiting: deque[tuple[asyncio.Future[object], Encode]] = deque()
         self._waits_pipelined = True
@@ -175,6 +183,19 @@ class Connection(asyncio.Protocol):
     def is_waiting(self) -> bool:
         """Whether a request is under way or a reply on its way out."""
         return bool(self._waiting or self._out.parts)
+
+    @property
+    def queued(self) -> int:
+        """How many frames have come that are not served yet."""
+        return len(self._frames)
+
+    @property
+    def splitter(self) -> Splitter:
+        return self._splitter
+
+    def serve_by(self, serve: Serve, splitter: Splitter) -> None:
+        """Changes who cuts and who serves what comes from now on."""
+        self._serve, self._splitter = serve, splitter
 
     # What the transport calls
 

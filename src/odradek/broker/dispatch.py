@@ -39,6 +39,12 @@ class Dispatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._handlers: dict[int, _Handler] = {}
+        self._wrap: Callable[[Handle], Handle] | None = None
+
+    def listen_in(self, wrap: Callable[[Handle], Handle] | None) -> None:
+        """Puts something around every handler, from the next request on; None takes it away."""
+        self._wrap = wrap
+        self._handlers.clear()
 
     def serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
         (key, version, correlation_id, client_id), position = decode_request_header(frame)
@@ -63,7 +69,10 @@ class Dispatcher:
         if served is None:
             raise MalformedMessage(f"API {key} is not served here")
         module = import_module(f"odradek.broker.handlers.{served.module}")
-        handler = _Handler(served.lowest, served.highest, APIS[key].request, module.handle)
+        handle: Handle = module.handle
+        if self._wrap is not None:
+            handle = self._wrap(handle)
+        handler = _Handler(served.lowest, served.highest, APIS[key].request, handle)
         self._handlers[key] = handler
         return handler
 

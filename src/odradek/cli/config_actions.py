@@ -17,7 +17,11 @@ from odradek.client.admin_types import (
 )
 from odradek.protocol.errors import KafkaError
 
-_TYPES = {"topics": ConfigType.TOPIC, "brokers": ConfigType.BROKER}
+_TYPES = {
+    "topics": ConfigType.TOPIC,
+    "brokers": ConfigType.BROKER,
+    "broker-loggers": ConfigType.BROKER_LOGGER,
+}
 
 
 async def describe(arguments: argparse.Namespace, entity: Entity) -> int:
@@ -63,6 +67,8 @@ def _own_source(entity: Entity) -> ConfigSource:
     """Where settings come from that were made for this topic or broker and no other."""
     if entity.type == "topics":
         return ConfigSource.DYNAMIC_TOPIC_CONFIG
+    if entity.type == "broker-loggers":
+        return ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     if entity.name:
         return ConfigSource.DYNAMIC_BROKER_CONFIG
     return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG

@@ -1,4 +1,4 @@
-"""`odradek configs`: show and change settings of topics and brokers, as kafka-configs does."""
+"""`odradek configs`: settings of topics and brokers, levels of loggers, as kafka-configs does."""
 
 import argparse
 import re
@@ -18,7 +18,7 @@ ENTITY_TYPES = (
     "client-metrics",
     "groups",
 )
-_NOT_YET = frozenset({"clients", "users", "ips", "client-metrics", "groups", "broker-loggers"})
+_NOT_YET = frozenset({"clients", "users", "ips", "client-metrics", "groups"})
 _SHORTCUTS = {
     "topic": "topics",
     "broker": "brokers",
@@ -36,6 +36,7 @@ examples:
   odradek configs --alter --topic orders \\
       --add-config retention.ms=3600000,cleanup.policy=[compact,delete]
   odradek configs --alter --broker-defaults --delete-config log.retention.ms
+  odradek configs --alter --broker-logger 1 --add-config odradek.request=DEBUG
 """
 
 
@@ -57,11 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument("--broker", metavar="ID", help="one broker's")
     whose.add_argument("--broker-defaults", action="store_true", help="those of all brokers")
     whose.add_argument(
+        "--broker-logger", metavar="ID", help="levels of one broker's loggers, until it stops"
+    )
+    whose.add_argument(
         "--entity-type",
         metavar="TYPE",
         action="append",
         choices=ENTITY_TYPES,
-        help="the long form: topics or brokers ...",
+        help="the long form: topics, brokers or broker-loggers ...",
     )
     whose.add_argument(
         "--entity-name", metavar="NAME", action="append", help="... and a name or id ..."
@@ -69,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument(
         "--entity-default", action="store_true", help="... or the default of all brokers"
     )
-    for later in ("broker-logger", "client", "user", "ip", "group", "client-metrics"):
+    for later in ("client", "user", "ip", "group", "client-metrics"):
         whose.add_argument(f"--{later}", help=argparse.SUPPRESS)
     for later in ("client", "user", "ip"):
         whose.add_argument(f"--{later}-defaults", action="store_true", help=argparse.SUPPRESS)
@@ -99,7 +103,7 @@ def parse_added(text: str) -> dict[str, str]:
     for pair in re.split("," + _OUTSIDE_BRACKETS, text):
         parts = re.split(r"\s*=\s*" + _OUTSIDE_BRACKETS, pair, maxsplit=1)
         name = parts[0].strip()
-        if len(parts) != 2 or not re.fullmatch(r"[a-zA-Z0-9._-]+", name):
+        if len(parts) != 2 or not re.fullmatch(r"[a-zA-Z0-9._$-]+", name):
             raise UsageError(f"--add-config {pair!r} is not of the form key=value")
         added[name] = re.sub(r"[\[\]]", "", parts[1]).strip()
     return added
@@ -128,6 +132,8 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
     if len(found) > 1:
         raise UsageError("give one topic or one broker at a time")
     entity = found[0]
+    if entity.type == "broker-loggers" and not (entity.name or "").isdecimal():
+        raise UsageError("loggers are a broker's own: give its id, as in --broker-logger 1")
     if entity.type == "brokers" and entity.name and not entity.name.isdecimal():
         raise UsageError(f"--broker takes a broker's id, a number, not {entity.name!r}")
     if entity == Entity("topics", ""):

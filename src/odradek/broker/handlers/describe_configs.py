@@ -7,6 +7,7 @@ Resource types: 2 topic, 4 broker (by its id, or empty for the cluster's dynamic
 from collections.abc import Iterable
 
 from odradek.broker.config_resources import ResourceType, broker_resource
+from odradek.broker.logger_levels import describe_loggers
 from odradek.broker.services import RequestContext, Services
 from odradek.config import Description, describe_broker, describe_cluster_default, describe_topic
 from odradek.config.consumer_group_settings import describe_group
@@ -52,8 +53,7 @@ def _described(services: Services, asked: DescribeConfigsResource) -> Iterable[D
             return describe_cluster_default(settings, names)
         return describe_broker(settings, names)
     if asked.resource_type == ResourceType.BROKER_LOGGER:
-        broker_resource(services, asked.resource_name)
-        return ()
+        return describe_loggers(services, asked.resource_name, names)
     if asked.resource_type == ResourceType.GROUP:
         return describe_group(
             settings, services.configs.group_overrides(asked.resource_name), names

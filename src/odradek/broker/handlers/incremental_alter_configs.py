@@ -1,9 +1,13 @@
-"""IncrementalAlterConfigs 0-1: sets, deletes, appends to and subtracts from settings."""
+"""IncrementalAlterConfigs 0-1: sets, deletes, appends to and subtracts from settings.
+
+Levels of a broker's loggers are set and deleted alone, and hold until that broker stops.
+"""
 
 from collections.abc import Mapping
 from functools import partial
 
 from odradek.broker.config_resources import ResourceType, replace_overrides
+from odradek.broker.logger_levels import alter_loggers
 from odradek.broker.services import RequestContext, Services
 from odradek.config import (
     BROKER_DECLARED,
@@ -29,9 +33,15 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     responses = []
     for asked in request.resources:
-        code, message = await replace_overrides(
-            services, asked, partial(_altered, services, asked), validate_only=request.validate_only
-        )
+        if asked.resource_type == ResourceType.BROKER_LOGGER:
+            code, message = _alter_loggers(services, asked, validate_only=request.validate_only)
+        else:
+            code, message = await replace_overrides(
+                services,
+                asked,
+                partial(_altered, services, asked),
+                validate_only=request.validate_only,
+            )
         responses.append(
             AlterConfigsResourceResponse(
                 error_code=code,
@@ -41,6 +51,16 @@ async def handle(
             )
         )
     return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _alter_loggers(
+    services: Services, asked: AlterConfigsResource, *, validate_only: bool
+) -> tuple[ErrorCode, str | None]:
+    try:
+        alter_loggers(services, asked.resource_name, asked.configs, validate_only=validate_only)
+    except Refused as refusal:
+        return refusal.code, refusal.message
+    return ErrorCode.NONE, None
 
 
 def _altered(services: Services, asked: AlterConfigsResource) -> dict[str, str]:
