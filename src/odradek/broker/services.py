@@ -17,6 +17,7 @@ from odradek.metadata import ImageKeeper
 from odradek.protocol.schema import Response
 from odradek.protocol.types import BrokerId
 from odradek.replication.replicas import Replicas
+from odradek.storage.key_index_keeper import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.world import World
@@ -39,6 +40,7 @@ class Services:
     markers: LocalMarkers
     joins: Joins
     logs: LogManager
+    key_indexes: KeyIndexes
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     longest_log: LongestLog

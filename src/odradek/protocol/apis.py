@@ -66,6 +66,8 @@ class ApiKey(IntEnum):
     CONSUMER_GROUP_DESCRIBE = 69
     LIST_CONFIG_RESOURCES = 74
     DESCRIBE_TOPIC_PARTITIONS = 75
+    # Odradek's own, far from Kafka's numbers.
+    LOOK_UP = 25000
 
 
 class Api:
@@ -169,5 +171,6 @@ APIS: Final[dict[int, Api]] = {
         (ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, 0),
         (ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
         (ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
+        (ApiKey.LOOK_UP, 0, 0, 0),
     )
 }

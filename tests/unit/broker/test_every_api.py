@@ -74,6 +74,12 @@ from odradek.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
+from odradek.protocol.messages.look_up import (
+    LookUpKey,
+    LookUpPartition,
+    LookUpRequest,
+    LookUpTopic,
+)
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -192,6 +198,14 @@ REQUESTS: dict[int, Request] = {
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(
         topics=[TopicRequest(name="t")]
+    ),
+    ApiKey.LOOK_UP: LookUpRequest(
+        topics=[
+            LookUpTopic(
+                name="t",
+                partitions=[LookUpPartition(partition_index=0, keys=[LookUpKey(key=b"k")])],
+            )
+        ]
     ),
 }
 

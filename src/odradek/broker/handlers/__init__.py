@@ -62,4 +62,5 @@ TABLE: Final[dict[int, Served]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Served("consumer_group_describe", 0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: Served("list_config_resources", 0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Served("describe_topic_partitions", 0, 0),
+    ApiKey.LOOK_UP: Served("look_up", 0, 0),
 }

@@ -1,0 +1,78 @@
+"""LookUp: the newest record of a key. Odradek's own API: Kafka has none like it.
+
+Its number lies far from Kafka's. Clients that do not know it pass over it in ApiVersions, as
+they do with every API that is newer than they are. Leaders answer, for their partitions.
+"""
+
+from odradek.protocol.schema import (
+    Request,
+    Response,
+    Struct,
+    array,
+    bytes_,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+)
+
+
+class LookUpKey(Struct):
+    key: bytes = bytes_()
+
+
+class LookUpPartition(Struct):
+    partition_index: int = int32()
+    current_leader_epoch: int = int32(default=-1)
+    keys: list[LookUpKey] = array(LookUpKey)
+
+
+class LookUpTopic(Struct):
+    name: str = string()
+    partitions: list[LookUpPartition] = array(LookUpPartition)
+
+
+class LookUpRequest(Request, key=25000, versions="0", flexible="0+"):
+    # 0 read_uncommitted, 1 read_committed
+    isolation_level: int = int8()
+    topics: list[LookUpTopic] = array(LookUpTopic)
+
+
+class LookUpHeader(Struct):
+    name: str = string()
+    value: bytes | None = bytes_(nullable="0+", default=None)
+
+
+class LookUpResult(Struct):
+    """An offset of -1 says that there is no record; one without a value is a tombstone."""
+
+    offset: int = int64(default=-1)
+    leader_epoch: int = int32(default=-1)
+    timestamp: int = int64(default=-1)
+    # 0 CreateTime, 1 LogAppendTime
+    timestamp_type: int = int8()
+    value: bytes | None = bytes_(nullable="0+", default=None)
+    headers: list[LookUpHeader] = array(LookUpHeader)
+
+
+class LookUpPartitionResult(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    # What the broker read from its files for all keys of the partition.
+    bytes_read: int = int64()
+    # What is not indexed yet, and was read if need be.
+    unindexed_bytes: int = int64()
+    # One for each key, in the order of the request.
+    results: list[LookUpResult] = array(LookUpResult)
+
+
+class LookUpTopicResult(Struct):
+    name: str = string()
+    partitions: list[LookUpPartitionResult] = array(LookUpPartitionResult)
+
+
+class LookUpResponse(Response, key=25000, versions="0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    topics: list[LookUpTopicResult] = array(LookUpTopicResult)

@@ -1,0 +1,120 @@
+"""The key indexes of a broker: made when a log is first asked for a key, kept current for a while.
+
+A log that nobody asks has no index and costs nothing. Jobs are done one at a time, beside the
+event loop; until they are done, look-ups read what is not indexed. A job that fails, for the
+disk is full or the log was compacted under it, is tried again later: answers do not need it.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from odradek.protocol.types import TopicPartition
+from odradek.storage.errors import StorageError
+from odradek.storage.key_index import USUAL_LIMITS, KeyIndex, KeyIndexLimits
+from odradek.storage.key_index_building import Job, steps_of
+from odradek.storage.key_index_run import RunHeader
+from odradek.storage.log import Log
+from odradek.world import World
+
+_logger = logging.getLogger("odradek.storage")
+
+_ROUND_S: Final = 1.0
+# Nobody asked for so long: what is appended from now on waits for the next look-up.
+_KEPT_S: Final = 3600.0
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 300.0
+
+
+class KeyIndexes:
+    def __init__(self, world: World, limits: KeyIndexLimits = USUAL_LIMITS) -> None:
+        self._world = world
+        self._limits = limits
+        self._indexes: dict[TopicPartition, KeyIndex] = {}
+        self._pauses: dict[TopicPartition, _Pause] = {}
+        self._news = asyncio.Event()
+
+    def of(self, log: Log) -> KeyIndex:
+        """The index of a log; raises `StorageError`."""
+        log.require_usable()
+        index = self._indexes.get(log.topic_partition)
+        if index is None or index.log is not log:
+            try:
+                index = KeyIndex(log, self._world, self._limits)
+            except OSError as error:
+                raise StorageError(
+                    f"the key index of {log.path} cannot be read: {error}"
+                ) from error
+            self._indexes[log.topic_partition] = index
+            self._news.set()
+        index.asked_s = self._world.clock.monotonic_s()
+        return index
+
+    async def run(self) -> None:
+        """Does what makes look-ups quicker, for as long as anybody looks up."""
+        while True:
+            if not self._indexes:
+                self._news.clear()
+                await self._news.wait()
+            for where, index in list(self._indexes.items()):
+                if self._is_over(index):
+                    self._indexes.pop(where)
+                    self._pauses.pop(where, None)
+                elif self._indexes.get(where) is index:
+                    await self._keep(where, index)
+            self._news.clear()
+            try:
+                async with asyncio.timeout(_ROUND_S):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    def _is_over(self, index: KeyIndex) -> bool:
+        unasked_s = self._world.clock.monotonic_s() - index.asked_s
+        return not index.log.is_usable or unasked_s > _KEPT_S
+
+    async def _keep(self, where: TopicPartition, index: KeyIndex) -> None:
+        """All jobs of one index, the ones that follow from others too."""
+        pause = self._pauses.get(where)
+        if pause is not None and self._world.clock.monotonic_s() < pause.until_s:
+            return
+        try:
+            while index.log.is_usable and (job := index.next_job()) is not None:
+                header = await self._do(index, job)
+                if index.log.is_usable:
+                    index.adopt(header)
+                self._pauses.pop(where, None)
+        except (StorageError, OSError) as error:
+            if index.log.is_usable:
+                pause = self._pauses.setdefault(where, _Pause())
+                pause.lengthen(self._world.clock.monotonic_s())
+                _logger.warning(
+                    "the key index of %s stays as it is for %d s: %s",
+                    index.log.path,
+                    pause.length_s,
+                    error,
+                )
+
+    async def _do(self, index: KeyIndex, job: Job) -> RunHeader:
+        steps = steps_of(index.log.directory.disk, job)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                header: RunHeader = end.value
+                return header
+            await asyncio.sleep(0)
+
+
+class _Pause:
+    """Between two tries of a job that fails."""
+
+    __slots__ = ("length_s", "until_s")
+
+    def __init__(self) -> None:
+        self.length_s = _FIRST_PAUSE_S / 2
+        self.until_s = 0.0
+
+    def lengthen(self, now_s: float) -> None:
+        self.length_s = min(2 * self.length_s, _LONGEST_PAUSE_S)
+        self.until_s = now_s + self.length_s

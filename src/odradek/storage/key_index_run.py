@@ -1,0 +1,252 @@
+"""A run: the keys of a stretch of a log, sorted by their hash, in one file that never changes.
+
+    <first offset>-<next offset>.keys
+
+    header      64 bytes: magic, first and next offset, leader epoch of the last offset, entries,
+                blocks, bytes of log, checksum of the directory, checksum of what stands before
+    directory   the hash that each block begins with, 4 bytes each
+    blocks      4096 bytes each, from the next multiple of 4096 on: up to 511 entries, their
+                number, their checksum
+
+An entry is a hash of 32 bits above a distance of 32 bits from the first offset, so that entries
+sort by hash and then by offset. All numbers are little-endian. The directory is kept in memory,
+a look-up reads one block. Hashes collide: whoever looks up compares the key in the log itself.
+
+Offsets do not move when a log is compacted or its old end is deleted, so a run stays true; it
+only names records that are gone. What it says is wrong only if the log was cut and written
+anew. Then the last offset has another leader epoch (see `key_index`).
+
+Invariant: a file under this name is whole: it was synced before it got it. It gets it from the
+one who looks things up in it (`key_index`), for a new file may take the place of an old one.
+"""
+
+import struct
+import sys
+import zlib
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from odradek.protocol.checksum import crc32c
+from odradek.storage.errors import StorageError
+from odradek.storage.key_index_search import BytesRead
+from odradek.world.disk import Disk, File
+
+KEYS_SUFFIX: Final = ".keys"
+# Loading a log removes files that end so.
+UNFINISHED_SUFFIX: Final = ".tmp"
+MOST_SPAN: Final = 1 << 32
+
+_MAGIC: Final = b"odrkeys1"
+_HEADER: Final = struct.Struct("<8sqqiqiqI8xI")
+_CHECKED: Final = _HEADER.size - 4
+_TRAILER: Final = struct.Struct("<II")
+_BLOCK_BYTES: Final = 4096
+_ENTRIES_A_BLOCK: Final = (_BLOCK_BYTES - _TRAILER.size) // 8
+# Written with one call.
+_BLOCKS_A_WRITE: Final = 64
+_IS_BIG_ENDIAN: Final = sys.byteorder == "big"
+_NAME_DIGITS: Final = 20
+
+
+class DamagedRun(StorageError):
+    """A run's file is not what it should be. It can be made again from the log."""
+
+
+class RunHeader(NamedTuple):
+    first_offset: int
+    next_offset: int
+    # In which the last offset was written.
+    leader_epoch: int
+    entries: int
+    # Of the log, when the run was made: compaction may have taken much of it since.
+    log_bytes: int
+
+
+def hash_of(key: bytes) -> int:
+    return zlib.crc32(key)
+
+
+def run_name(first_offset: int, next_offset: int) -> str:
+    return f"{first_offset:020d}-{next_offset:020d}{KEYS_SUFFIX}"
+
+
+def parse_run_name(name: str) -> tuple[int, int] | None:
+    """First and next offset; None for any other file."""
+    first, dash, rest = name.partition("-")
+    upto = rest.removesuffix(KEYS_SUFFIX)
+    if not dash or upto == rest or not (first.isdecimal() and upto.isdecimal()):
+        return None
+    return (int(first), int(upto)) if len(first) == len(upto) == _NAME_DIGITS else None
+
+
+class Run:
+    __slots__ = ("_blocks_start", "_starts", "header", "path")
+
+    def __init__(self, path: str, header: RunHeader, starts: "array[int]", position: int) -> None:
+        self.path = path
+        self.header = header
+        self._starts = starts
+        self._blocks_start = position
+
+    def __repr__(self) -> str:
+        return f"Run({self.path}, {self.header.entries} entries)"
+
+    @classmethod
+    def open(cls, disk: Disk, path: str) -> "Run":
+        """Reads what is kept in memory; raises `DamagedRun`."""
+        file = disk.open(path, writable=False)
+        try:
+            return cls._read(file, path)
+        finally:
+            file.close()
+
+    @classmethod
+    def _read(cls, file: File, path: str) -> "Run":
+        encoded = file.read_at(0, _HEADER.size)
+        if len(encoded) < _HEADER.size or crc32c(encoded[:_CHECKED]) != _HEADER.unpack(encoded)[-1]:
+            raise DamagedRun(f"{path}: the header is damaged")
+        magic, first, upto, epoch, entries, blocks, log_bytes, checksum, _ = _HEADER.unpack(encoded)
+        if magic != _MAGIC:
+            raise DamagedRun(f"{path}: the format is not known")
+        directory = file.read_at(_HEADER.size, 4 * blocks)
+        position = _aligned(_HEADER.size + 4 * blocks)
+        if crc32c(directory) != checksum or file.size() < position + blocks * _BLOCK_BYTES:
+            raise DamagedRun(f"{path}: the file is cut short or damaged")
+        header = RunHeader(first, upto, epoch, entries, log_bytes)
+        return cls(path, header, _decoded("I", directory), position)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._blocks_start + len(self._starts) * _BLOCK_BYTES
+
+    def offsets(self, file: File, key_hash: int, read: BytesRead) -> Iterator[int]:
+        """The offsets that may have a key of this hash, the newest first; raises `DamagedRun`."""
+        starts, first_offset = self._starts, self.header.first_offset
+        least, most = key_hash << 32, key_hash << 32 | (MOST_SPAN - 1)
+        block = bisect_right(starts, key_hash) - 1
+        while block >= 0:
+            entries = self._block(file, block, read)
+            below = bisect_left(entries, least)
+            for number in range(bisect_right(entries, most) - 1, below - 1, -1):
+                yield first_offset + entries[number] - least
+            if below:
+                return
+            block -= 1
+
+    def _block(self, file: File, number: int, read: BytesRead) -> "array[int]":
+        data = file.read_at(self._blocks_start + number * _BLOCK_BYTES, _BLOCK_BYTES)
+        read.total += len(data)
+        return self._entries(data)
+
+    def _entries(self, data: bytes) -> "array[int]":
+        if len(data) < _BLOCK_BYTES:
+            raise DamagedRun(f"{self.path}: a block is cut short")
+        content = data[: -_TRAILER.size]
+        count, checksum = _TRAILER.unpack_from(data, len(content))
+        if count > _ENTRIES_A_BLOCK or crc32c(content) != checksum:
+            raise DamagedRun(f"{self.path}: a block is damaged")
+        return _decoded("Q", content[: 8 * count])
+
+    def stretches(self, file: File, shift: int) -> Iterator["array[int]"]:
+        """All entries in order, some thousands at a time, offsets counted from `shift` before."""
+        for block in range(0, len(self._starts), _BLOCKS_A_WRITE):
+            most = min(_BLOCKS_A_WRITE, len(self._starts) - block)
+            data = file.read_at(self._blocks_start + block * _BLOCK_BYTES, most * _BLOCK_BYTES)
+            entries = array("Q")
+            for start in range(0, most * _BLOCK_BYTES, _BLOCK_BYTES):
+                entries += self._entries(data[start : start + _BLOCK_BYTES])
+            yield array("Q", [entry + shift for entry in entries]) if shift else entries
+
+
+def write_run(
+    disk: Disk, directory: str, header: RunHeader, sorted_entries: Iterable["array[int]"]
+) -> Iterator[None]:
+    """Makes the file of a run, in steps, under its name and `UNFINISHED_SUFFIX`."""
+    path = f"{directory}/{run_name(header.first_offset, header.next_offset)}{UNFINISHED_SUFFIX}"
+    blocks = -(-header.entries // _ENTRIES_A_BLOCK)
+    position = _aligned(_HEADER.size + 4 * blocks)
+    starts = array("I")
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        waiting = array("Q")
+        for entries in sorted_entries:
+            waiting += entries
+            while len(waiting) >= _ENTRIES_A_BLOCK * _BLOCKS_A_WRITE:
+                position = _write_blocks(file, position, waiting, starts)
+                yield
+        while waiting:
+            position = _write_blocks(file, position, waiting, starts)
+        if len(starts) != blocks:
+            raise DamagedRun(f"{path}: the number of entries is not {header.entries}")
+        file.write_at(0, _encode_header(header, starts))
+        file.sync()
+    finally:
+        file.close()
+
+
+def _write_blocks(file: File, position: int, waiting: "array[int]", starts: "array[int]") -> int:
+    """Writes what is waiting, up to a limit; returns where the next block goes."""
+    parts: list[bytes] = []
+    for start in range(0, min(len(waiting), _ENTRIES_A_BLOCK * _BLOCKS_A_WRITE), _ENTRIES_A_BLOCK):
+        entries = waiting[start : start + _ENTRIES_A_BLOCK]
+        starts.append(entries[0] >> 32)
+        content = _encoded(entries).ljust(_BLOCK_BYTES - _TRAILER.size, b"\0")
+        parts += (content, _TRAILER.pack(len(entries), crc32c(content)))
+    del waiting[: _ENTRIES_A_BLOCK * _BLOCKS_A_WRITE]
+    data = b"".join(parts)
+    file.write_at(position, [data])
+    return position + len(data)
+
+
+def _encode_header(header: RunHeader, starts: "array[int]") -> list[bytes]:
+    directory = _encoded(starts)
+    first, upto, epoch, entries, log_bytes = header
+    without = _HEADER.pack(
+        _MAGIC, first, upto, epoch, entries, len(starts), log_bytes, crc32c(directory), 0
+    )[:_CHECKED]
+    return [without, crc32c(without).to_bytes(4, "little"), directory]
+
+
+def merged(sources: Sequence[Iterator["array[int]"]]) -> Iterator["array[int]"]:
+    """The entries of several runs in one order, never more of them in memory than needed."""
+    waiting = [array("Q") for _ in sources]
+    ended = [False] * len(sources)
+    while True:
+        for number, source in enumerate(sources):
+            while not waiting[number] and not ended[number]:
+                taken = next(source, None)
+                ended[number] = taken is None
+                waiting[number] = taken if taken is not None else array("Q")
+        present = [number for number, entries in enumerate(waiting) if entries]
+        if not present:
+            return
+        # Nothing that is still to come lies below the least of the last ones at hand.
+        most = min(waiting[number][-1] for number in present)
+        lot: list[int] = []
+        for number in present:
+            below = bisect_right(waiting[number], most)
+            lot += waiting[number][:below]
+            del waiting[number][:below]
+        lot.sort()
+        yield array("Q", lot)
+
+
+def _aligned(position: int) -> int:
+    return -(-position // _BLOCK_BYTES) * _BLOCK_BYTES
+
+
+def _decoded(kind: str, data: bytes) -> "array[int]":
+    numbers = array(kind, data)
+    if _IS_BIG_ENDIAN:
+        numbers.byteswap()
+    return numbers
+
+
+def _encoded(numbers: "array[int]") -> bytes:
+    if _IS_BIG_ENDIAN:
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()

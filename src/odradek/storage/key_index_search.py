@@ -1,0 +1,212 @@
+"""Finding the newest visible record of a key: at an offset that an index names, or by reading.
+
+Whatever an index says, the key is compared here, in the log itself, and the batch's checksum is
+checked: so an index can make a look-up slow, but not wrong about what it finds.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from odradek.protocol.compression import Codec
+from odradek.protocol.record_keys import open_payload, parse_keys, record_at
+from odradek.protocol.records import (
+    HEADER_SIZE,
+    BatchHeader,
+    MalformedRecords,
+    Record,
+    crc_is_valid,
+    read_header,
+    split_batches,
+)
+from odradek.storage.descriptors import Slice
+from odradek.storage.errors import CorruptLog
+from odradek.storage.segment import Segment
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+# Headers between two entries of the offset index, unless batches are large.
+_WALK_BYTES: Final = 8192
+# What is scanned at a time: it takes less than a millisecond.
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class FoundRecord(NamedTuple):
+    record: Record
+    leader_epoch: int
+    is_log_append_time: bool
+
+
+class BytesRead:
+    """Counts what a look-up reads from files."""
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+
+class Chunk(NamedTuple):
+    """Some batches of one segment, to be scanned."""
+
+    batches: Slice
+    # Where to go on, downwards.
+    first_offset: int
+
+
+class _Batch(NamedTuple):
+    position: int
+    header: BatchHeader
+    content: memoryview
+
+
+class Search:
+    """One question to one log, for offsets below `end_offset`."""
+
+    __slots__ = ("_committed_only", "_end_offset", "_key", "_log", "read")
+
+    def __init__(
+        self, log: "Log", key: bytes, *, end_offset: int, committed_only: bool, read: BytesRead
+    ) -> None:
+        self._log = log
+        self._key = key
+        self._end_offset = end_offset
+        self._committed_only = committed_only
+        self.read = read
+
+    def _is_visible(self, header: BatchHeader) -> bool:
+        """Markers are nobody's records; what was aborted is not for those who read committed."""
+        if header.is_control:
+            return False
+        if not self._committed_only or not header.is_transactional:
+            return True
+        aborted = self._log.aborted.overlapping(header.base_offset, header.next_offset)
+        return all(one.producer_id != header.producer_id for one in aborted)
+
+    # At an offset
+
+    def at(self, offset: int) -> FoundRecord | None:
+        """The record at this offset if it has the key and may be seen."""
+        segment = segment_of(self._log.segments, offset)
+        batch = None if segment is None else self._batch_with(segment, offset)
+        if segment is None or batch is None or not self._is_visible(batch.header):
+            return None
+        try:
+            record = record_at(open_payload(batch.content, batch.header), batch.header, offset)
+        except MalformedRecords:
+            return None
+        if record is None or record.key != self._key:
+            return None
+        return _checked(segment.file.path, batch, record)
+
+    def _batch_with(self, segment: Segment, offset: int) -> _Batch | None:
+        """The batch that spans an offset."""
+        position = segment.index.floor(offset)
+        handle = segment.file.pin()
+        try:
+            while position < segment.size:
+                buffer = handle.read_at(position, min(_WALK_BYTES, segment.size - position))
+                self.read.total += len(buffer)
+                start, header = _walk(segment.file.path, position, buffer, offset)
+                position += start
+                if header is None:
+                    continue
+                if header.base_offset > offset:
+                    return None
+                end = start + header.size_bytes
+                if end <= len(buffer):
+                    return _Batch(position, header, memoryview(buffer)[start:end])
+                buffer = handle.read_at(position, header.size_bytes)
+                self.read.total += len(buffer)
+                return _Batch(position, header, memoryview(buffer))
+            return None
+        finally:
+            segment.file.unpin()
+
+    # By reading
+
+    def chunk_below(self, upper: int, lower: int) -> Chunk | int:
+        """The last batches between two offsets, or an offset to go on from if there are none."""
+        segment = segment_of(self._log.segments, upper - 1)
+        if segment is None:
+            return lower
+        end = segment.locate(upper)
+        start = segment.index.batch_start_below(max(end - _CHUNK_BYTES, 0))
+        if lower > segment.base_offset:
+            start = max(start, segment.locate(lower))
+        if start >= end:
+            return max(lower, segment.base_offset)
+        first_offset = segment.offset_at(start) if start else segment.base_offset
+        assert first_offset is not None  # `start` lies before the end of the segment
+        return Chunk(Slice(segment.file, start, end - start), max(first_offset, lower))
+
+    def among(self, chunk: Chunk, content: bytes) -> FoundRecord | None:
+        """The newest record of the key in a chunk."""
+        path, key = chunk.batches.file.path, self._key
+        self.read.total += len(content)
+        try:
+            batches = split_batches(content)
+        except MalformedRecords as error:
+            raise CorruptLog(path, chunk.batches.position, str(error)) from error
+        for start, header in reversed(batches):
+            end = start + header.size_bytes
+            if not self._is_visible(header):
+                continue
+            if header.codec is Codec.NONE and content.find(key, start + HEADER_SIZE, end) < 0:
+                continue
+            view = memoryview(content)[start:end]
+            record = self._newest_in(header, view)
+            if record is not None:
+                position = chunk.batches.position + start
+                return _checked(path, _Batch(position, header, view), record)
+        return None
+
+    def _newest_in(self, header: BatchHeader, batch: memoryview) -> Record | None:
+        key = self._key
+        try:
+            payload = open_payload(batch, header)
+            if payload.find(key) < 0:
+                return None
+            for delta, found in reversed(parse_keys(payload, header.record_count)):
+                offset = header.base_offset + delta
+                if found == key and self._log.log_start_offset <= offset < self._end_offset:
+                    return record_at(payload, header, offset)
+        except MalformedRecords:
+            return None  # The checksum may hold all the same: then nobody can read it.
+        return None
+
+
+def segment_of(segments: Sequence[Segment], offset: int) -> Segment | None:
+    number = bisect_right(segments, offset, key=_base_offset) - 1
+    return segments[number] if number >= 0 else None
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+def _walk(path: str, position: int, buffer: bytes, offset: int) -> tuple[int, BatchHeader | None]:
+    """Where in the buffer the first batch starts that reaches an offset, and its header.
+
+    None for a header: go on reading from there.
+    """
+    start = 0
+    while start + HEADER_SIZE <= len(buffer):
+        try:
+            header = read_header(buffer, start)
+        except MalformedRecords as error:
+            raise CorruptLog(path, position + start, str(error)) from error
+        if header.last_offset >= offset:
+            return start, header
+        start += header.size_bytes
+    if not start:
+        raise CorruptLog(path, position, "the batch header is cut short")
+    return start, None
+
+
+def _checked(path: str, batch: _Batch, record: Record) -> FoundRecord:
+    header = batch.header
+    if not crc_is_valid(batch.content, 0, header):
+        raise CorruptLog(path, batch.position, "the batch fails its checksum")
+    return FoundRecord(record, header.leader_epoch, header.is_log_append_time)
