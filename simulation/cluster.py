@@ -90,6 +90,7 @@ class SimulatedBroker:
             "node.id": str(node_id),
             "listeners": f"PLAINTEXT://{self.name}:{PORT}",
             "log.dirs": "/data",
+            "odradek.metadata.session.timeout.ms": str(round(store.session_timeout_s * 1000)),
             **(properties or {}),
         }
         self.starts = 0
@@ -122,6 +123,7 @@ class SimulatedBroker:
         """Starts it, after whatever end its last process came to."""
         if self.is_running:
             return
+        self._note_failed_start()
         self._metadata.expire()
         self.starts += 1
         self._task = self.host.start(self._program, f"{self.name}#{self.starts}")
@@ -185,9 +187,14 @@ class SimulatedBroker:
     def supervise(self) -> None:
         """Starts it again if it could not start: the store or the disk was away. Any other end
         by itself is an error."""
+        if not self.is_running and self._note_failed_start():
+            self.start()
+
+    def _note_failed_start(self) -> bool:
         try:
             self.require_alive()
         except BrokerCannotStart as error:
             self.host.trace(f"could not start: {error}")
             self._task = None
-            self.start()
+            return True
+        return False

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from odradek.metadata.layout import NO_LEADER, PartitionState, TopicAssignment
 from odradek.metadata.tree import Tree
-from odradek.protocol.records import BatchHeader, split_batches
+from odradek.protocol.records import HEADER_SIZE, BatchHeader, read_header, split_batches
 from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import INTERNAL_TOPICS, Partition
 from simulation.cluster import SimulatedBroker
@@ -244,8 +244,19 @@ def batches_of(broker: SimulatedBroker, where: TopicPartition) -> list[Batch] | 
 
 def _headers(broker: SimulatedBroker, where: TopicPartition) -> Iterator[tuple[bytes, BatchHeader]]:
     for content in broker.host.disk.peek(f"/data/{where.topic}-{where.partition}", ".log"):
-        for position, header in split_batches(content):
+        for position, header in split_batches(content[: _whole_batches(content)]):
             yield content[position : position + header.size_bytes], header
+
+
+def _whole_batches(content: bytes) -> int:
+    """How many bytes they take: a write that failed half-way, or will go on, leaves a torn one."""
+    end = 0
+    while len(content) - end >= HEADER_SIZE:
+        size_bytes = read_header(content, end).size_bytes
+        if end + size_bytes > len(content):
+            break
+        end += size_bytes
+    return end
 
 
 def _bytes_below(broker: SimulatedBroker, where: TopicPartition, offset: int) -> bytes:

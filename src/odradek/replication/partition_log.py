@@ -9,6 +9,7 @@ from odradek.protocol.records import (
     BatchBuilder,
     BatchHeader,
     ControlType,
+    MalformedRecords,
     decode_control_type,
     decode_records,
     split_batches,
@@ -17,6 +18,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import LogRecord, Marker, ProducerIdentity, Written
 from odradek.statemachine.runner import NotWritten
+from odradek.storage import CorruptLog
 
 _REPLAY_BYTES: Final = 1024 * 1024
 
@@ -79,12 +81,16 @@ class PartitionLog:
                 return
             try:
                 buffer = found.read(0, len(found))
+                entries: list[Written | Marker] = []
+                for position, header in split_batches(buffer):
+                    entries += _entries(buffer, position, header)
+                    offset = header.next_offset
+            except OSError as error:
+                raise log.directory.fail(error) from error
+            except MalformedRecords as error:
+                raise CorruptLog(log.path, found.position, str(error)) from error
             finally:
                 found.release()
-            entries: list[Written | Marker] = []
-            for position, header in split_batches(buffer):
-                entries += _entries(buffer, position, header)
-                offset = header.next_offset
             yield entries
             await asyncio.sleep(0)
 
