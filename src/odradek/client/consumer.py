@@ -22,6 +22,7 @@ from odradek.client.group import Group, OnCommit
 from odradek.client.group_offsets import GroupMetadata, OffsetAndMetadata, Offsets
 from odradek.client.holdings import RebalanceListener
 from odradek.client.leaders import EARLIEST, LATEST, ListedOffset, list_offsets
+from odradek.client.look_up import get_records
 from odradek.client.positions import PartitionState, Positions
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.errors import KafkaError
@@ -475,6 +476,36 @@ class Consumer:
                 raise answer
             found[partition] = answer
         return found
+
+    # Asking for keys
+
+    async def get(
+        self,
+        topic: str,
+        key: bytes | str,
+        *,
+        partition: int | None = None,
+        all_partitions: bool = False,
+    ) -> ConsumerRecord | None:
+        """The newest record of a key, without reading the topic; see `look_up`.
+
+        Without a value it is a tombstone: the key was deleted. None if there is no record.
+        """
+        (found,) = await get_records(
+            self._start(),
+            self.settings,
+            topic,
+            [key],
+            partition=partition,
+            all_partitions=all_partitions,
+        )
+        return found
+
+    async def get_many(
+        self, topic: str, keys: Iterable[bytes | str]
+    ) -> list[ConsumerRecord | None]:
+        """The newest record of each key, with one question to each leader."""
+        return await get_records(self._start(), self.settings, topic, list(keys))
 
     # Small things
 
