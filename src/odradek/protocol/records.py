@@ -358,7 +358,7 @@ def set_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
     header = header._replace(
         attributes=header.attributes | _LOG_APPEND_TIME, max_timestamp=timestamp_ms
     )
-    return _assemble(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
+    return assemble(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
 
 
 def recompress(
@@ -368,10 +368,10 @@ def recompress(
     header = read_header(batch)
     payload = compress(codec, _payload(batch, 0, header, max_bytes), level)
     attributes = header.attributes & ~_CODEC_MASK | codec
-    return _assemble(header._replace(attributes=attributes), payload)
+    return assemble(header._replace(attributes=attributes), payload)
 
 
-def _assemble(header: BatchHeader, payload: Buffer) -> bytes:
+def assemble(header: BatchHeader, payload: Buffer) -> bytes:
     """Header and payload joined, with length and checksum computed."""
     after = _AFTER_CHECKSUM.pack(*header[5:])
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)
@@ -492,7 +492,7 @@ class BatchBuilder:
             base_sequence,
             self.record_count,
         )
-        return _assemble(header, self._payload)
+        return assemble(header, self._payload)
 
 
 def _encode_headers(headers: Headers) -> bytes:

@@ -95,6 +95,16 @@ class AbortedTransactions:
             del column[position:]
         return True
 
+    def replace(self, base_offset: int, end_offset: int, entries: list[AbortedTransaction]) -> None:
+        """Puts `entries` in the place of those with a marker in a stretch of the log."""
+        if self._columns is None:
+            if not entries:
+                return
+            self._columns = (array("q"), array("q"), array("q"), array("q"))
+        first, last = self._position(base_offset), self._position(end_offset)
+        for number, column in enumerate(self._columns):
+            column[first:last] = array("q", [entry[number] for entry in entries])
+
     # Files
 
     def encode(self, base_offset: int, end_offset: int) -> bytes:

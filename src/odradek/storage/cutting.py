@@ -67,6 +67,10 @@ def start_over(log: "Log", offset: int) -> None:
 def _was_truncated(log: "Log") -> None:
     log.high_watermark = min(log.high_watermark, log.log_end_offset)
     log.flusher.truncated(log.log_end_offset)
+    if log.first_dirty_offset > log.log_end_offset:
+        log.first_dirty_offset = log.log_end_offset
+        if log.directory.on_clean_part_cut is not None:
+            log.directory.on_clean_part_cut(log.directory)
     if log.directory.on_truncation is not None:
         log.directory.on_truncation(log.directory)
 

@@ -36,6 +36,7 @@ class LogDirectory:
         "log_starts_lock",
         "logs",
         "names_version",
+        "on_clean_part_cut",
         "on_failure",
         "on_truncation",
         "path",
@@ -63,6 +64,8 @@ class LogDirectory:
         self.on_failure: Callable[[LogDirectory], None] | None = None
         # Called when a recovery point fell: one on disk must not claim more than is flushed.
         self.on_truncation: Callable[[LogDirectory], None] | None = None
+        # Called when records were cut off that count as compacted: the checkpoint must not say so.
+        self.on_clean_part_cut: Callable[[LogDirectory], None] | None = None
         self._deletions: list[tuple[float, int, Callable[[], None]]] = []
         self._tickets = count()
 

@@ -104,6 +104,11 @@ class Flusher:
         self.flushed = Watermark(min(flushed.value, log_end_offset))
         flushed.fail(LogClosed("the log was truncated below what was to be flushed"))
 
+    @property
+    def truncations(self) -> int:
+        """How often the log was cut: whatever was made of it before is no longer true."""
+        return self._generation
+
     def fail(self, reason: StorageError) -> None:
         self.flushed.fail(reason)
 

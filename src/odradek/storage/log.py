@@ -14,6 +14,7 @@ Invariant: offsets rise from batch to batch and from segment to segment; a faile
 the directory offline before anything else sees the log.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -51,6 +52,8 @@ from odradek.storage.snapshots import write_snapshot
 from odradek.storage.validation import Admitted, AppendRules, check_from_leader
 from odradek.world import World
 
+logger = logging.getLogger("odradek.storage")
+
 _TRANSACTIONAL = 0x10
 _MOST_RELATIVE_OFFSET = (1 << 31) - 1
 _NO_TIMESTAMP = -1
@@ -80,6 +83,7 @@ class Log:
         "aborted",
         "active_segment",
         "directory",
+        "first_dirty_offset",
         "high_watermark",
         "leader_epochs",
         "log_end_offset",
@@ -115,6 +119,8 @@ class Log:
         self.log_start_offset = log_start_offset
         # What the replica last said it was; kept for the checkpoint, never used here.
         self.high_watermark = log_start_offset
+        # How far the log is compacted. The cleaner raises it, a truncation lowers it.
+        self.first_dirty_offset = log_start_offset
         self.leader_epochs = leader_epochs or LeaderEpochs()
         self.producers = producers or ProducerStates(log_start_offset)
         self.aborted = aborted or AbortedTransactions()
@@ -397,6 +403,12 @@ class Log:
         else:
             self.remove([old])
         self.begin_segment(self.log_end_offset if base_offset is None else base_offset)
+        logger.info(
+            "%s: new segment at offset %d; the last one has %d bytes",
+            self.topic_partition,
+            self.active_segment.base_offset,
+            old.size,
+        )
         if old.size:
             # Pinned for its sync before appends let go of it: only the descriptor that wrote
             # is sure to be told of a write that failed later.
@@ -512,5 +524,8 @@ class Log:
     def remove(self, segments: Sequence[Segment]) -> None:
         """Takes segments out of the log. Their files go after `file.delete.delay.ms`."""
         self.row.remove(segments)
-        delay_s = self._rules.settings.file_delete_delay_ms / 1000
-        cutting.delete_files(self.directory, segments, self._clock.monotonic_s() + delay_s)
+        cutting.delete_files(self.directory, segments, self.delete_files_at_s())
+
+    def delete_files_at_s(self) -> float:
+        """When files that leave the log now are to be deleted, by the monotonic clock."""
+        return self._clock.monotonic_s() + self._rules.settings.file_delete_delay_ms / 1000

@@ -28,6 +28,8 @@ from odradek.storage.checkpoints import (
     read_directory_properties,
     read_offsets,
 )
+from odradek.storage.cleaner import LogCleaner
+from odradek.storage.cleaning import first_dirty_offset
 from odradek.storage.descriptors import Descriptors
 from odradek.storage.directory import NO_DIRECTORY_ID, LogDirectory
 from odradek.storage.errors import StorageError
@@ -36,6 +38,7 @@ from odradek.storage.index import LoadedIndexes
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOCK,
     LOG_START_CHECKPOINT,
@@ -52,7 +55,7 @@ from odradek.storage.validation import MOST_LONG, AppendRules
 from odradek.world import World
 from odradek.world.disk import DirectoryLock
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("odradek.storage")
 
 # Loading yields to the loop after this many logs.
 _LOGS_A_TURN = 64
@@ -120,6 +123,7 @@ class LogManager:
         for directory in self.directories:
             directory.on_failure = self._directory_failed
             directory.on_truncation = self._checkpoint_after_truncation
+        self.cleaner = LogCleaner(self, world)
 
     # Starting
 
@@ -166,7 +170,8 @@ class LogManager:
         recovery_points = read_offsets(disk, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
         log_starts = read_offsets(disk, f"{path}/{LOG_START_CHECKPOINT}")
         high_watermarks = read_offsets(disk, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
-        loaded = 0
+        compacted = read_offsets(disk, f"{path}/{CLEANER_CHECKPOINT}")
+        loaded, begun_s = 0, self._world.clock.monotonic_s()
         for name in names:
             if is_deleted_directory(name):
                 directory.delete_later(0, partial(disk.remove_tree, f"{path}/{name}"))
@@ -187,11 +192,19 @@ class LogManager:
                 max(high_watermarks.get(topic_partition, 0), log.log_start_offset),
                 log.log_end_offset,
             )
+            log.first_dirty_offset = first_dirty_offset(log, compacted.get(topic_partition, 0))
             self._add(log)
             await _make_durable(log)
             loaded += 1
             if loaded % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
+        logger.info(
+            "%s: loaded after %s; logs: %d, %d ms",
+            path,
+            "a clean stop" if clean_epoch is not None else "no clean stop, so recovered",
+            loaded,
+            1000 * (self._world.clock.monotonic_s() - begun_s),
+        )
         return clean_epoch
 
     def _claim(self, directory: LogDirectory, *, has_logs: bool) -> None:
@@ -324,6 +337,8 @@ class LogManager:
         if not directory.is_online:
             return None
         log.mark_deleted()
+        if log.first_dirty_offset:
+            self.cleaner.checkpoint_at_once(directory)
         try:
             disk.rename(log.path, f"{directory.path}/{name}")
         except FileNotFoundError:
@@ -447,8 +462,10 @@ class LogManager:
     # Running and stopping
 
     async def run(self) -> None:
-        """Housekeeping, until cancelled."""
-        await Housekeeping(self, self._world).run()
+        """Housekeeping and compaction, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Housekeeping(self, self._world).run())
+            group.create_task(self.cleaner.run())
 
     async def close(self) -> None:
         """Makes everything durable and leaves the marker that spares the next start a recovery."""

@@ -6,6 +6,7 @@ fails its checksum or goes back in offsets ends the log; indexes, leader epochs 
 state are rebuilt on the way.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
@@ -33,6 +34,7 @@ from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEANED_SUFFIX,
+    COMPACTED_FILES,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
@@ -56,6 +58,8 @@ from odradek.storage.snapshots import (
 )
 from odradek.world import World
 from odradek.world.disk import File
+
+logger = logging.getLogger("odradek.storage")
 
 _CHUNK_BYTES = 1 << 20
 
@@ -259,6 +263,10 @@ class LogLoader:
             return ProducerStates()
         bases = [segment.base_offset for segment in segments]
         first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
+        for number, segment in enumerate(segments[:first]):
+            if segment.size and f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in self._names:
+                first = number
+                break
         damaged = self._read_aborted(segments[:first])
         if damaged is not None:
             first = damaged
@@ -266,6 +274,12 @@ class LogLoader:
         for number in range(first, len(segments)):
             segment = segments[number]
             if number > first and self._is_behind_a_gap(segment, segments[number - 1]):
+                logger.warning(
+                    "%s: the log ends at offset %d now; records are missing before offset %d",
+                    self._topic_partition,
+                    segments[number - 1].next_offset,
+                    segment.base_offset,
+                )
                 self._remove_segments(segments[number:])
                 del segments[number:]
                 break
@@ -276,6 +290,11 @@ class LogLoader:
             rewrite(self._disk, self._path, segment.base_offset, found)
             self._recovered.append(segment)
             if not is_whole or self._lacks_records(segments, number, recovery_point):
+                logger.warning(
+                    "%s: the log ends at offset %d now; what lay behind was not whole",
+                    self._topic_partition,
+                    segment.next_offset,
+                )
                 segment.write_indexes()
                 self._remove_segments(segments[number + 1 :])
                 del segments[number + 1 :]
@@ -321,20 +340,42 @@ class LogLoader:
 
     def _remove_leftovers(self) -> None:
         """Finishes what a crash interrupted: deletions, and swaps of compacted segments."""
-        swaps = []
+        swaps: list[str] = []
+        cleaned: list[str] = []
         for name in sorted(self._names):
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
                 self._remove(name)
+                if name.endswith(CLEANED_SUFFIX):
+                    cleaned.append(name)
             elif name.endswith(SWAP_SUFFIX):
-                swaps.append(name.removesuffix(SWAP_SUFFIX))
+                swaps.append(name)
+        decided = [name for name in swaps if self._counts(name, swaps, cleaned)]
         for name in swaps:
-            found = parse_offset_file(name)
+            if name not in decided:
+                self._remove(name)
+        for name in decided:
+            found = parse_offset_file(name.removesuffix(SWAP_SUFFIX))
             if found is not None and found[1] == LOG_SUFFIX:
                 self._remove_replaced(found[0])
-        for name in swaps:
-            self._disk.rename(f"{self._path}/{name}{SWAP_SUFFIX}", f"{self._path}/{name}")
-            self._names.discard(name + SWAP_SUFFIX)
-            self._names.add(name)
+        for name in sorted(decided, key=lambda name: LOG_SUFFIX in name):
+            final = name.removesuffix(SWAP_SUFFIX)
+            self._disk.rename(f"{self._path}/{name}", f"{self._path}/{final}")
+            self._names.discard(name)
+            self._names.add(final)
+
+    def _counts(self, name: str, swaps: Sequence[str], cleaned: Sequence[str]) -> bool:
+        """Whether a file of a compacted segment had begun to count.
+
+        All its files got the suffix, so none is left of those that only were written; and its
+        `.log` waits too, or (Kafka names it first) has its place already where this one has not.
+        """
+        base = name[:20]
+        if any(other[:20] <= base for other in cleaned):
+            return False
+        if base + LOG_SUFFIX + SWAP_SUFFIX in swaps:
+            return True
+        final = name.removesuffix(SWAP_SUFFIX)
+        return base + LOG_SUFFIX in self._names and final not in self._names
 
     def _remove_replaced(self, base_offset: int) -> None:
         """Removes the segments whose records a compacted one, waiting to be named, holds."""
@@ -346,9 +387,13 @@ class LogLoader:
         for _, header in swap.headers(0):
             next_offset = header.next_offset
         swap.file.close()
+        kept = (*COMPACTED_FILES, SNAPSHOT_SUFFIX)
         for name in sorted(self._names):
             found = parse_offset_file(name)
-            if found is not None and base_offset <= found[0] < next_offset:
+            if found is None or not base_offset <= found[0] < max(next_offset, base_offset + 1):
+                continue
+            # Files of its own base offset are replaced by name, or have been already.
+            if found[0] > base_offset or found[1] not in kept:
                 self._remove(name)
 
     def _drop_stray_snapshots(

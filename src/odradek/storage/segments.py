@@ -54,6 +54,12 @@ class Segments:
         self._all = [segment for segment in self._all if segment not in segments]
         self._bases = [segment.base_offset for segment in self._all]
 
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Puts one segment in the place of a row of neighbours that begins where it does."""
+        first = self._all.index(old[0])
+        self._all = [*self._all[:first], new, *self._all[first + len(old) :]]
+        self._bases = [segment.base_offset for segment in self._all]
+
     def forget_all(self) -> None:
         for segment in self._all:
             segment.forget()

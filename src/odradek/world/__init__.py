@@ -1,4 +1,4 @@
-"""The outside world: clock, disk, randomness and workers.
+"""The outside world: clock, disk, randomness, workers and processes.
 
 Nothing above this room touches time, `open()`, `os` or `random` itself. Timers and the
 network come from the running asyncio loop. So a whole cluster runs in one process, in
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from odradek.world.clock import Clock, SystemClock
 from odradek.world.disk import Disk, File, OsDisk
 from odradek.world.memory_disk import MemoryDisk
+from odradek.world.processes import OsProcesses, Processes
 from odradek.world.randomness import Randomness
 from odradek.world.workers import ThreadWorkers, Workers
 
@@ -19,6 +20,8 @@ __all__ = [
     "File",
     "MemoryDisk",
     "OsDisk",
+    "OsProcesses",
+    "Processes",
     "Randomness",
     "SystemClock",
     "ThreadWorkers",
@@ -35,3 +38,4 @@ class World:
     disk: Disk = field(default_factory=OsDisk)
     randomness: Randomness = field(default_factory=Randomness)
     workers: Workers = field(default_factory=ThreadWorkers)
+    processes: Processes = field(default_factory=OsProcesses)

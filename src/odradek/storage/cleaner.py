@@ -1,0 +1,322 @@
+"""Compacts logs, one after the other, the dirtiest first: decides here, works elsewhere.
+
+A worker process reads and rewrites (`compacting`); this side chooses (`cleaning`), puts each
+finished segment in place (`swapping`), and remembers how far a log is compacted, in
+`cleaner-offset-checkpoint`. The process starts with the first work and ends when there is none.
+
+Whatever happens to a log meanwhile wins: if it is deleted, cut or loses segments, the pass is
+given up and what it wrote so far removed. A worker that dies is started again, later and later. A
+log that is damaged is set aside until the broker starts again; the others go on.
+
+Invariant: a checkpoint on disk never says that more is compacted than is.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from odradek.storage.checkpoints import encode_offsets
+from odradek.storage.cleaner_job import Job, Message, Outcome, read_replacement
+from odradek.storage.cleaner_metrics import CleanerMetrics
+from odradek.storage.cleaning import Cleanable, examine, filthiest
+from odradek.storage.directory import LogDirectory
+from odradek.storage.errors import CorruptLog, StorageError
+from odradek.storage.log import Log
+from odradek.storage.names import CLEANED_SUFFIX, CLEANER_CHECKPOINT
+from odradek.storage.swapping import find_replaced, swap_in
+from odradek.world import World
+from odradek.world.processes import Worker, WorkerDied, WorkFailed
+
+if TYPE_CHECKING:
+    from odradek.storage.manager import LogManager
+
+logger: Final = logging.getLogger("odradek.log_cleaner")
+
+# Examine this many logs, then let requests in.
+_LOGS_A_TURN: Final = 16
+# How long a log rests after its worker died or its disk was full: twice as long every time.
+_FIRST_REST_S: Final = 1.0
+_LONGEST_REST_S: Final = 300.0
+# What the worker raises where a log's bytes are not what they should be.
+_DAMAGE: Final = ("CorruptLog", "MalformedRecords", "UnsupportedRecordFormat")
+
+
+class CleaningAborted(Exception):
+    """The log changed under the pass, which is worth nothing any more."""
+
+
+class LogCleaner:
+    def __init__(self, manager: "LogManager", world: World) -> None:
+        self._manager = manager
+        self._world = world
+        self._worker: Worker = world.processes.worker(world.disk, world.clock)
+        # Logs that rest: how long they rested last, and until when.
+        self._resting: dict[Log, tuple[float, float]] = {}
+        self._writing: set[LogDirectory] = set()
+        # Damaged logs, and what is wrong with each.
+        self.uncleanable: dict[Log, str] = {}
+        self.metrics = CleanerMetrics()
+        for directory in manager.directories:
+            directory.on_clean_part_cut = self.checkpoint_at_once
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        was_idle = False
+        try:
+            while True:
+                if self._manager.settings.log_cleaner_enable and await self.clean_one():
+                    was_idle = False
+                    continue
+                if was_idle:
+                    await self.end()
+                was_idle = True
+                await asyncio.sleep(max(self._manager.settings.log_cleaner_backoff_ms, 1) / 1000)
+        finally:
+            await self.end()
+
+    async def clean_one(self) -> bool:
+        """Compacts the log that needs it most; False if none does."""
+        chosen = filthiest(await self._examine_all())
+        if chosen is None:
+            return False
+        await self._clean(chosen)
+        return True
+
+    async def end(self) -> None:
+        """Lets the worker go."""
+        await self._worker.end()
+
+    # Choosing
+
+    async def _examine_all(self) -> list[Cleanable]:
+        now_ms, now_s = self._world.clock.now_ms(), self._world.clock.monotonic_s()
+        candidates: list[Cleanable] = []
+        self._forget_the_gone()
+        for number, log in enumerate(list(self._manager.logs.values())):
+            if number % _LOGS_A_TURN == 0:
+                await asyncio.sleep(0)
+            if not log.settings.is_compacted or not log.is_usable or log in self.uncleanable:
+                continue
+            if self._resting.get(log, (0.0, 0.0))[1] > now_s:
+                continue
+            if log.recovery_point < log.active_segment.base_offset:
+                # Closed but not durable yet, as after a recovery: so that it can be done next time.
+                log.flusher.request(log.active_segment.base_offset)
+            try:
+                candidates.append(examine(log, now_ms))
+            except CorruptLog as error:
+                self._set_aside(log, str(error))
+            except OSError as error:
+                log.directory.fail(error)
+        self.metrics.examined(candidates, now_ms)
+        return candidates
+
+    def _forget_the_gone(self) -> None:
+        for known in (self._resting, self.uncleanable):
+            for log in [log for log in known if not log.is_usable]:
+                del known[log]
+        self.metrics.uncleanable = len(self.uncleanable)
+        self.metrics.uncleanable_bytes = sum(log.size_bytes for log in self.uncleanable)
+
+    def _set_aside(self, log: Log, reason: str) -> None:
+        self.uncleanable[log] = reason
+        self._forget_the_gone()
+        logger.error(
+            "%s cannot be compacted and is left as it is until the broker starts again: %s. "
+            "Its records are served; delete or restore the partition to mend it.",
+            _name(log),
+            reason,
+        )
+
+    def _rest(self, log: Log, reason: str) -> None:
+        rested_s = self._resting.get(log, (0.0, 0.0))[0]
+        rest_s = min(max(2 * rested_s, _FIRST_REST_S), _LONGEST_REST_S)
+        self._resting[log] = rest_s, self._world.clock.monotonic_s() + rest_s
+        logger.warning(
+            "%s was not compacted: %s. Trying again in %.0f s.", _name(log), reason, rest_s
+        )
+
+    # One pass
+
+    async def _clean(self, chosen: Cleanable) -> None:
+        log = chosen.log
+        # Below the recovery point on disk, holes between segments are no loss: see `recovery`.
+        await self._manager.checkpoint_recovery_points(log.directory)
+        if not log.is_usable:
+            return
+        chosen = examine(log, self._world.clock.now_ms())
+        if not chosen.is_due:
+            return
+        truncations = log.flusher.truncations
+        logger.info(
+            "%s: compacting offsets %d to %d, %.0f %% of %d bytes are dirty",
+            _name(log),
+            chosen.first_dirty_offset,
+            chosen.end_offset,
+            100 * chosen.dirty_ratio,
+            chosen.clean_bytes + chosen.dirty_bytes,
+        )
+        self.metrics.begin(chosen)
+        is_done = False
+        take = partial(self._take, log, truncations)
+        try:
+            outcome = await self._work(chosen, take)
+            await self._world.workers.run_blocking(
+                partial(self._world.disk.sync_directory, log.path)
+            )
+            take({})
+            is_done = True
+            log.first_dirty_offset = max(log.first_dirty_offset, outcome.end_offset)
+            self._report(log, outcome)
+            await self._checkpoint(log.directory)
+            self._resting.pop(log, None)
+        except CleaningAborted as reason:
+            logger.info("%s: compaction given up, %s", _name(log), reason)
+        except WorkerDied as death:
+            self._rest(log, str(death))
+        except WorkFailed as failure:
+            self._judge(log, failure)
+        except StorageError:
+            pass  # Its directory is offline now, and says so itself.
+        except OSError as error:
+            log.directory.fail(error)
+        finally:
+            self.metrics.end()
+            if not is_done:
+                self._remove_leftovers(log)
+
+    async def _work(self, chosen: Cleanable, take: Callable[[Message], None]) -> Outcome:
+        from odradek.storage.compacting import compact  # noqa: PLC0415 - seldom needed
+
+        job = self._job(chosen)
+        result = await self._worker.run(compact, job.as_message(), take)
+        return Outcome(**result)  # type: ignore[arg-type]  # it says what `as_message` said
+
+    def _job(self, chosen: Cleanable) -> Job:
+        log, settings = chosen.log, self._manager.settings
+        buffer_bytes = settings.log_cleaner_dedupe_buffer_size
+        return Job(
+            directory=log.path,
+            segments=[(segment.base_offset, segment.size) for segment in chosen.segments],
+            end_offset=chosen.end_offset,
+            first_dirty_offset=chosen.first_dirty_offset,
+            now_ms=self._world.clock.now_ms(),
+            delete_retention_ms=log.settings.delete_retention_ms,
+            segment_bytes=log.settings.segment_bytes,
+            segment_index_bytes=log.settings.segment_index_bytes,
+            index_interval_bytes=log.settings.index_interval_bytes,
+            key_map_bytes=int(buffer_bytes * settings.log_cleaner_io_buffer_load_factor),
+            io_buffer_bytes=settings.log_cleaner_io_buffer_size,
+            max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
+            aborted=[entry for entry in log.aborted if entry.first_offset < chosen.end_offset],
+            producers=[
+                (producer_id, entry.epoch, entry.batches[-1].last_offset if entry.batches else -1)
+                for producer_id, entry in log.producers.entries.items()
+            ],
+        )
+
+    def _take(self, log: Log, truncations: int, message: Message) -> None:
+        """News from the worker: how far it is, or a segment to put in place."""
+        if not log.is_usable:
+            raise CleaningAborted("the log is no longer here")
+        if log.flusher.truncations != truncations:
+            raise CleaningAborted("the log was truncated")
+        replacement = read_replacement(message)
+        if replacement is None:
+            self.metrics.progressed(message)
+            return
+        old = find_replaced(log, replacement)
+        if old is None:
+            raise CleaningAborted("retention removed segments")
+        swap_in(log, old, replacement)
+
+    def _judge(self, log: Log, failure: WorkFailed) -> None:
+        if not log.is_usable:
+            return
+        if failure.kind in _DAMAGE:
+            self._set_aside(log, str(failure))
+        elif failure.kind == "FileNotFoundError":
+            logger.info("%s: compaction given up, its segments changed", _name(log))
+        elif failure.number == errno.ENOSPC:
+            self._rest(log, f"the disk is full ({failure}); compaction needs room for a segment")
+        elif failure.number is not None:
+            self._rest(log, str(failure))
+        else:
+            self._set_aside(log, f"{failure.kind}: {failure}")
+
+    def _report(self, log: Log, outcome: Outcome) -> None:
+        self.metrics.done(outcome)
+        logger.info(
+            "%s: compacted up to offset %d in %.1f s (%.1f indexing, %.1f cleaning, %.1f paused): "
+            "%d of %d records stay, %d of %d bytes, %d keys in a %s",
+            _name(log),
+            outcome.end_offset,
+            outcome.index_s + outcome.clean_s,
+            outcome.index_s,
+            outcome.clean_s,
+            outcome.paused_s,
+            outcome.records_kept,
+            outcome.records_read,
+            outcome.bytes_written,
+            outcome.bytes_read,
+            outcome.keys,
+            outcome.key_map,
+        )
+
+    def _remove_leftovers(self, log: Log) -> None:
+        """A pass that was given up leaves nothing."""
+        disk = self._world.disk
+        try:
+            for name in disk.list_directory(log.path):
+                if name.endswith(CLEANED_SUFFIX):
+                    disk.remove(f"{log.path}/{name}")
+        except FileNotFoundError:
+            return  # The log was deleted, and its directory with it.
+        except OSError as error:
+            log.directory.fail(error)
+
+    # The checkpoint
+
+    def _offsets(self, directory: LogDirectory) -> bytes:
+        return encode_offsets(
+            {
+                log.topic_partition: log.first_dirty_offset
+                for log in self._manager.logs.values()
+                if log.directory is directory
+                and log.settings.is_compacted
+                and log.first_dirty_offset > 0
+            }
+        )
+
+    async def _checkpoint(self, directory: LogDirectory) -> None:
+        path = f"{directory.path}/{CLEANER_CHECKPOINT}"
+        self._writing.add(directory)
+        try:
+            while directory.is_online:
+                content = self._offsets(directory)
+                await self._world.workers.run_blocking(
+                    partial(self._world.disk.replace, path, content)
+                )
+                if content == self._offsets(directory):
+                    return
+        finally:
+            self._writing.discard(directory)
+
+    def checkpoint_at_once(self, directory: LogDirectory) -> None:
+        """Compacted records were cut off, or a log deleted: nobody may take what comes in their
+        place for compacted."""
+        if directory in self._writing or not directory.is_online:
+            return  # Whoever writes looks again when done.
+        path = f"{directory.path}/{CLEANER_CHECKPOINT}"
+        try:
+            self._world.disk.replace(path, self._offsets(directory))
+        except OSError as error:
+            directory.fail(error)
+
+
+def _name(log: Log) -> str:
+    topic, partition = log.topic_partition
+    return f"{topic}-{partition}"

@@ -1,0 +1,91 @@
+"""What the broker asks of the worker that compacts, and what it is told: plain data that travel.
+
+    broker: Job ------------------------------------------------> worker
+            <-- progress, now and then (`records`, `bytes`, `pause_s`)
+            <-- Replacement, for each row of segments that became one
+            <-- Outcome, at the end
+
+The worker only reads segments and writes `.cleaned` files; the broker puts them in place.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+Message = dict[str, object]
+
+
+@dataclass(slots=True)
+class Job:
+    directory: str
+    # Base offset and size of each segment that may be rewritten, from the log's first on.
+    segments: list[tuple[int, int]]
+    # Where the segments end: the base offset of the first that stays as it is.
+    end_offset: int
+    # Keys that come again from here on make older records superfluous.
+    first_dirty_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    key_map_bytes: int
+    io_buffer_bytes: int
+    max_bytes_per_second: float
+    # Producer, first and last offset, last stable offset: of every transaction that overlaps.
+    aborted: list[tuple[int, int, int, int]] = field(default_factory=list)
+    # Producer id, epoch, last offset of its last batch (-1 if it has none), as the log knows them.
+    producers: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def as_message(self) -> Message:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Replacement:
+    """One `.cleaned` segment, written and synced, that takes the place of a row of segments."""
+
+    base_offsets: list[int]
+    end_offset: int
+    size: int
+    next_offset: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    # The aborted transactions whose markers it holds, as in `Job.aborted`.
+    aborted: list[tuple[int, int, int, int]]
+
+    def as_message(self) -> Message:
+        return {"replacement": asdict(self)}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a pass did. `end_offset` is how far the log is compacted now."""
+
+    end_offset: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    bytes_indexed: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    keys: int = 0
+    index_s: float = 0.0
+    clean_s: float = 0.0
+    paused_s: float = 0.0
+    # How the keys were held, for the log.
+    key_map: str = ""
+
+    def as_message(self) -> Message:
+        return asdict(self)
+
+
+def read_job(message: Mapping[str, Any]) -> Job:
+    job = Job(**message)
+    # JSON knows no tuples.
+    job.segments = [(base_offset, size) for base_offset, size in job.segments]
+    return job
+
+
+def read_replacement(message: Mapping[str, object]) -> Replacement | None:
+    found = message.get("replacement")
+    return Replacement(**found) if isinstance(found, dict) else None

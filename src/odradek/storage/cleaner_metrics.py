@@ -1,0 +1,82 @@
+"""Figures of compaction, by the names that Kafka's cleaner gives them."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from odradek.storage.cleaner_job import Message, Outcome
+from odradek.storage.cleaning import Cleanable
+from odradek.telemetry.metrics import Registry
+
+
+class CleanerMetrics:
+    __slots__ = (
+        "_expected_bytes",
+        "max_clean_time_s",
+        "max_compaction_delay_s",
+        "max_dirty_percent",
+        "passes",
+        "progress",
+        "recopy_percent",
+        "subject",
+        "uncleanable",
+        "uncleanable_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.max_dirty_percent = 0.0
+        # Of what the last pass read, how much it wrote again.
+        self.recopy_percent = 0.0
+        self.max_clean_time_s = 0.0
+        # How long the log that waits most has waited beyond `max.compaction.lag.ms`.
+        self.max_compaction_delay_s = 0.0
+        self.uncleanable = 0
+        self.uncleanable_bytes = 0
+        self.passes = 0
+        # The pass under way: which log, and how much of it is done, 0 to 1.
+        self.subject: str | None = None
+        self.progress = 0.0
+        self._expected_bytes = 0
+
+    def examined(self, candidates: Sequence[Cleanable], now_ms: int) -> None:
+        ratios = [one.dirty_ratio for one in candidates]
+        self.max_dirty_percent = 100 * max(ratios, default=0.0)
+        self.max_compaction_delay_s = max(
+            (one.delay_ms(now_ms) / 1000 for one in candidates), default=0.0
+        )
+
+    def begin(self, chosen: Cleanable) -> None:
+        topic, partition = chosen.log.topic_partition
+        self.subject = f"{topic}-{partition}"
+        self.progress = 0.0
+        # The dirty part is read twice.
+        self._expected_bytes = max(chosen.clean_bytes + 2 * chosen.dirty_bytes, 1)
+
+    def progressed(self, message: Message) -> None:
+        done = message.get("bytes")
+        if isinstance(done, int):
+            self.progress = min(done / self._expected_bytes, 1.0)
+
+    def done(self, outcome: Outcome) -> None:
+        self.passes += 1
+        self.max_clean_time_s = max(self.max_clean_time_s, outcome.index_s + outcome.clean_s)
+        self.recopy_percent = 100 * outcome.bytes_written / max(outcome.bytes_read, 1)
+
+    def end(self) -> None:
+        self.subject = None
+        self.progress = 0.0
+
+    def register(self, registry: Registry) -> None:
+        for name, doc in (
+            ("max_dirty_percent", "The dirtiest compacted log, in percent of its bytes."),
+            ("recopy_percent", "How much of what the last pass read it wrote again."),
+            ("max_clean_time_s", "The longest compaction pass since the start, in seconds."),
+            ("max_compaction_delay_s", "The longest wait beyond max.compaction.lag.ms."),
+            ("uncleanable", "Compacted logs that are damaged and set aside."),
+            ("uncleanable_bytes", "The size of those logs."),
+            ("passes", "Compaction passes that came to their end."),
+            ("progress", "How much of the pass under way is done, 0 to 1."),
+        ):
+            registry.gauge(f"odradek_log_cleaner_{name}", doc, partial(self._current, name))
+
+    def _current(self, name: str) -> float:
+        return float(getattr(self, name))

@@ -1,0 +1,151 @@
+"""Choosing what to compact. Nothing here changes anything or waits.
+
+    log start ... first dirty ... first uncleanable ... log end
+        | compacted |   dirty, can be   | stays as it is |
+
+- `first_dirty_offset`: how far the last pass came.
+- `first uncleanable`: no pass goes beyond the last stable offset, the active segment, what is not
+  durable yet, or a record younger than `min.compaction.lag.ms`; and passes end between segments.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from odradek.storage.validation import MOST_LONG
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+    from odradek.storage.segment import Segment
+
+_MOST_RELATIVE_OFFSET: Final = (1 << 31) - 1
+# So many files are renamed in one turn of the loop when a group is put in place.
+_MOST_IN_A_GROUP: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanable:
+    """A log as the cleaner sees it. `segments` are all that a pass would rewrite."""
+
+    log: "Log"
+    segments: tuple["Segment", ...]
+    first_dirty_offset: int
+    end_offset: int
+    clean_bytes: int
+    dirty_bytes: int
+    # When the oldest dirty record will have waited for `max.compaction.lag.ms`; None if never.
+    overdue_from_ms: int | None
+    is_overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    def delay_ms(self, now_ms: int) -> int:
+        """How much longer than `max.compaction.lag.ms` records have waited."""
+        return 0 if self.overdue_from_ms is None else max(now_ms - self.overdue_from_ms, 0)
+
+    @property
+    def is_due(self) -> bool:
+        if not self.dirty_bytes:
+            return False
+        return self.is_overdue or self.dirty_ratio > self.log.settings.min_cleanable_dirty_ratio
+
+
+def examine(log: "Log", now_ms: int) -> Cleanable:
+    """What a pass over this log would do now."""
+    row = log.segments
+    first_dirty = max(log.first_dirty_offset, log.log_start_offset)
+    limit = _first_uncleanable(log, now_ms)
+    # The last segment that begins at or below the limit stays, with all behind it.
+    count = sum(1 for segment in row if segment.base_offset <= limit) - 1
+    segments = tuple(row[: max(count, 0)])
+    end_offset = row[count].base_offset if count > 0 else first_dirty
+    dirty = [
+        segment
+        for number, segment in enumerate(segments)
+        if row[number + 1].base_offset > first_dirty
+    ]
+    clean_bytes = sum(segment.size for segment in segments) - sum(one.size for one in dirty)
+    overdue_from_ms = _overdue_from_ms(log, dirty)
+    return Cleanable(
+        log,
+        segments,
+        first_dirty,
+        end_offset,
+        clean_bytes,
+        sum(segment.size for segment in dirty),
+        overdue_from_ms,
+        overdue_from_ms is not None and overdue_from_ms < now_ms,
+    )
+
+
+def _first_uncleanable(log: "Log", now_ms: int) -> int:
+    limit = min(
+        log.producers.last_stable_offset(log.high_watermark),
+        log.active_segment.base_offset,
+        log.recovery_point,
+    )
+    lag_ms = log.settings.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in log.segments[:-1]:
+            if segment.base_offset >= limit:
+                break
+            if segment.size and segment.load_max_timestamp() > now_ms - lag_ms:
+                return min(limit, segment.base_offset)
+    return limit
+
+
+def _overdue_from_ms(log: "Log", dirty: Sequence["Segment"]) -> int | None:
+    lag_ms = log.settings.max_compaction_lag_ms
+    if lag_ms == MOST_LONG:
+        return None
+    firsts = [segment.load_first_timestamp() for segment in dirty if segment.size]
+    return min((first + lag_ms for first in firsts if first >= 0), default=None)
+
+
+def first_dirty_offset(log: "Log", checkpoint: int) -> int:
+    """How far a log that was loaded is compacted. A checkpoint beyond its end is none of it."""
+    if checkpoint > log.log_end_offset:
+        return log.log_start_offset
+    return max(checkpoint, log.log_start_offset)
+
+
+def filthiest(candidates: Sequence[Cleanable]) -> Cleanable | None:
+    """The one to compact next: those that have waited too long first, then the dirtiest."""
+    due = [one for one in candidates if one.is_due]
+    return max(due, key=lambda one: (one.is_overdue, one.dirty_ratio), default=None)
+
+
+def group_segments(
+    segments: Sequence[tuple[int, int]],
+    index_sizes: Sequence[int],
+    *,
+    end_offset: int,
+    segment_bytes: int,
+    segment_index_bytes: int,
+) -> list[list[tuple[int, int]]]:
+    """Rows of neighbours, given as base offset and size, of which each becomes one segment.
+
+    As they are now, all of a row fit into one segment and its index, and no offset lies too far
+    from the first.
+    """
+    groups: list[list[tuple[int, int]]] = []
+    group_bytes = index_bytes = 0
+    for number, (base_offset, size) in enumerate(segments):
+        behind = segments[number + 1][0] if number + 1 < len(segments) else end_offset
+        if (
+            groups
+            and group_bytes + size <= segment_bytes
+            and index_bytes + index_sizes[number] <= segment_index_bytes
+            and behind - 1 - groups[-1][0][0] <= _MOST_RELATIVE_OFFSET
+            and len(groups[-1]) < _MOST_IN_A_GROUP
+        ):
+            groups[-1].append((base_offset, size))
+            group_bytes += size
+            index_bytes += index_sizes[number]
+        else:
+            groups.append([(base_offset, size)])
+            group_bytes, index_bytes = size, index_sizes[number]
+    return groups

@@ -1,0 +1,393 @@
+"""One compaction pass over a log's closed segments: runs in a worker, touches no log object.
+
+First the dirty part is read and the newest offset of each of its keys noted, as far as memory
+allows. Then every segment up to there is rewritten: in the dirty part exactly the noted offsets
+survive, so batches without one are passed over and batches full of them copied as they are,
+unopened; in the clean part a record survives whose key was not noted. Tombstones and markers
+stay for `delete.retention.ms` after the pass that first met them, which their batch remembers.
+
+Offsets and their order never change. The last batch of each producer stays, empty if need be.
+
+Invariant: a row of segments is finished and synced before it is reported; groups are rewritten in
+the order of the log, so a value goes before the tombstone that deleted it.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+from odradek.protocol.batch_rewriting import with_records, without_records
+from odradek.protocol.record_scan import ScannedRecord, record_bounds, scan_keys, scan_records
+from odradek.protocol.records import BatchHeader, Buffer, MalformedRecords
+from odradek.storage.cleaned_segment import CleanedSegment
+from odradek.storage.cleaner_job import Job, Message, Outcome, Replacement, read_job
+from odradek.storage.cleaner_transactions import TransactionLedger
+from odradek.storage.cleaning import group_segments
+from odradek.storage.errors import CorruptLog
+from odradek.storage.key_map import KeyMap, make_key_map
+from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, offset_file
+from odradek.storage.segment_reading import Chunk, payload, read_chunks
+from odradek.world.clock import Clock
+from odradek.world.disk import Disk
+
+_LEAST_CHUNK_BYTES = 64 * 1024
+
+Steps = Generator[Message, None, None]
+
+
+def compact(
+    disk: Disk, clock: Clock, message: Mapping[str, Any]
+) -> Generator[Message, None, Message]:
+    """The work of a worker: see `cleaner_job` for what it yields and returns."""
+    job = read_job(message)
+    compaction = Compaction(disk, clock, job, make_key_map(job.key_map_bytes))
+    yield from compaction.run()
+    return compaction.outcome.as_message()
+
+
+class Compaction:
+    __slots__ = (
+        "_clock",
+        "_disk",
+        "_job",
+        "_keys",
+        "_ledger",
+        "_pace",
+        "_path",
+        "_producers",
+        "_survivors",
+        "outcome",
+    )
+
+    def __init__(self, disk: Disk, clock: Clock, job: Job, keys: KeyMap) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._job = job
+        self._keys = keys
+        self._pace = _Pace(clock, job.max_bytes_per_second)
+        self._ledger = TransactionLedger(job.aborted)
+        self._producers = {entry[0]: (entry[1], entry[2]) for entry in job.producers}
+        self._survivors: array[int] = array("q")
+        self._path = job.directory
+        self.outcome = Outcome(end_offset=job.end_offset, key_map=type(keys).__name__)
+
+    def run(self) -> Steps:
+        started_s = self._clock.monotonic_s()
+        yield from self._note_keys()
+        noted_s = self._clock.monotonic_s()
+        self.outcome.index_s = noted_s - started_s
+        self.outcome.keys = len(self._keys)
+        self._survivors = self._keys.values()
+        for group in self._groups():
+            yield from self._rewrite(group)
+        self.outcome.clean_s = self._clock.monotonic_s() - noted_s
+        self.outcome.paused_s = self._pace.paused_s
+
+    def _chunks(self, base_offset: int, size: int) -> Iterator[tuple[int, Chunk]]:
+        self._path = path = offset_file(self._job.directory, base_offset, LOG_SUFFIX)
+        file = self._disk.open(path, writable=False)
+        try:
+            yield from read_chunks(
+                file, path, size, max(self._job.io_buffer_bytes, _LEAST_CHUNK_BYTES)
+            )
+        finally:
+            file.close()
+
+    def _damaged(self, header: BatchHeader, error: MalformedRecords) -> CorruptLog:
+        return CorruptLog(self._path, -1, f"the batch at offset {header.base_offset}: {error}")
+
+    # Noting keys
+
+    def _note_keys(self) -> Steps:
+        """Notes the newest offset of each key; `end_offset` is where memory ran out."""
+        job, outcome = self._job, self.outcome
+        ledger = TransactionLedger(job.aborted)
+        for number, (base_offset, size) in enumerate(job.segments):
+            if self._end_of(job.segments[: number + 1]) <= job.first_dirty_offset:
+                continue
+            for used, chunk in self._chunks(base_offset, size):
+                for header, batch in chunk:
+                    if header.last_offset < job.first_dirty_offset:
+                        continue
+                    if len(self._keys) and not self._keys.has_room(header.record_count):
+                        outcome.end_offset = header.base_offset
+                        return
+                    if not _is_void(ledger, header, batch):
+                        self._note_batch(header, batch)
+                outcome.bytes_indexed += used
+                yield self._pace.step(used, "indexing", outcome)
+
+    def _note_batch(self, header: BatchHeader, batch: memoryview) -> None:
+        first, count = header.base_offset, header.record_count
+        try:
+            data = payload(header, batch)
+            if count == header.last_offset_delta + 1 and first >= self._job.first_dirty_offset:
+                keys, tombstones = scan_keys(data, count)
+                values: Sequence[int] = range(2 * first, 2 * (first + count), 2)
+            else:
+                records = [
+                    record
+                    for record in scan_records(data, count)
+                    if first + record.offset_delta >= self._job.first_dirty_offset
+                ]
+                keys = [record.key for record in records]
+                tombstones = [i for i, record in enumerate(records) if record.is_tombstone]
+                values = [2 * (first + record.offset_delta) for record in records]
+        except MalformedRecords as error:
+            raise self._damaged(header, error) from error
+        if tombstones:
+            values = list(values)
+            for number in tombstones:
+                values[number] |= 1
+        self._put(keys, values)
+
+    def _put(self, keys: Sequence[bytes | None], values: Sequence[int]) -> None:
+        if None in keys:
+            # Written before the topic was compacted. Nobody can ask for them by key: they go.
+            has_key = [key is not None for key in keys]
+            keys, values = list(compress(keys, has_key)), list(compress(values, has_key))
+        if keys:
+            self._keys.put(keys, values)  # type: ignore[arg-type]  # None was taken out
+
+    # Rewriting
+
+    def _groups(self) -> list[list[tuple[int, int]]]:
+        job = self._job
+        segments = [one for one in job.segments if one[0] < self.outcome.end_offset]
+        index_sizes = [self._index_size(base_offset) for base_offset, _ in segments]
+        return group_segments(
+            segments,
+            index_sizes,
+            end_offset=self._end_of(segments),
+            segment_bytes=job.segment_bytes,
+            segment_index_bytes=job.segment_index_bytes,
+        )
+
+    def _index_size(self, base_offset: int) -> int:
+        try:
+            return self._disk.size(offset_file(self._job.directory, base_offset, INDEX_SUFFIX))
+        except FileNotFoundError:
+            return 0
+
+    def _end_of(self, group: Sequence[tuple[int, int]]) -> int:
+        """The base offset of the segment behind a row of segments."""
+        job = self._job
+        number = bisect_left(job.segments, (group[-1][0], 0)) + 1 if group else 0
+        return job.segments[number][0] if number < len(job.segments) else job.end_offset
+
+    def _rewrite(self, group: Sequence[tuple[int, int]]) -> Steps:
+        job, outcome = self._job, self.outcome
+        target = CleanedSegment(self._disk, job.directory, group[0][0], job.index_interval_bytes)
+        end_offset = self._end_of(group)
+        try:
+            for base_offset, size in group:
+                for used, chunk in self._chunks(base_offset, size):
+                    before = target.size
+                    self._rewrite_chunk(chunk, target)
+                    target.write()
+                    outcome.bytes_read += used
+                    yield self._pace.step(used + target.size - before, "cleaning", outcome)
+            aborted = self._ledger.take_kept() + [
+                entry for entry in job.aborted if outcome.end_offset <= entry[2] < end_offset
+            ]
+            target.finish(aborted)
+        finally:
+            target.close()
+        outcome.bytes_written += target.size
+        yield Replacement(
+            [base_offset for base_offset, _ in group],
+            end_offset,
+            target.size,
+            target.next_offset,
+            target.max_timestamp,
+            target.max_timestamp_offset,
+            aborted,
+        ).as_message()
+
+    def _rewrite_chunk(self, chunk: Chunk, target: CleanedSegment) -> None:
+        scanned = self._scan_clean(chunk)
+        for header, batch in chunk:
+            self.outcome.records_read += header.record_count
+            if header.base_offset >= self.outcome.end_offset:
+                kept: Buffer | None = batch
+            elif header.is_control:
+                kept = self._rewrite_control(header, batch)
+            elif self._ledger.data(header):
+                kept = None
+            else:
+                try:
+                    kept = self._rewrite_data(header, batch, scanned.get(header.base_offset))
+                except MalformedRecords as error:
+                    raise self._damaged(header, error) from error
+            if kept is None and self._must_stay(header):
+                kept = without_records(header) if header.record_count else batch
+            if kept is not None:
+                count = header.record_count if kept is batch else _record_count(kept)
+                self.outcome.records_kept += count
+                max_timestamp = header.max_timestamp if kept is batch else _max_timestamp(kept)
+                target.add(kept, header.last_offset, max_timestamp)
+
+    def _must_stay(self, header: BatchHeader) -> bool:
+        """Whether a batch is all that tells of a producer, or of where the pass ended."""
+        if header.next_offset == self._job.end_offset:
+            return True
+        known = self._producers.get(header.producer_id)
+        if known is None:
+            return False
+        epoch, last_offset = known
+        if last_offset >= 0:
+            return header.last_offset == last_offset
+        return header.is_control and header.producer_epoch == epoch
+
+    def _rewrite_control(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+        try:
+            is_over = self._ledger.marker(header, batch)
+        except MalformedRecords as error:
+            raise self._damaged(header, error) from error
+        if not header.record_count:
+            return None
+        horizon_ms = header.delete_horizon_ms
+        if not is_over:
+            return batch
+        if horizon_ms is None:
+            horizon_ms = self._job.now_ms + self._job.delete_retention_ms
+            return with_records(header, [payload(header, batch)], horizon_ms)
+        return None if horizon_ms <= self._job.now_ms else batch
+
+    def _scan_clean(self, chunk: Chunk) -> dict[int, list[tuple[ScannedRecord, bool]]]:
+        """The records of batches in the clean part, and whether their keys come again later.
+
+        For the chunk as a whole: asking for many keys at once costs little more than for one.
+        """
+        found: list[tuple[int, list[ScannedRecord]]] = []
+        for header, batch in chunk:
+            if header.base_offset < self._job.first_dirty_offset and not header.is_control:
+                try:
+                    records = scan_records(payload(header, batch), header.record_count)
+                except MalformedRecords as error:
+                    raise self._damaged(header, error) from error
+                found.append((header.base_offset, records))
+        if not found:
+            return {}
+        # A record without a key is superfluous whatever comes.
+        asked = [record.key for _, records in found for record in records if record.key is not None]
+        answers = iter(self._keys.contains(asked))
+        return {
+            base_offset: [(record, record.key is None or next(answers)) for record in records]
+            for base_offset, records in found
+        }
+
+    def _rewrite_data(
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        scanned: list[tuple[ScannedRecord, bool]] | None,
+    ) -> Buffer | None:
+        if scanned is not None:
+            return self._rewrite_scanned(header, batch, scanned)
+        survivors = self._survivors
+        first = bisect_left(survivors, 2 * header.base_offset)
+        kept = survivors[first : bisect_left(survivors, 2 * header.next_offset)]
+        if not kept:
+            return None
+        has_tombstones = any(value & 1 for value in kept)
+        horizon_ms = self._new_horizon(header) if has_tombstones else None
+        if has_tombstones and horizon_ms is None and self._is_past_horizon(header):
+            kept = array("q", [value for value in kept if not value & 1])
+            if not kept:
+                return None
+        if len(kept) == header.record_count and horizon_ms is None:
+            return batch
+        data = payload(header, batch)
+        deltas = [(value >> 1) - header.base_offset for value in kept]
+        if header.record_count == header.last_offset_delta + 1:
+            bounds = record_bounds(data, deltas[-1] + 1)
+            records = [data[bounds[delta] : bounds[delta + 1]] for delta in deltas]
+        else:
+            wanted = set(deltas)
+            records = [
+                data[record.start : record.end]
+                for record in scan_records(data, header.record_count)
+                if record.offset_delta in wanted
+            ]
+        return with_records(header, records, horizon_ms)
+
+    def _rewrite_scanned(
+        self,
+        header: BatchHeader,
+        batch: memoryview,
+        scanned: list[tuple[ScannedRecord, bool]],
+    ) -> Buffer | None:
+        survivors, kept = self._survivors, []
+        drops_tombstones = self._is_past_horizon(header)
+        for record, comes_again in scanned:
+            offset = header.base_offset + record.offset_delta
+            if offset >= self._job.first_dirty_offset:
+                # A batch across the border, as another broker's checkpoint may draw it.
+                at = bisect_left(survivors, 2 * offset)
+                stays = at < len(survivors) and survivors[at] >> 1 == offset
+            else:
+                stays = not comes_again
+            if stays and not (record.is_tombstone and drops_tombstones):
+                kept.append(record)
+        if not kept:
+            return None
+        horizon_ms = None
+        if any(record.is_tombstone for record in kept):
+            horizon_ms = self._new_horizon(header)
+        if len(kept) == header.record_count and horizon_ms is None:
+            return batch
+        data = payload(header, batch)
+        return with_records(header, [data[one.start : one.end] for one in kept], horizon_ms)
+
+    def _new_horizon(self, header: BatchHeader) -> int | None:
+        """When the tombstones of a batch may go, if it does not say so already."""
+        if header.delete_horizon_ms is not None:
+            return None
+        return self._job.now_ms + self._job.delete_retention_ms
+
+    def _is_past_horizon(self, header: BatchHeader) -> bool:
+        horizon_ms = header.delete_horizon_ms
+        return horizon_ms is not None and horizon_ms <= self._job.now_ms
+
+
+def _is_void(ledger: TransactionLedger, header: BatchHeader, batch: memoryview) -> bool:
+    """Whether a batch makes no other record superfluous: a marker, or of an aborted transaction."""
+    if header.is_control:
+        ledger.marker(header, batch)
+        return True
+    return ledger.data(header)
+
+
+def _record_count(batch: Buffer) -> int:
+    return int.from_bytes(batch[57:61], "big")
+
+
+def _max_timestamp(batch: Buffer) -> int:
+    return int.from_bytes(batch[35:43], "big", signed=True)
+
+
+class _Pace:
+    """Says how long to pause so that a limit of bytes a second holds over the whole pass."""
+
+    __slots__ = ("_bytes", "_clock", "_limit", "_started_s", "paused_s")
+
+    def __init__(self, clock: Clock, bytes_per_second: float) -> None:
+        self._clock = clock
+        self._limit = bytes_per_second
+        self._bytes = 0
+        self._started_s = clock.monotonic_s()
+        self.paused_s = 0.0
+
+    def step(self, size: int, phase: str, outcome: Outcome) -> Message:
+        self._bytes += size
+        elapsed_s = self._clock.monotonic_s() - self._started_s
+        pause_s = max(self._bytes / self._limit - elapsed_s, 0.0)
+        self.paused_s += pause_s
+        return {
+            "phase": phase,
+            "bytes": outcome.bytes_indexed + outcome.bytes_read,
+            "pause_s": pause_s,
+        }

@@ -1,0 +1,114 @@
+"""Putting a compacted segment in the place of those it was made from.
+
+Every name changes in one turn of the event loop, in an order that a crash may cut anywhere:
+
+1. `.cleaned` files become `.swap`, the `.log` last: from then on the new segment counts;
+2. the old segments become `.deleted`, to be removed after `file.delete.delay.ms`;
+3. `.swap` files get their final names, the `.log` last.
+
+Loading undoes an unfinished 1 and finishes 2 and 3. The contents were synced before, and names
+become durable in the order in which they change, so a power cut is no worse than a kill.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from odradek.storage.aborted import AbortedTransaction
+from odradek.storage.cleaner_job import Replacement
+from odradek.storage.names import (
+    CLEANED_SUFFIX,
+    COMPACTED_FILES,
+    DELETED_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    offset_file,
+)
+from odradek.storage.segment import Segment
+from odradek.world.disk import Disk
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
+
+
+def find_replaced(log: "Log", replacement: Replacement) -> list[Segment] | None:
+    """The segments that a replacement was made from; None if they are not all there any more."""
+    by_base = {segment.base_offset: number for number, segment in enumerate(log.segments)}
+    numbers = [by_base.get(base_offset) for base_offset in replacement.base_offsets]
+    first = numbers[0]
+    if first is None or numbers != list(range(first, first + len(numbers))):
+        return None
+    behind = first + len(numbers)
+    if behind >= len(log.segments) or log.segments[behind].base_offset != replacement.end_offset:
+        return None
+    return list(log.segments[first:behind])
+
+
+def swap_in(log: "Log", old: Sequence[Segment], replacement: Replacement) -> Segment:
+    """Replaces a row of closed segments of a log. A disk error takes the directory offline."""
+    disk, base_offset = log.directory.disk, old[0].base_offset
+    segment = Segment(
+        log.path,
+        base_offset,
+        log.directory.stores,
+        created_ms=old[0].created_ms,
+        size=replacement.size,
+    )
+    segment.is_active = False
+    segment.max_timestamp = replacement.max_timestamp
+    segment.max_timestamp_offset = replacement.max_timestamp_offset
+    segment.load_tail(replacement.next_offset)
+    try:
+        _rename_cleaned(disk, log.path, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
+        renamed = [path for one in old for path in _set_aside(disk, one, base_offset)]
+        _rename_cleaned(disk, log.path, base_offset, SWAP_SUFFIX, "")
+    except OSError as error:
+        raise log.directory.fail(error) from error
+    log.row.replace(old, segment)
+    log.flusher.segments_gone(old)
+    log.flusher.has_new_names = True
+    log.aborted.replace(
+        base_offset,
+        replacement.end_offset,
+        [AbortedTransaction(*entry) for entry in replacement.aborted],
+    )
+    due_s = log.delete_files_at_s()
+    for path in renamed:
+        log.directory.delete_later(due_s, partial(disk.remove, path))
+    return segment
+
+
+def _rename_cleaned(disk: Disk, directory: str, base_offset: int, before: str, after: str) -> None:
+    for suffix in COMPACTED_FILES:
+        path = offset_file(directory, base_offset, suffix)
+        disk.rename(path + before, path + after)
+
+
+def _set_aside(disk: Disk, segment: Segment, kept_snapshot: int) -> list[str]:
+    """Renames the files of an old segment. What was known of producers where the new one begins
+    stays known."""
+    segment.forget()
+    suffixes = list(SEGMENT_SUFFIXES)
+    if segment.base_offset != kept_snapshot:
+        suffixes.append(SNAPSHOT_SUFFIX)
+    renamed = []
+    for suffix in suffixes:
+        path = offset_file(segment.directory, segment.base_offset, suffix)
+        try:
+            disk.rename(path, path + DELETED_SUFFIX)
+        except FileNotFoundError:
+            continue
+        renamed.append(path + DELETED_SUFFIX)
+    segment.file.path += DELETED_SUFFIX
+    return renamed
+
+
+def remove_cleaned(disk: Disk, directory: str, base_offsets: Sequence[int]) -> None:
+    """Removes what a pass that was given up has left."""
+    for base_offset in base_offsets:
+        for suffix in COMPACTED_FILES:
+            try:
+                disk.remove(offset_file(directory, base_offset, suffix) + CLEANED_SUFFIX)
+            except FileNotFoundError:
+                continue

@@ -1,0 +1,145 @@
+"""The newest offset of each key, on numpy arrays: 24 bytes a slot, filled in lumps.
+
+Open addressing with linear steps. A slot holds two hashes of its key, 128 bits together, and the
+value: two keys of which both hashes agree would be taken for one, which at ten million keys
+happens once in 10^24 compactions. The hashes are Python's own for bytes, SipHash with a secret
+that this process drew when it started: nobody can choose keys that collide.
+
+Only the worker that compacts imports this, and numpy with it.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+SLOT_BYTES: Final = 24
+_EMPTY: Final = -1
+_FIRST_SLOTS: Final = 1 << 16
+# Puts are collected until they are worth the calls.
+_LUMP: Final = 1 << 16
+# Beyond, linear steps become long.
+_FULLEST: Final = 0.75
+_SALT: Final = b"\x01"
+
+Numbers = npt.NDArray[np.int64]
+
+
+class VectorKeyMap:
+    __slots__ = (
+        "_checks",
+        "_count",
+        "_hashes",
+        "_most",
+        "_most_slots",
+        "_slots",
+        "_values",
+        "_waiting",
+        "_waiting_count",
+    )
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._count = 0
+        self._waiting: list[tuple[Numbers, Numbers, Numbers]] = []
+        self._waiting_count = 0
+        # While a table moves into one of twice its size, both are there.
+        self._most_slots = max(budget_bytes * 2 // (3 * SLOT_BYTES), 2)
+        self._most = int(self._most_slots * _FULLEST)
+        self._allocate(min(self._most_slots, _FIRST_SLOTS))
+
+    def _allocate(self, slots: int) -> None:
+        self._slots = slots
+        self._hashes = np.zeros(slots, np.int64)
+        self._checks = np.zeros(slots, np.int64)
+        self._values = np.full(slots, _EMPTY, np.int64)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def has_room(self, keys: int) -> bool:
+        if self._count + self._waiting_count + keys > self._most:
+            self._settle()
+        return self._count + keys <= self._most
+
+    def put(self, keys: Sequence[bytes], values: Sequence[int]) -> None:
+        self._waiting.append((*_hash(keys), np.fromiter(values, np.int64, len(keys))))
+        self._waiting_count += len(keys)
+        if self._waiting_count >= _LUMP:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Puts what waits into the table."""
+        if not self._waiting:
+            return
+        hashes, checks, values = map(np.concatenate, zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        self._waiting_count = 0
+        # Room for all of them, as if all were new.
+        wanted = self._count + len(hashes)
+        if wanted > self._slots * _FULLEST:
+            self._grow(wanted)
+        self._insert(hashes, checks, values)
+
+    def _insert(self, hashes: Numbers, checks: Numbers, values: Numbers) -> None:
+        slots = self._slots
+        slot = hashes % slots
+        while len(slot):
+            empty = self._values[slot] == _EMPTY
+            if empty.any():
+                # Of several that want one empty slot the last to write has it; the others, unless
+                # they are the same key, look further.
+                taken = slot[empty]
+                self._hashes[taken] = hashes[empty]
+                self._checks[taken] = checks[empty]
+                self._values[taken] = 0
+                self._count += len(np.unique(taken))
+            same = (self._hashes[slot] == hashes) & (self._checks[slot] == checks)
+            # Assigned in order, so the highest value of a key, its last, stays.
+            self._values[slot[same]] = values[same]
+            rest = ~same
+            hashes, checks, values = hashes[rest], checks[rest], values[rest]
+            slot = (slot[rest] + 1) % slots
+
+    def _grow(self, wanted: int) -> None:
+        slots = self._slots
+        while wanted > slots * _FULLEST:
+            # Beyond the most only for a single batch that has more keys than the budget allows.
+            slots = min(2 * slots, self._most_slots) if slots < self._most_slots else 2 * slots
+        hashes, checks, values = self._hashes, self._checks, self._values
+        self._allocate(slots)
+        self._count = 0
+        for start in range(0, len(values), _LUMP):
+            part = slice(start, start + _LUMP)
+            used = values[part] != _EMPTY
+            self._insert(hashes[part][used], checks[part][used], values[part][used])
+
+    def contains(self, keys: Sequence[bytes]) -> Sequence[bool]:
+        self._settle()
+        hashes, checks = _hash(keys)
+        found = np.zeros(len(keys), np.bool_)
+        number = np.arange(len(keys))
+        slot = hashes % self._slots
+        while len(slot):
+            same = (self._hashes[slot] == hashes) & (self._checks[slot] == checks)
+            empty = self._values[slot] == _EMPTY
+            found[number[same & ~empty]] = True
+            rest = ~(same | empty)
+            hashes, checks, number = hashes[rest], checks[rest], number[rest]
+            slot = (slot[rest] + 1) % self._slots
+        return found.tolist()
+
+    def values(self) -> "array[int]":
+        self._settle()
+        values = self._values[self._values != _EMPTY]
+        values.sort()
+        return array("q", values.tobytes())
+
+
+def _hash(keys: Sequence[bytes]) -> tuple[Numbers, Numbers]:
+    count = len(keys)
+    return (
+        np.fromiter(map(hash, keys), np.int64, count),
+        np.fromiter([hash(_SALT + key) for key in keys], np.int64, count),
+    )

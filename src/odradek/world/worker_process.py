@@ -1,0 +1,99 @@
+"""The other side of `processes.ProcessWorker`: takes work from standard input, one line each.
+
+It runs with low priority and never outlives its parent: the system ends it when the parent dies
+(Linux), and so does the end of its input (everywhere).
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.world.clock import SystemClock
+from odradek.world.disk import OsDisk
+from odradek.world.processes import Work, failure, pause_of
+
+_NICENESS: Final = 19
+_PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
+# Progress is for people: so often is enough.
+_PROGRESS_S: Final = 0.25
+
+
+class Orders:
+    """What the parent asks for. The end of the input ends this process, whatever it is doing."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[bytes] = deque()
+        self._arrived = threading.Semaphore(0)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while line := sys.stdin.buffer.readline():
+            self._waiting.append(line)
+            self._arrived.release()
+        os._exit(0)
+
+    def next(self) -> bytes:
+        self._arrived.acquire()
+        return self._waiting.popleft()
+
+
+def _die_with_parent() -> None:
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes  # noqa: PLC0415 - nothing else needs it
+
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _say(message: Mapping[str, object]) -> None:
+    sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _find(name: str) -> Work:
+    module, function = name.split(":")
+    found: Work = getattr(importlib.import_module(module), function)
+    return found
+
+
+def _run(order: Mapping[str, object]) -> None:
+    work, argument = _find(str(order["work"])), order["argument"]
+    assert isinstance(argument, dict)
+    said_s = 0.0
+    steps = work(OsDisk(), SystemClock(), argument)
+    try:
+        while True:
+            message = next(steps)
+            pause_s = pause_of(message)
+            now_s = time.monotonic()
+            if "pause_s" not in message or now_s - said_s >= _PROGRESS_S:
+                said_s = now_s
+                _say(message)
+            if pause_s:
+                time.sleep(pause_s)
+    except StopIteration as end:
+        _say({"result": end.value})
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent judges it
+        failed = failure(error)
+        _say({"error": failed.kind, "text": str(failed), "number": failed.number})
+
+
+def main() -> None:
+    _die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us.
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    orders = Orders()
+    while True:
+        _run(json.loads(orders.next()))
+
+
+if __name__ == "__main__":
+    main()
