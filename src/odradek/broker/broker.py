@@ -20,6 +20,7 @@ from odradek.broker.fetch_sessions import FetchSessions
 from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
 from odradek.broker.request_log import RequestLog
 from odradek.broker.services import Services
+from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
 from odradek.cluster.membership import BrokerIdTaken, Membership
@@ -45,6 +46,7 @@ from odradek.replication.fetchers import ReplicaFetchers
 from odradek.replication.in_sync_sets import InSyncSets
 from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
+from odradek.security.authorizer import load_authorizer
 from odradek.storage import StorageError
 from odradek.storage.checkpoints import encode_uuid, read_directory_properties
 from odradek.storage.key_index_keeper import KeyIndexes
@@ -308,6 +310,8 @@ class Broker:
                 settings.broker.max_incremental_fetch_session_cache_slots, world.randomness
             ),
             longest_log=longest_log,
+            access_rules=AccessRules(store, images),
+            authorizer=load_authorizer(settings.broker),
         )
         return _Parts(
             services,
@@ -478,6 +482,9 @@ class _Parts:
         self._follow_settings = follow_settings
 
     def follow(self, change: ImageChange) -> None:
+        # First of all: whom a new rule keeps out must not be let in by what follows.
+        if self.services.authorizer is not None:
+            self.services.authorizer.follow(change.after.acls)
         is_reconfigured = self._follow_settings(change)
         self._follow_replicas(change)
         if is_reconfigured:

@@ -19,6 +19,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
 from odradek.protocol.types import Buffer
+from odradek.security.principals import ANONYMOUS
 
 logger = logging.getLogger("odradek.server")
 
@@ -150,6 +151,7 @@ class Connection(asyncio.Protocol):
         "listener",
         "on_overtaking",
         "port",
+        "principal",
         "session",
     )
 
@@ -158,7 +160,9 @@ class Connection(asyncio.Protocol):
         self.address = ""
         self.port = 0
         self.active_s = 0.0
-        # What the dispatcher learns about this client: software name, principal.
+        # Who is asked for permission; whoever authenticates clients puts a name here.
+        self.principal = ANONYMOUS
+        # What the dispatcher learns about this client: software name.
         self.session: dict[str, str] = {}
         # Called when a request has to wait behind the one that is being answered.
         self.on_overtaking: Callable[[], None] | None = None

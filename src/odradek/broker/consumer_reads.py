@@ -8,7 +8,10 @@ from typing import Final
 
 from odradek.broker.fetch_reads import FetchReads
 from odradek.broker.interest import FetchEntry
-from odradek.broker.services import Services
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -16,6 +19,7 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.replication.partition import Partition
+from odradek.replication.refusal import Refused
 from odradek.replication.selection import is_rack_aware, nearest
 from odradek.statemachine.watermark import Watermark
 
@@ -24,18 +28,28 @@ _FIRST_VERSION_WITH_RACKS: Final = 11
 
 
 class ConsumerReads(FetchReads):
-    __slots__ = ("_committed_only", "_may_follow", "_rack")
+    __slots__ = ("_access", "_committed_only", "_may_follow", "_rack")
 
-    def __init__(self, services: Services, request: FetchRequest, version: int) -> None:
+    def __init__(self, services: Services, request: FetchRequest, context: RequestContext) -> None:
         settings = services.settings.broker
         super().__init__(services, request, min(request.max_bytes, settings.fetch_max_bytes))
         # Older consumers know leaders only.
-        self._may_follow = version >= _FIRST_VERSION_WITH_RACKS
+        self._may_follow = context.version >= _FIRST_VERSION_WITH_RACKS
         is_selecting = request.rack_id and is_rack_aware(settings.replica_selector_class)
         self._rack = request.rack_id if is_selecting else None
         self._committed_only = request.isolation_level == _READ_COMMITTED
+        self._access = None
+        if services.authorizer is not None:
+            from odradek.broker.guards.access import Access  # noqa: PLC0415 - if there are guards
+
+            self._access = Access(services, context, ApiKey.FETCH)
 
     def _read_one(self, entry: FetchEntry, data: PartitionData, left: int, *, first: bool) -> int:
+        # Asked at every read, because rules may change while a fetch waits or a session lasts.
+        if self._access is not None:
+            name = self._access.topic_name(entry.topic, entry.topic_id)
+            if name is not None and not self._access.may_on_topic(Operation.READ, name):
+                raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.partitions[entry] = self._partition(entry)
         partition.check_epoch(entry.current_leader_epoch)
         if entry.last_fetched_epoch >= 0:

@@ -70,6 +70,10 @@ class Dispatcher:
             raise MalformedMessage(f"API {key} is not served here")
         module = import_module(f"odradek.broker.handlers.{served.module}")
         handle: Handle = module.handle
+        if self._services.authorizer is not None:
+            from odradek.broker.guards import guarded  # noqa: PLC0415 - if anybody needs permission
+
+            handle = guarded(key, handle)
         if self._wrap is not None:
             handle = self._wrap(handle)
         handler = _Handler(served.lowest, served.highest, APIS[key].request, handle)

@@ -3,23 +3,9 @@
 Answers carry them where a client asked for its authorised operations.
 """
 
-from enum import IntEnum
 from typing import Final
 
-
-class Operation(IntEnum):
-    """With the numbers that the protocol gives them."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+from odradek.protocol.acls import Operation
 
 
 def _bits(*operations: Operation) -> int:

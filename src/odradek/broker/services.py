@@ -8,15 +8,19 @@ from odradek.broker.absences import Absences
 from odradek.broker.connection import Connection
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
+from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import LongestLog
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
 from odradek.metadata import ImageKeeper
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Response
 from odradek.protocol.types import BrokerId
+from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
+from odradek.security.authorizer import Authorizer
 from odradek.storage.key_index_keeper import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
@@ -44,6 +48,17 @@ class Services:
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     longest_log: LongestLog
+    access_rules: AccessRules
+    # None where everybody may do everything.
+    authorizer: Authorizer | None
+
+    def require_authorizer(self) -> None:
+        """Access rules that nobody follows are not taken: somebody might rely on them."""
+        if self.authorizer is None:
+            raise Refused(
+                ErrorCode.SECURITY_DISABLED,
+                "No authorizer is configured on this broker; set authorizer.class.name.",
+            )
 
 
 class RequestContext:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from odradek.config import Listener
+from odradek.metadata import acl_nodes
 from odradek.metadata.layout import (
     BROKER_CONFIGS,
     BROKER_IDS,
@@ -36,10 +37,16 @@ from odradek.metadata.layout import (
     topic_path,
 )
 from odradek.metadata.store import EVERYTHING, Node
+from odradek.protocol.acls import AccessEntry, ResourcePattern
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_SINGLES_UNDER: Final = (BROKER_CONFIGS + "/", GROUP_CONFIGS + "/", DELETE_TOPICS + "/")
+_SINGLES_UNDER: Final = (
+    BROKER_CONFIGS + "/",
+    GROUP_CONFIGS + "/",
+    DELETE_TOPICS + "/",
+    *acl_nodes.ROOTS,
+)
 
 
 class BrokerImage(NamedTuple):
@@ -100,6 +107,7 @@ class ClusterImage(NamedTuple):
     controller_epoch_version: int = -1
     store_id: str = ""
     group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    acls: Mapping[ResourcePattern, tuple[AccessEntry, ...]] = MappingProxyType({})
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         image = self.topics.get(topic)
@@ -239,6 +247,7 @@ class ImageBuilder:
         self._topics_by_id: dict[TopicId, TopicImage] = {}
         self._brokers: dict[int, BrokerImage] | None = None
         self._configs: dict[str, Mapping[str, str]] | None = None
+        self._acls: dict[ResourcePattern, tuple[AccessEntry, ...]] | None = None
         self._changed_topics: dict[str, None] = {}
         self._changed_brokers: dict[int, None] = {}
 
@@ -307,7 +316,7 @@ class ImageBuilder:
 
     def set_single(self, path: str, node: Node | None) -> None:
         """A node that stands for itself: the controller, the cluster's id, the settings of a
-        broker or a group."""
+        broker or a group, the access rules of a resource."""
         if path == CONTROLLER:
             self._fields["controller_id"] = (
                 NO_LEADER if node is None else Controller.decode(node.value).broker_id
@@ -327,6 +336,8 @@ class ImageBuilder:
             self._set_group_config(path, node)
         elif path.startswith(DELETE_TOPICS + "/"):
             self._set_topic_to_delete(path[len(DELETE_TOPICS) + 1 :], node)
+        elif path.startswith(acl_nodes.ROOTS):
+            self._set_acls(path, node)
 
     def _set_broker_config(self, path: str, node: Node | None) -> None:
         if self._configs is None:
@@ -352,6 +363,16 @@ class ImageBuilder:
         changed = current - {name} if node is None else current | {name}
         self._fields["topics_to_delete"] = changed
 
+    def _set_acls(self, path: str, node: Node | None) -> None:
+        resource = acl_nodes.resource_of(path)
+        if resource is None:
+            return
+        if self._acls is None:
+            self._acls = dict(self._before.acls)
+        self._acls.pop(resource, None)
+        if node is not None:
+            self._acls[resource] = acl_nodes.decode_entries(path, node.value)
+
     def build(self) -> ClusterImage:
         fields = self._fields
         if self._topics is not None:
@@ -361,6 +382,8 @@ class ImageBuilder:
             fields["brokers"] = MappingProxyType(self._brokers)
         if self._configs is not None:
             fields["broker_configs"] = MappingProxyType(self._configs)
+        if self._acls is not None:
+            fields["acls"] = MappingProxyType(self._acls)
         values = {**self._before._asdict(), **fields, "number": self._before.number + 1}
         return ClusterImage(**values)
 
@@ -372,6 +395,7 @@ class ImageBuilder:
             self._changed_topics
             or self._changed_brokers
             or configs_changed
+            or (self._acls is not None and self._acls != before.acls)
             or any(getattr(before, name) != value for name, value in self._fields.items())
         ):
             return None

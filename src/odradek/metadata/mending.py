@@ -6,6 +6,7 @@ that node next puts it right. A broker that starts knows nothing yet, and says w
 
 from collections.abc import Iterable
 
+from odradek.metadata import acl_nodes
 from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
 from odradek.metadata.layout import (
     BROKER_IDS,
@@ -30,7 +31,7 @@ def mended(path: str, node: Node, image: ClusterImage) -> Node | None:
 
 def is_needed_to_start(path: str) -> bool:
     """Whether a broker that has no image yet would do harm without this node: it would take
-    a topic for deleted. Who is there and who controls is found out soon enough."""
+    a topic for deleted, or let in whom a rule keeps out. Who is there and who controls is found out soon enough."""
     return path != CONTROLLER and not path.startswith(BROKER_IDS + "/")
 
 
@@ -57,6 +58,10 @@ def _last_known(path: str, image: ClusterImage) -> bytes | None:
             known = ConfigOverrides(image.topic_overrides(name)).encode()
         case ["config", "brokers", name] if name in image.broker_configs:
             known = ConfigOverrides(image.broker_configs[name]).encode()
+        case ["kafka-acl" | "kafka-acl-extended", *_]:
+            resource = acl_nodes.resource_of(path)
+            if resource in image.acls:
+                known = acl_nodes.encode_entries(image.acls[resource])
     return known
 
 

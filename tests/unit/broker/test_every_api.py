@@ -228,6 +228,10 @@ PARTS_OF_A_STORY = {
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.LIST_GROUPS,
     ApiKey.DELETE_GROUPS,
+    # Access rules, which need an authoriser: test_acls
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
     # A consumer group: test_consumer_groups
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.CONSUMER_GROUP_DESCRIBE,

@@ -46,7 +46,7 @@ def handle(
 
         reads = ReplicaReads(services, request, fetch.session, now_s)
     else:
-        reads = ConsumerReads(services, request, context.version)
+        reads = ConsumerReads(services, request, context)
     if fetch.incremental and fetch.session is not None and not reads.trusts_silence:
         fetch.session.doubt()
     entries = fetch.interest.take()

@@ -1,0 +1,92 @@
+"""What the client of one request may do, and the log of what it was refused."""
+
+import logging
+from typing import Final
+
+from odradek.broker.services import RequestContext, Services
+from odradek.metadata import ClusterImage
+from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.types import TopicId
+
+logger: Final = logging.getLogger("odradek.authorizer")
+
+_DEBUG: Final = logging.DEBUG
+_TOPIC: Final = ResourceType.TOPIC
+
+
+class Access:
+    __slots__ = ("_authorizer", "_host", "_key", "_principal", "_services")
+
+    def __init__(self, services: Services, context: RequestContext, key: int) -> None:
+        assert services.authorizer is not None  # else there are no guards
+        self._authorizer = services.authorizer
+        self._services = services
+        self._principal = context.connection.principal
+        self._host = context.connection.address
+        self._key = key
+
+    def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """Whether it may do what it asks for. A refusal goes to the log."""
+        allowed = self._authorizer.allows(self._principal, self._host, operation, kind, name)
+        if not allowed:
+            self._log(logging.INFO, "Denied", operation, kind, name)
+        elif logger.isEnabledFor(_DEBUG):
+            self._log(_DEBUG, "Allowed", operation, kind, name)
+        return allowed
+
+    def sees(self, operation: Operation, kind: ResourceType, name: str) -> bool:
+        """The same where nobody asked for this resource: it is only left out."""
+        return self._authorizer.allows(self._principal, self._host, operation, kind, name)
+
+    def may_on_cluster(self, operation: Operation) -> bool:
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def sees_on_cluster(self, operation: Operation) -> bool:
+        return self.sees(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_on_topic(self, operation: Operation, name: str) -> bool:
+        return self.may(operation, _TOPIC, name)
+
+    def may_on_any(self, operation: Operation, kind: ResourceType) -> bool:
+        return self._authorizer.allows_any(self._principal, self._host, operation, kind)
+
+    def operations(self, kind: ResourceType, name: str, possible: int) -> int:
+        """Those of the possible operations that are allowed, as a set of bits."""
+        return sum(
+            1 << operation
+            for operation in Operation
+            if possible >> operation & 1 and self.sees(operation, kind, name)
+        )
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._services.images.image
+
+    @property
+    def creates_topics(self) -> bool:
+        return self._services.settings.broker.auto_create_topics_enable
+
+    def topic_name(self, name: str | None, topic_id: TopicId) -> str | None:
+        """The name of a topic that a request names in either way; None for an unknown id."""
+        if name:
+            return name
+        topic = self.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def _log(
+        self, level: int, ruling: str, operation: Operation, kind: ResourceType, name: str
+    ) -> None:
+        logger.log(
+            level,
+            "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s"
+            " for request = %s: %s",
+            self._principal,
+            ruling,
+            operation.name,
+            self._host,
+            kind.title,
+            name,
+            ApiKey(self._key).name,
+            self._authorizer.reason(self._principal, self._host, operation, kind, name),
+        )

@@ -1,0 +1,87 @@
+"""CreateAcls 1-3: adds access rules; those that there are already stay as they are.
+
+Each rule is answered for itself. What a rule names need not exist.
+"""
+
+from collections import defaultdict
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import (
+    CLUSTER_NAME,
+    AccessEntry,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from odradek.replication.refusal import Refused
+from odradek.security.principals import Principal
+
+
+async def handle(
+    services: Services, context: RequestContext, request: CreateAclsRequest
+) -> CreateAclsResponse:
+    results = [AclCreationResult(error_message=None) for _ in request.creations]
+    # The rules of one resource are written together.
+    wanted: dict[ResourcePattern, list[tuple[AccessEntry, AclCreationResult]]] = defaultdict(list)
+    for creation, result in zip(request.creations, results, strict=True):
+        try:
+            services.require_authorizer()
+            acl = _acl(creation)
+        except Refused as refusal:
+            result.error_code, result.error_message = refusal.code, refusal.message
+        else:
+            wanted[acl.resource].append((acl.entry, result))
+    for resource, entries in wanted.items():
+        try:
+            await services.access_rules.add(resource, [entry for entry, _ in entries])
+        except Refused as refusal:
+            for _, result in entries:
+                result.error_code, result.error_message = refusal.code, refusal.message
+    return CreateAclsResponse(results=results)
+
+
+def _acl(asked: AclCreation) -> Acl:
+    resource = ResourcePattern(
+        ResourceType(asked.resource_type),
+        asked.resource_name,
+        PatternType(asked.resource_pattern_type),
+    )
+    entry = AccessEntry(
+        asked.principal, asked.host, Operation(asked.operation), Permission(asked.permission_type)
+    )
+    complaint = _complaint(resource, entry)
+    if complaint is not None:
+        raise Refused(ErrorCode.INVALID_REQUEST, complaint)
+    return Acl(resource, entry)
+
+
+def _complaint(resource: ResourcePattern, entry: AccessEntry) -> str | None:
+    complaint = None
+    if resource.type <= ResourceType.ANY:
+        complaint = f"Invalid resource type {resource.type.name}."
+    elif resource.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
+        complaint = f"Invalid pattern type {resource.pattern.name}: rules are LITERAL or PREFIXED."
+    elif entry.operation <= Operation.ANY:
+        complaint = f"Invalid operation {entry.operation.name}."
+    elif entry.permission <= Permission.ANY:
+        complaint = f"Invalid permission {entry.permission.name}: rules are ALLOW or DENY."
+    elif resource.type is ResourceType.CLUSTER and resource.name != CLUSTER_NAME:
+        complaint = f"The only name of the cluster is {CLUSTER_NAME}."
+    elif not resource.name:
+        complaint = "The name of the resource is missing."
+    else:
+        try:
+            Principal.parse(entry.principal)
+        except ValueError as error:
+            complaint = f"{error}."
+    return complaint

@@ -1,0 +1,44 @@
+"""DeleteAcls 1-3: removes the access rules that filters find, and says which they were."""
+
+from odradek.broker.handlers.describe_acls import read_filter
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from odradek.replication.refusal import Refused
+
+
+async def handle(
+    services: Services, context: RequestContext, request: DeleteAclsRequest
+) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[await _delete(services, asked) for asked in request.filters]
+    )
+
+
+async def _delete(services: Services, asked: DeleteAclsFilter) -> DeleteAclsFilterResult:
+    result = DeleteAclsFilterResult(error_message=None)
+    try:
+        services.require_authorizer()
+        wanted = read_filter(asked)
+        for resource in await services.access_rules.find(wanted):
+            for entry in await services.access_rules.remove(resource, wanted):
+                result.matching_acls.append(
+                    DeleteAclsMatchingAcl(
+                        error_message=None,
+                        resource_type=resource.type,
+                        resource_name=resource.name,
+                        pattern_type=resource.pattern,
+                        principal=entry.principal,
+                        host=entry.host,
+                        operation=entry.operation,
+                        permission_type=entry.permission,
+                    )
+                )
+    except Refused as refusal:
+        result.error_code, result.error_message = refusal.code, refusal.message
+    return result

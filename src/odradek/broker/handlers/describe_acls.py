@@ -1,0 +1,61 @@
+"""DescribeAcls 1-3: the access rules that a filter finds.
+
+They are read from the store, so a rule that was just made through another broker is among them.
+"""
+
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import AclFilter, Operation, PatternType, Permission, ResourceType
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_acls import DeleteAclsFilter
+from odradek.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from odradek.replication.refusal import Refused
+
+
+async def handle(
+    services: Services, context: RequestContext, request: DescribeAclsRequest
+) -> DescribeAclsResponse:
+    try:
+        services.require_authorizer()
+        found = await services.access_rules.find(read_filter(request))
+    except Refused as refusal:
+        return DescribeAclsResponse(error_code=refusal.code, error_message=refusal.message)
+    return DescribeAclsResponse(
+        error_message=None,
+        resources=[
+            DescribeAclsResource(
+                resource_type=resource.type,
+                resource_name=resource.name,
+                pattern_type=resource.pattern,
+                acls=[
+                    AclDescription(
+                        principal=entry.principal,
+                        host=entry.host,
+                        operation=entry.operation,
+                        permission_type=entry.permission,
+                    )
+                    for entry in entries
+                ],
+            )
+            for resource, entries in found.items()
+        ],
+    )
+
+
+def read_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    found = AclFilter(
+        ResourceType(asked.resource_type_filter),
+        asked.resource_name_filter,
+        PatternType(asked.pattern_type_filter),
+        asked.principal_filter,
+        asked.host_filter,
+        Operation(asked.operation),
+        Permission(asked.permission_type),
+    )
+    if not found.is_understood:
+        raise Refused(ErrorCode.INVALID_REQUEST, "The filter has an element of an unknown type.")
+    return found

@@ -1,0 +1,83 @@
+"""Access rules in the store: a node for each resource pattern, as Kafka keeps them.
+
+Literal ones (and those for `*`) lie at `/kafka-acl/Topic/NAME`, prefixed ones at
+`/kafka-acl-extended/prefixed/Topic/NAME`. A pattern without entries has no node. Slashes in names,
+over which Kafka stumbles, are escaped.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import quote, unquote
+
+from odradek.metadata.layout import MalformedNode
+from odradek.protocol.acls import (
+    AccessEntry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+
+LITERAL_ACLS: Final = "/kafka-acl"
+PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
+ROOTS: Final = (LITERAL_ACLS + "/", PREFIXED_ACLS + "/")
+
+# All that can be seen in ASCII, but for the slash and the percent sign.
+_PLAIN: Final = " !\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~"
+
+
+def acl_path(resource: ResourcePattern) -> str:
+    root = PREFIXED_ACLS if resource.pattern is PatternType.PREFIXED else LITERAL_ACLS
+    name = quote(resource.name, safe=_PLAIN)
+    if name in (".", ".."):
+        name = name.replace(".", "%2E")
+    return f"{root}/{resource.type.title}/{name}"
+
+
+def nodes_above(resource: ResourcePattern) -> list[str]:
+    """Those that the node of a pattern hangs on, the topmost first."""
+    steps = acl_path(resource).split("/")[1:-1]
+    return ["/" + "/".join(steps[: depth + 1]) for depth in range(len(steps))]
+
+
+def resource_of(path: str) -> ResourcePattern | None:
+    """What the node at a path is about; None if it is only on the way to others."""
+    for root, pattern in zip(ROOTS, (PatternType.LITERAL, PatternType.PREFIXED), strict=True):
+        if path.startswith(root):
+            kind, _, name = path[len(root) :].partition("/")
+            resource_type = ResourceType.from_title(kind)
+            if name and resource_type > ResourceType.ANY:
+                return ResourcePattern(resource_type, unquote(name), pattern)
+    return None
+
+
+def encode_entries(entries: Iterable[AccessEntry]) -> bytes:
+    acls = [
+        {
+            "principal": entry.principal,
+            "permissionType": entry.permission.title,
+            "operation": entry.operation.title,
+            "host": entry.host,
+        }
+        for entry in entries
+    ]
+    return json.dumps({"version": 1, "acls": acls}, separators=(",", ":")).encode()
+
+
+def decode_entries(path: str, value: bytes) -> tuple[AccessEntry, ...]:
+    try:
+        acls = json.loads(value)["acls"]
+        # Twice the same entry is the same as once.
+        return tuple(dict.fromkeys(_entry(path, acl) for acl in acls))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise MalformedNode(path, "it is not a list of access rules") from None
+
+
+def _entry(path: str, acl: dict[str, str]) -> AccessEntry:
+    operation = Operation.from_title(acl["operation"])
+    permission = Permission.from_title(acl["permissionType"])
+    if operation <= Operation.ANY or permission <= Permission.ANY:
+        raise MalformedNode(path, f"{acl['permissionType']} {acl['operation']} is no access rule")
+    return AccessEntry(str(acl["principal"]), str(acl["host"]), operation, permission)
