@@ -25,6 +25,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Records": {
         "console-producer": "send lines from standard input to a topic",
         "console-consumer": "print the records of a topic",
+        "get": "print the newest value of a key, without reading the topic",
     },
     "Cluster": {
         "cluster": "the cluster's id, its brokers' addresses; empty a broker",
