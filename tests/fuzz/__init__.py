@@ -8,6 +8,7 @@
     crowd         connections that say nothing, or one byte at a time
     canary        in a process of its own: an ordinary client that measures its round trips
     report        what was measured, and whether it is good enough
+    bulk          a command of its own: valid requests as large as a broker allows
 
 `python -m tests.fuzz --bootstrap HOST:PORT --pid PID --inputs 200000` runs it; a seed repeats
 the same inputs. `test_fuzz.py` is a short run against a broker of its own.

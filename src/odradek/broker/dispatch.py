@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, cast
 from odradek.broker.connection import Connection, Pending
 from odradek.broker.handlers import TABLE
 from odradek.broker.outflow import Parts
+from odradek.broker.pieces import in_pieces
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import ErrorCode, MalformedMessage
@@ -69,7 +70,7 @@ class Dispatcher:
         if served is None:
             raise MalformedMessage(f"API {key} is not served here")
         module = import_module(f"odradek.broker.handlers.{served.module}")
-        handle: Handle = module.handle
+        handle: Handle = in_pieces(key, module.handle)
         if self._services.authorizer is not None:
             from odradek.broker.guards import guarded  # noqa: PLC0415 - if anybody needs permission
 

@@ -1,0 +1,198 @@
+"""Large requests are served in pieces, so that nobody else waits for all of one.
+
+A request may have tens of thousands of elements, each of them some microseconds' work. The
+elements of the APIs below do not depend on each other: such a request is cut into several smaller
+ones, the handler is asked for each, and other connections get a turn in between. How large the
+pieces are follows from how long they take. The client gets one answer. Its own next request waits
+for it, as always.
+
+Handlers know nothing of this. What is left out serves its elements together (a group's members),
+or looks after itself (Produce).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
+
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.schema import Request, Response
+
+if TYPE_CHECKING:
+    from odradek.broker.dispatch import Handle, Reply
+    from odradek.broker.services import RequestContext, Services
+
+T = TypeVar("T")
+
+
+class Cut(NamedTuple):
+    """Where the elements stand in a request and in its response. `inner` are arrays in the elements
+    of `outer`, whose own elements then count."""
+
+    outer: str
+    answered: str
+    inner: str | None = None
+    answered_inner: str = ""
+    # Five to twenty milliseconds' work at worst.
+    at_once: int = 500
+
+
+_PARTITIONS: Final = Cut("topics", "topics", "partitions", "partitions")
+# What a group commits together is written together, as long as that can be.
+_COMMITS: Final = _PARTITIONS._replace(at_once=5_000)
+
+CUTS: Final[dict[int, Sequence[Cut]]] = {
+    # To find a time may mean to look at a hundred thousand records.
+    ApiKey.LIST_OFFSETS: [_PARTITIONS._replace(at_once=20)],
+    ApiKey.METADATA: [Cut("topics", "topics")],
+    ApiKey.OFFSET_COMMIT: [_COMMITS],
+    ApiKey.OFFSET_FETCH: [Cut("groups", "groups")],
+    ApiKey.FIND_COORDINATOR: [Cut("coordinator_keys", "coordinators")],
+    ApiKey.DESCRIBE_GROUPS: [Cut("groups", "groups")],
+    ApiKey.DELETE_GROUPS: [Cut("groups_names", "results")],
+    ApiKey.DELETE_TOPICS: [Cut("topics", "responses"), Cut("topic_names", "responses")],
+    ApiKey.DELETE_RECORDS: [_PARTITIONS],
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: [_PARTITIONS],
+    ApiKey.ADD_PARTITIONS_TO_TXN: [Cut("transactions", "results_by_transaction")],
+    ApiKey.WRITE_TXN_MARKERS: [Cut("markers", "markers")],
+    ApiKey.TXN_OFFSET_COMMIT: [_COMMITS],
+    ApiKey.DESCRIBE_CONFIGS: [Cut("resources", "results", at_once=100)],
+    ApiKey.ALTER_CONFIGS: [Cut("resources", "responses")],
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: [Cut("resources", "responses")],
+    ApiKey.CREATE_PARTITIONS: [Cut("topics", "results")],
+    ApiKey.ELECT_LEADERS: [
+        Cut("topic_partitions", "replica_election_results", "partitions", "partition_result")
+    ],
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: [Cut("topics", "responses", "partitions", "partitions")],
+    ApiKey.OFFSET_DELETE: [_PARTITIONS],
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: [Cut("users", "results")],
+    ApiKey.DESCRIBE_PRODUCERS: [Cut("topics", "topics", "partition_indexes", "partitions")],
+    ApiKey.DESCRIBE_TRANSACTIONS: [Cut("transactional_ids", "transaction_states")],
+    ApiKey.CONSUMER_GROUP_DESCRIBE: [Cut("group_ids", "groups")],
+}
+
+
+# A piece that took longer is followed by a smaller one, one that took less by a larger one.
+_LONG_S: Final = 0.01
+_SHORT_S: Final = 0.003
+
+
+class Pace:
+    """How many elements to serve at once."""
+
+    __slots__ = ("_most", "at_once")
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once = at_once
+        self._most = max(500, at_once)
+
+    def took(self, elapsed_s: float) -> None:
+        if elapsed_s > _LONG_S:
+            self.at_once = max(1, self.at_once // 2)
+        elif elapsed_s < _SHORT_S:
+            self.at_once = min(self._most, self.at_once * 2)
+
+
+class Piece(NamedTuple):
+    request: Request
+    # Its first element goes on with the last of the piece before it.
+    continues: bool
+
+
+def in_pieces(key: int, handle: "Handle") -> "Handle":
+    """The same handler, for requests of any size."""
+    cuts = CUTS.get(key)
+    if cuts is None:
+        return handle
+
+    def handle_any(
+        services: "Services", context: "RequestContext", request: Request
+    ) -> "Reply | Awaitable[Reply] | object":
+        for cut in cuts:
+            if count(request, cut) > cut.at_once:
+                return _piece_by_piece(cut, request, lambda piece: handle(services, context, piece))
+        return handle(services, context, request)
+
+    return cast("Handle", handle_any)
+
+
+def count(request: Request, cut: Cut) -> int:
+    elements = getattr(request, cut.outer)
+    if not elements:
+        return 0
+    if cut.inner is None:
+        return len(elements)
+    return sum(len(getattr(element, cut.inner)) or 1 for element in elements)
+
+
+async def _piece_by_piece(
+    cut: Cut, request: Request, handle: Callable[[Request], object]
+) -> Response:
+    whole: Response | None = None
+    pace = Pace(cut.at_once)
+    time = asyncio.get_running_loop().time
+    for piece in cut_up(request, cut, pace):
+        begun_s = time()
+        answer = handle(piece.request)
+        if isinstance(answer, Awaitable):
+            answer = await answer  # How long that took says little of how long it held up others.
+        else:
+            pace.took(time() - begun_s)
+        assert isinstance(answer, Response)
+        if whole is None:
+            whole = answer
+        else:
+            join(whole, answer, cut, continues=piece.continues)
+        await asyncio.sleep(0)
+    assert whole is not None  # what is cut has elements
+    return whole
+
+
+def cut_up(request: Request, cut: Cut, pace: Pace) -> Iterator[Piece]:
+    elements = getattr(request, cut.outer)
+    if cut.inner is None:
+        first = 0
+        while first < len(elements):
+            part = elements[first : first + pace.at_once]
+            first += len(part)
+            yield Piece(_with(request, cut.outer, part), continues=False)
+        return
+    piece: list[object] = []
+    room = pace.at_once
+    continues = False
+    for element in elements:
+        inner = getattr(element, cut.inner)
+        first = 0
+        while True:
+            part = inner[first : first + room]
+            piece.append(_with(element, cut.inner, part))
+            first += len(part)
+            room -= len(part) or 1
+            if room:
+                break
+            yield Piece(_with(request, cut.outer, piece), continues)
+            piece, room = [], pace.at_once
+            continues = first < len(inner)
+            if not continues:
+                break
+    if piece:
+        yield Piece(_with(request, cut.outer, piece), continues)
+
+
+def join(whole: Response, response: Response, cut: Cut, *, continues: bool) -> None:
+    """Adds the answer to a piece to those of the pieces before it."""
+    so_far, more = getattr(whole, cut.answered), getattr(response, cut.answered)
+    if continues and so_far and more:
+        getattr(so_far[-1], cut.answered_inner).extend(getattr(more[0], cut.answered_inner))
+        more = more[1:]
+    so_far.extend(more)
+    if getattr(response, "error_code", 0) and not getattr(whole, "error_code", 0):
+        for name in ("error_code", "error_message"):
+            if hasattr(response, name):
+                setattr(whole, name, getattr(response, name))
+
+
+def _with(message: T, name: str, value: object) -> T:
+    changed = copy(message)
+    setattr(changed, name, value)
+    return changed
