@@ -32,7 +32,9 @@ def serve_metadata(
 
     `forgets_sessions` where it is known that no broker of before is alive: nobody is waited for.
     """
-    start_logging(log_level, files=one_file(log_path, OsDisk()))
+    files = one_file(log_path, OsDisk())
+    files.speak_up()
+    start_logging(log_level, files=files)
     # asyncio's own loop: there is little to do, and uvloop would cost memory.
     asyncio.run(_serve(path, socket_path, on_ready, is_deserted, forgets_sessions))
     return 0

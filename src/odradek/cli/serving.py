@@ -21,6 +21,7 @@ from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
 
 if TYPE_CHECKING:
     from odradek.broker import Broker
+    from odradek.telemetry.logs import LogFiles
     from odradek.world import World
 
 # Where a broker that keeps nothing pretends to keep its log.
@@ -67,7 +68,7 @@ def serve(
     from odradek.broker import Broker
     from odradek.world import MemoryDisk, World
 
-    _start_logs(
+    files = _start_logs(
         settings,
         log_level,
         log_path,
@@ -82,6 +83,8 @@ def serve(
     def announce() -> None:
         # What start-up made stays: left out of full collections, those take no 20 ms any more.
         gc.freeze()
+        if files is not None:
+            files.speak_up()
         if pid_path is not None:
             write_pid(world.disk, pid_path, os.getpid())
         if on_ready is not None:
@@ -107,14 +110,15 @@ def _start_logs(
     *,
     writes_files: bool,
     has_terminal: bool,
-) -> None:
+) -> "LogFiles | None":
     from odradek.telemetry.logs import LogFiles, one_file, start_logging
     from odradek.world import OsDisk
 
     directory = settings.application_log_directory
     file_level = level or settings.odradek_logs_level
     if path is not None:
-        start_logging(file_level, files=one_file(path, OsDisk()))
+        files = one_file(path, OsDisk())
+        start_logging(file_level, files=files)
     elif writes_files and directory is not None:
         files = LogFiles(
             directory,
@@ -130,6 +134,8 @@ def _start_logs(
         )
     else:
         start_logging(level or "WARN")
+        return None
+    return files
 
 
 async def _serve(

@@ -185,6 +185,8 @@ class Controller:
                 await self._images.write(Delete(CONTROLLER, node.version))
 
     def _follow(self, change: ImageChange) -> None:
+        if self._seat is not None:
+            _tell_of_brokers(change)
         if change.brokers or change.broker_configs:
             self._changed = None
         elif self._changed is not None:
@@ -276,6 +278,15 @@ class Controller:
         if self._seat is None:
             raise Fenced
         return self._seat.version
+
+
+def _tell_of_brokers(change: ImageChange) -> None:
+    for broker_id in sorted(change.brokers):
+        before, after = change.before.brokers.get(broker_id), change.after.brokers.get(broker_id)
+        if after is None:
+            logger.info("broker %d is gone", broker_id)
+        elif before is None:
+            logger.info("broker %d is here", broker_id)
 
 
 async def elect_unclean(

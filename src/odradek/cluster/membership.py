@@ -87,6 +87,7 @@ class Membership:
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
             await self._images.caught_up(broker_path(self._id))
+            logger.info("broker %d is registered, in broker epoch %d", self._id, self.epoch)
             return self.epoch
 
     async def run(

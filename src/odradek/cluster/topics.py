@@ -4,6 +4,7 @@ Whoever asks is answered when this broker's own image shows the change. Every re
 the error code and the line that the client will see.
 """
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -41,6 +42,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 from odradek.replication.refusal import Refused
 from odradek.world import Randomness
+
+logger = logging.getLogger("odradek.controller")
 
 _LONGEST_NAME: Final = 249
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
@@ -94,6 +97,13 @@ class Topics:
         states = [_led_by_first(brokers, image) for brokers in replicas]
         with answering():
             await self._create(new.name, TopicAssignment(topic_id, replicas), states, overrides)
+        logger.info(
+            "topic %s: created with partitions: %d, replicas of each: %d, settings: %s",
+            new.name,
+            len(replicas),
+            len(replicas[0]),
+            ", ".join(f"{name}={value}" for name, value in overrides.items()) or "none",
+        )
         return CreatedTopic(topic_id, replicas, overrides)
 
     async def _create(
@@ -170,6 +180,7 @@ class Topics:
             raise Refused(ErrorCode.TOPIC_DELETION_DISABLED)
         with answering():
             await self._delete(name)
+        logger.info("topic %s: deleted", name)
 
     async def _delete(self, name: str) -> None:
         may_be_done = False
@@ -230,6 +241,7 @@ class Topics:
             raise Refused(
                 ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."
             ) from None
+        logger.info("topic %s: grown to partitions: %d", name, partitions)
 
     def _checked_overrides(self, overrides: Mapping[str, str | None]) -> dict[str, str]:
         try:

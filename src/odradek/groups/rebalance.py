@@ -12,6 +12,7 @@ all of it over at once. The two barriers of a rebalance are here, `prepare` and
                                                                                synchronise are out
 """
 
+import logging
 from typing import Final
 
 from odradek.config.coordinator_settings import GroupSettings
@@ -20,6 +21,8 @@ from odradek.groups.commands import JoinReply, SyncReply
 from odradek.groups.group import GroupChanged, GroupOutcome
 from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
+
+logger = logging.getLogger("odradek.groups")
 
 SESSION: Final = "session"
 JOIN: Final = "join"
@@ -42,8 +45,13 @@ class Turn:
         self.records: list[LogRecord] = []
         self._replies: list[Reply] = []
         self._deadlines: list[Deadline] = []
+        self._known_story = group.story
 
     def outcome(self) -> GroupOutcome:
+        for line in self.group.story:
+            if line not in self._known_story:
+                # Without the time, which the log gives it anyway.
+                logger.info("group %s: %s", self.group.group_id, line.partition(" ")[2])
         return Outcome(self.records, (GroupChanged(self.group),), self._replies, self._deadlines)
 
     def answer(self, caller: Caller | None, response: object) -> None:

@@ -11,7 +11,7 @@ away, and refuses before it looks at what has queued up.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from odradek.config.live import LiveSettings
 from odradek.metadata import ClusterImage, ImageChange, PartitionImage, TopicImage
@@ -24,6 +24,9 @@ from odradek.storage import Log, LogManager, StorageError
 from odradek.world import Clock
 
 logger = logging.getLogger("odradek.state_change")
+
+# More roles than these, taken up at once, are told in one line (each of them at DEBUG).
+_FEW: Final = 10
 
 
 class Lease(Protocol):
@@ -145,12 +148,15 @@ class Replicas:
     def follow(self, change: ImageChange) -> None:
         """Takes over the difference between two images."""
         self._image = change.after
+        taken_up: list[Partition] = []
         for name in change.topics:
             before, after = change.before.topics.get(name), change.after.topics.get(name)
             if before is not None and (after is None or after.topic_id != before.topic_id):
                 self._remove(before)
             if after is not None:
-                self._update(after)
+                self._update(after, taken_up)
+        if taken_up:
+            _tell(taken_up)
 
     def reconfigure(self) -> None:
         """Gives every log the settings that are in force now."""
@@ -197,7 +203,8 @@ class Replicas:
             and self._broker_id in topic.partitions[index].replicas
         )
 
-    def _update(self, topic: TopicImage) -> None:
+    def _update(self, topic: TopicImage, taken_up: list[Partition]) -> None:
+        """Adds to `taken_up` every partition that has another role, or another leader, now."""
         settings = self._settings.topic(topic.overrides)
         self._logs.configure(topic.name, settings)
         now_s = asyncio.get_running_loop().time()
@@ -211,10 +218,13 @@ class Replicas:
                 partition = self._add(TopicPartition(topic.name, state.partition), topic, state)
                 if partition is None:
                     continue
+            before = (partition.leader, partition.leader_epoch)
             if state.leader == self._broker_id:
                 partition.lead(state, now_s)
             else:
                 partition.follow(state.leader, state.leader_epoch)
+            if before != (partition.leader, partition.leader_epoch):
+                taken_up.append(partition)
 
     def _add(
         self, topic_partition: TopicPartition, topic: TopicImage, state: PartitionImage
@@ -262,3 +272,23 @@ class Replicas:
             self._logs.delete(name)
         except StorageError as error:
             logger.error("cannot delete the log of %s: %s", name, error)
+
+
+def _tell(taken_up: list[Partition]) -> None:
+    level = logging.INFO if len(taken_up) <= _FEW else logging.DEBUG
+    if logger.isEnabledFor(level):
+        for partition in taken_up:
+            name, epoch, log = partition.topic_partition, partition.leader_epoch, partition.log
+            if partition.is_leader:
+                told = "%s: leads in epoch %d, log end %d"
+                logger.log(level, told, name, epoch, log.log_end_offset)
+            elif partition.leader < 0:
+                logger.log(level, "%s: has no leader, epoch %d", name, epoch)
+            else:
+                told = "%s: follows broker %d in epoch %d, log end %d"
+                logger.log(level, told, name, partition.leader, epoch, log.log_end_offset)
+    if level == logging.DEBUG:
+        led = sum(partition.is_leader for partition in taken_up)
+        logger.info(
+            "new roles: leads %d partitions, follows others in %d", led, len(taken_up) - led
+        )

@@ -1,11 +1,10 @@
 """The files of the application's logs: opened when first written to, rolled when full.
 
 Nothing here may stop a broker. A line that the disk does not take is lost and counted, its
-failure is told once on standard error, and a second later the file is tried again; a file or a
-directory that somebody removed is made anew.
+failure is told once, and a second later the file is tried again; a file or a directory that
+somebody removed is made anew.
 """
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -31,6 +30,7 @@ class RollingFile:
         disk: Disk,
         clock: Clock,
         path: str,
+        complain: Callable[[str], None],
         *,
         most_bytes: int = DEFAULT_MOST_BYTES,
         kept: int = DEFAULT_KEPT,
@@ -39,10 +39,10 @@ class RollingFile:
         self.lost = 0
         self._disk = disk
         self._clock = clock
+        self._complain = complain
         self._most_bytes = most_bytes
         self._kept = kept
         self._file: File | None = None
-        self._position = 0
         self._look_again_s = 0.0
         self._lost_in_a_row = 0
 
@@ -66,10 +66,11 @@ class RollingFile:
 
     def _append(self, line: bytes) -> None:
         file = self._file or self._open()
-        if self._position and self._position + len(line) > self._most_bytes:
-            file = self._roll()
-        file.write_at(self._position, [line])
-        self._position += len(line)
+        # Asked each time: a second broker on the same directory, started by mistake, says so here.
+        end = file.size()
+        if end and end + len(line) > self._most_bytes:
+            file, end = self._roll(), 0
+        file.write_at(end, [line])
 
     def _open(self) -> File:
         try:
@@ -77,7 +78,6 @@ class RollingFile:
         except FileNotFoundError:
             self._disk.make_directories(self.path.rpartition("/")[0] or ".")
             self._file = file = self._disk.open(self.path, create=True)
-        self._position = file.size()
         return file
 
     def _roll(self) -> File:
@@ -98,13 +98,10 @@ class RollingFile:
 
     def _fail(self, error: OSError) -> None:
         if not self._lost_in_a_row:
-            # Standard error may be closed, or on the same full disk.
-            with suppress(OSError, ValueError):
-                sys.stderr.write(
-                    f"odradek: cannot write {self.path}: {error.strerror or error}; the broker"
-                    " goes on, and what it would say there is lost until that is mended\n"
-                )
-                sys.stderr.flush()
+            self._complain(
+                f"cannot write {self.path}: {error.strerror or error}; the broker goes on, and"
+                " what it would say there is lost until that is mended"
+            )
         self._lose()
         self.close()
 

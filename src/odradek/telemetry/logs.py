@@ -12,6 +12,7 @@ process share them.
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
@@ -138,8 +139,9 @@ class LogFiles(logging.Handler):
 
         def file(name: str) -> RollingFile:
             path = f"{directory.rstrip('/')}/{name}"
-            return RollingFile(disk, clock, path, most_bytes=most_bytes, kept=kept)
+            return RollingFile(disk, clock, path, self._complain, most_bytes=most_bytes, kept=kept)
 
+        self._unsaid: list[str] | None = []
         self._server_log = file(server_log)
         self._files = {logger: file(name) for logger, name in files.items()}
 
@@ -147,6 +149,23 @@ class LogFiles(logging.Handler):
     def lost(self) -> int:
         """How many lines the disk did not take."""
         return sum(file.lost for file in (self._server_log, *self._files.values()))
+
+    def speak_up(self) -> None:
+        """From now on standard error is told when a file cannot be written. Until then it waits:
+        what keeps the files from being written may keep the broker from starting, which then
+        has a better word for it."""
+        unsaid, self._unsaid = self._unsaid or [], None
+        for complaint in unsaid:
+            self._complain(complaint)
+
+    def _complain(self, complaint: str) -> None:
+        if self._unsaid is not None:
+            self._unsaid.append(complaint)
+            return
+        # Standard error may be closed, or on the same full disk.
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"odradek: {complaint}\n")
+            sys.stderr.flush()
 
     def emit(self, record: logging.LogRecord) -> None:
         file = self._files.get(record.name, self._server_log)

@@ -18,6 +18,7 @@ Version 2 tells a repetition from the next request by the epoch: the first raise
 repeated finds its own epoch + 1, and finds it in a decided or complete state, or is fenced.
 """
 
+import logging
 from collections.abc import Callable, Hashable
 from enum import Enum
 from itertools import islice
@@ -54,6 +55,8 @@ from odradek.transactions.transaction import (
     Status,
     Transaction,
 )
+
+logger = logging.getLogger("odradek.transactions")
 
 _SWEEP: Final = ("sweep",)
 _FORGOTTEN_AT_ONCE: Final = 1000
@@ -246,6 +249,12 @@ class TransactionMachine:
         deadline = self._time_out_at(current, now.wall_ms)
         if deadline.after_ms:
             return Outcome(deadlines=[deadline])
+        logger.info(
+            "transaction %s of producer %d: aborted, it was open for longer than %d ms",
+            current.transactional_id,
+            current.producer_id,
+            current.timeout_ms,
+        )
         return Outcome([record_of(current.fenced(now.wall_ms, by_holder=True))])
 
     def _time_out_at(self, transaction: Transaction, now_ms: int) -> Deadline:

@@ -161,3 +161,22 @@ def test_files_appear_with_their_first_line() -> None:
         assert disk.list_directory("/data/logs") == ["server.log"]
     finally:
         started.stop()
+
+
+def test_complaints_wait_until_the_broker_has_started(capsys: pytest.CaptureFixture[str]) -> None:
+    disk = MemoryDisk()
+    disk.make_directories("/data")
+    disk.open("/data/logs", create=True).close()  # A file, where a directory should be.
+    files = LogFiles("/data/logs", disk, FixedClock())
+    started = logs.start_logging(files=files)
+    try:
+        logging.getLogger(logs.SERVER).info("one")
+        assert capsys.readouterr().err == ""
+        files.speak_up()
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("odradek: cannot write /data/logs/server.log: ")
+        logging.getLogger(logs.CONTROLLER).info("two")
+        assert "controller.log" in capsys.readouterr().err
+        assert files.lost == 2
+    finally:
+        started.stop()

@@ -12,6 +12,7 @@ nothing copies nothing, which is most heartbeats.
     ("consumer", "sync", group, member)       when a classic member joined   the member is out
 """
 
+import logging
 from typing import Final
 
 from odradek.config.consumer_group_settings import ConsumerGroupSettings
@@ -43,6 +44,8 @@ from odradek.groups.group import GroupChanged, GroupOutcome
 from odradek.metadata import ClusterImage
 from odradek.protocol.types import TopicId
 from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
+
+logger = logging.getLogger("odradek.groups")
 
 DEADLINES: Final = "consumer"
 SESSION: Final = "session"
@@ -162,6 +165,9 @@ class Turn:
     def bump_epoch(self) -> None:
         group = self._draft()
         group.epoch += 1
+        logger.info(
+            "group %s: epoch %d, members: %d", group.group_id, group.epoch, len(group.members)
+        )
         group.metadata_hash = metadata_hash(group.subscribed_topics, self.image)
         self.records.append(group_record(group.group_id, group.epoch, group.metadata_hash))
 
