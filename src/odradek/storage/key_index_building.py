@@ -1,17 +1,17 @@
 """How runs of a key index are made: from a stretch of the log, or from several older runs.
 
-Long computations, for a process of their own: a job says all that there is to know, and only
-files are touched. Each is a generator that pauses every few milliseconds, so that where there
-is no other process (a disk in memory, the simulation) the event loop gets its turns.
+Long computations, for a process of their own (`world.processes`): a job says all that there is
+to know, and only files are touched. Each is a generator that pauses every few milliseconds, so
+that where there is no other process (a disk in memory, the simulation) the loop gets its turns.
 
 Memory: eight bytes an entry, of which a job takes a limited number, and a megabyte of log.
 """
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from odradek.protocol.record_keys import open_payload, parse_keys
 from odradek.protocol.records import (
@@ -24,6 +24,7 @@ from odradek.protocol.records import (
 from odradek.storage.errors import StorageError
 from odradek.storage.key_index_run import MOST_SPAN, Run, RunHeader, hash_of, merged, write_run
 from odradek.storage.names import LOG_SUFFIX, offset_file
+from odradek.world.clock import Clock
 from odradek.world.disk import Disk, File
 
 # Entries are sorted in so many lots: less memory than sorting all at once.
@@ -66,23 +67,36 @@ class MergeJob(NamedTuple):
 
 
 Job = IndexJob | MergeJob
-Steps = Generator[None, None, RunHeader]
+Message = dict[str, object]
+Steps = Generator[Message, None, RunHeader]
+
+# Between two steps: whoever runs them need not wait.
+_STEP: Final[Message] = {"pause_s": 0.0}
 
 
-def work(disk: Disk, job: Job) -> RunHeader:
-    """Does a job at one go: for a process of its own."""
-    steps = steps_of(disk, job)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            header: RunHeader = end.value
-            return header
+def encode_job(job: Job) -> Message:
+    """A job as it travels to another process."""
+    return {"index" if isinstance(job, IndexJob) else "merge": job._asdict()}
 
 
-def steps_of(disk: Disk, job: Job) -> Steps:
-    """Does a job in steps; raises `LogChanged`, `DamagedRun` or `OSError`."""
-    return _index(disk, job) if isinstance(job, IndexJob) else _merge(disk, job)
+def _decode_job(argument: Mapping[str, Any]) -> Job:
+    if "merge" in argument:
+        return MergeJob(**argument["merge"])
+    fields = argument["index"]
+    stretches = tuple(Stretch(*one) for one in fields["stretches"])
+    return IndexJob(**{**fields, "stretches": stretches})
+
+
+def carry_out(
+    disk: Disk, _clock: Clock, argument: Mapping[str, Any]
+) -> Generator[Message, None, Message]:
+    """The work of a worker: does a job and says what run it has made.
+
+    Raises `LogChanged`, `DamagedRun` or `OSError`.
+    """
+    job = _decode_job(argument)
+    made = yield from (_index(disk, job) if isinstance(job, IndexJob) else _merge(disk, job))
+    return made._asdict()
 
 
 # From the log
@@ -123,7 +137,7 @@ def _index(disk: Disk, job: IndexJob) -> Steps:
             log_bytes += header.size_bytes
             if log_bytes - paused_at > _PAUSE_BYTES:
                 paused_at = log_bytes
-                yield
+                yield _STEP
             if not header.is_control:
                 try:
                     lots.add(header, parse_keys(open_payload(batch, header), header.record_count))
@@ -131,7 +145,8 @@ def _index(disk: Disk, job: IndexJob) -> Steps:
                     continue  # The checksum holds, so it came like this: nobody can read it.
     epoch = _epoch_of(job, next_offset - 1)
     made = RunHeader(job.first_offset, next_offset, epoch, lots.count, log_bytes)
-    yield from write_run(disk, job.directory, made, lots.in_order())
+    for _ in write_run(disk, job.directory, made, lots.in_order()):
+        yield _STEP
     return made
 
 
@@ -204,5 +219,6 @@ def _merge(disk: Disk, job: MergeJob) -> Steps:
             files.callback(file.close)
             shift = run.header.first_offset - first.first_offset
             sources.append(run.stretches(file, shift))
-        yield from write_run(disk, job.directory, made, merged(sources))
+        for _ in write_run(disk, job.directory, made, merged(sources)):
+            yield _STEP
     return made

@@ -7,15 +7,17 @@ disk is full or the log was compacted under it, is tried again later: answers do
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage.errors import StorageError
 from odradek.storage.key_index import USUAL_LIMITS, KeyIndex, KeyIndexLimits
-from odradek.storage.key_index_building import Job, steps_of
+from odradek.storage.key_index_building import Job, carry_out, encode_job
 from odradek.storage.key_index_run import RunHeader
 from odradek.storage.log import Log
 from odradek.world import World
+from odradek.world.processes import Worker, WorkerDied, WorkFailed
 
 _logger = logging.getLogger("odradek.storage")
 
@@ -33,6 +35,7 @@ class KeyIndexes:
         self._indexes: dict[TopicPartition, KeyIndex] = {}
         self._pauses: dict[TopicPartition, _Pause] = {}
         self._news = asyncio.Event()
+        self._worker: Worker = world.processes.worker(world.disk, world.clock)
 
     def of(self, log: Log) -> KeyIndex:
         """The index of a log; raises `StorageError`."""
@@ -52,39 +55,48 @@ class KeyIndexes:
 
     async def run(self) -> None:
         """Does what makes look-ups quicker, for as long as anybody looks up."""
-        while True:
-            if not self._indexes:
-                self._news.clear()
+        try:
+            while True:
+                worked = False
+                for where, index in list(self._indexes.items()):
+                    if self._is_over(index):
+                        self._indexes.pop(where)
+                        self._pauses.pop(where, None)
+                    elif self._indexes.get(where) is index:
+                        worked |= await self._keep(where, index)
+                if not worked:
+                    await self._worker.end()
+                await self._wait_for_news()
+        finally:
+            await self._worker.end()
+
+    async def _wait_for_news(self) -> None:
+        """Until somebody asks a log for the first time; not for long if anybody did."""
+        try:
+            async with asyncio.timeout(_ROUND_S if self._indexes else None):
                 await self._news.wait()
-            for where, index in list(self._indexes.items()):
-                if self._is_over(index):
-                    self._indexes.pop(where)
-                    self._pauses.pop(where, None)
-                elif self._indexes.get(where) is index:
-                    await self._keep(where, index)
-            self._news.clear()
-            try:
-                async with asyncio.timeout(_ROUND_S):
-                    await self._news.wait()
-            except TimeoutError:
-                continue
+        except TimeoutError:
+            return
+        self._news.clear()
 
     def _is_over(self, index: KeyIndex) -> bool:
         unasked_s = self._world.clock.monotonic_s() - index.asked_s
         return not index.log.is_usable or unasked_s > _KEPT_S
 
-    async def _keep(self, where: TopicPartition, index: KeyIndex) -> None:
-        """All jobs of one index, the ones that follow from others too."""
+    async def _keep(self, where: TopicPartition, index: KeyIndex) -> bool:
+        """All jobs of one index, the ones that follow from others too; False if there is none."""
         pause = self._pauses.get(where)
         if pause is not None and self._world.clock.monotonic_s() < pause.until_s:
-            return
+            return False
+        worked = False
         try:
             while index.log.is_usable and (job := index.next_job()) is not None:
-                header = await self._do(index, job)
+                worked = True
+                header = await self._do(job)
                 if index.log.is_usable:
                     index.adopt(header)
                 self._pauses.pop(where, None)
-        except (StorageError, OSError) as error:
+        except (StorageError, OSError, WorkFailed, WorkerDied) as error:
             if index.log.is_usable:
                 pause = self._pauses.setdefault(where, _Pause())
                 pause.lengthen(self._world.clock.monotonic_s())
@@ -94,16 +106,15 @@ class KeyIndexes:
                     pause.length_s,
                     error,
                 )
+        return worked
 
-    async def _do(self, index: KeyIndex, job: Job) -> RunHeader:
-        steps = steps_of(index.log.directory.disk, job)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                header: RunHeader = end.value
-                return header
-            await asyncio.sleep(0)
+    async def _do(self, job: Job) -> RunHeader:
+        made: Mapping[str, Any] = await self._worker.run(carry_out, encode_job(job), _ignore)
+        return RunHeader(**made)
+
+
+def _ignore(_: object) -> None:
+    """Nobody asks how far a job has come."""
 
 
 class _Pause:
