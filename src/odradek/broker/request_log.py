@@ -7,11 +7,12 @@
 (in one line). `queue` is from the arrival of the whole request to its turn, `local` until the
 handler has answered or has to wait, `remote` that waiting (for replicas, new records, members),
 `send` from the answer until it has left: behind earlier ones, encoded, records read by the client.
-`error` names the errors in the answer, each once.
+`error` names the errors in the answer, each once; DISCONNECTED is a client that did not wait.
 
 Invariant: while it is off, nothing of it lies on the way of a request.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
@@ -32,7 +33,6 @@ from odradek.world import Clock
 logger = logging.getLogger(logs.REQUESTS)
 
 _MOST_ERRORS: Final = 5
-_NO_ONE: Final = "User:ANONYMOUS"
 
 
 class RequestLog:
@@ -171,7 +171,8 @@ class _Story:
         except BaseException as error:
             # The client has gone, or the handler failed: nothing will be sent.
             self.answered_s = self._clock.monotonic_s()
-            self.tell(type(error).__name__)
+            is_gone = isinstance(error, asyncio.CancelledError)
+            self.tell("DISCONNECTED" if is_gone else type(error).__name__)
             raise
         finally:
             self.answered_s = self._clock.monotonic_s()
@@ -203,7 +204,7 @@ class _Story:
             connection.address,
             connection.port,
             connection.listener,
-            _word(connection.session.get("principal", _NO_ONE)),
+            _word(str(connection.principal)),
             self._size,
             1000 * (self._begun_s - self._arrived_s),
             1000 * (self.handled_s - self._begun_s),
