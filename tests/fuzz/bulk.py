@@ -1,10 +1,11 @@
 """Requests as large as a broker allows: valid, and with tens of thousands of elements.
 
-    python -m tests.fuzz.bulk --bootstrap HOST:PORT [--topics 500] [--only NAME]
+    python -m tests.fuzz.bulk --bootstrap HOST:PORT [--pid PID] [--topics 500] [--only NAME]
 
 For each API that takes arrays one request with a long outer array and one with a long inner
 one. Beside it another connection asks for API versions all the time: the longest wait is how long
-the one request held everybody up.
+the one request held everybody up. What broker and probe waited for a processor is taken off, as
+for the canary, if the broker's process is known.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.headers import encode_request
 from odradek.protocol.layout import Field, StructType
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from tests.fuzz.canary import Stopwatch
 from tests.fuzz.requests import RequestMaker, Surroundings
 from tests.fuzz.run import TOPICS
 from tests.fuzz.wire import Wire, look_around, remove_others
@@ -73,18 +75,19 @@ def depth_of(layout: StructType, version: int) -> int:
 class Probe(threading.Thread):
     """Asks all the time and notes the longest wait."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], pid: int | None) -> None:
         super().__init__(daemon=True)
+        self._pid = pid
         self._socket = create_connection(address)
         self._ends = False
         self.longest_ms = 0.0
 
     def run(self) -> None:
         while not self._ends:
-            begun = time.perf_counter()
+            watch = Stopwatch(self._pid)
             self._socket.sendall(_ASK)
             receive(self._socket)
-            self.longest_ms = max(self.longest_ms, (time.perf_counter() - begun) * 1000)
+            self.longest_ms = max(self.longest_ms, watch.read()[1])
             time.sleep(0.001)
 
     def end(self) -> float:
@@ -131,9 +134,9 @@ def bulks(surroundings: Surroundings, only: str | None) -> Iterator[Bulk]:
             yield Bulk(f"{name} v{highest}, depth {long_depth}", maker.frame(key))
 
 
-def measure(address: tuple[str, int], bulk: Bulk) -> tuple[float, float, int]:
+def measure(address: tuple[str, int], bulk: Bulk, pid: int | None) -> tuple[float, float, int]:
     """Milliseconds until it was answered, the longest wait of others, and the answer's size."""
-    probe = Probe(address)
+    probe = Probe(address, pid)
     probe.start()
     connection = create_connection(address, timeout=_PATIENCE_S)
     begun = time.perf_counter()
@@ -163,6 +166,7 @@ async def prepare(host: str, port: int, topics: int) -> Surroundings:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.bulk", description=__doc__)
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
+    parser.add_argument("--pid", type=int, help="the broker's process")
     parser.add_argument("--topics", type=int, default=500, help="how many to make beforehand")
     parser.add_argument("--only", help="a part of an API's name")
     arguments = parser.parse_args()
@@ -171,7 +175,7 @@ def main() -> int:
     surroundings = asyncio.run(prepare(*address, arguments.topics))
     stalls = 0
     for bulk in bulks(surroundings, arguments.only):
-        elapsed_ms, stall_ms, answer_bytes = measure(address, bulk)
+        elapsed_ms, stall_ms, answer_bytes = measure(address, bulk, arguments.pid)
         stalls += stall_ms > _STALL_MS
         mark = "STALL" if stall_ms > _STALL_MS else ""
         print(

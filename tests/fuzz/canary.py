@@ -39,7 +39,9 @@ class Stopwatch:
     """Milliseconds since it was made: by the clock, and less the time waited for a processor."""
 
     def __init__(self, pid: int | None) -> None:
-        self._paths = [] if pid is None else [f"/proc/{pid}/schedstat", "/proc/self/schedstat"]
+        self._paths = (
+            [] if pid is None else [f"/proc/{pid}/schedstat", "/proc/thread-self/schedstat"]
+        )
         self._waited_s = self._waits()
         self._begun = perf_counter()
 

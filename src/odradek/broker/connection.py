@@ -322,7 +322,7 @@ class Connection(asyncio.Protocol):
         else:
             done: asyncio.Future[object] = self._loop.create_future()
             done.set_result(reply)
-            self._waiting.append((done, _encoded_already))
+            self._waiting.append((done, encoded_already))
 
     def _wait_for(self, pending: Pending) -> None:
         self._waits_pipelined = pending.is_pipelined and (
@@ -346,7 +346,11 @@ class Connection(asyncio.Protocol):
             if error is not None:
                 self._fail(error)
                 return
-            reply = encode(task.result())
+            try:
+                reply = encode(task.result())
+            except ValueError as unspeakable:
+                self._fail(unspeakable)
+                return
             if reply:
                 self._send(reply)
         self._in_turn = False
@@ -392,5 +396,5 @@ class Connection(asyncio.Protocol):
             self._transport.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
 
 
-def _encoded_already(reply: object) -> Parts | None:
+def encoded_already(reply: object) -> Parts | None:
     return cast("Parts | None", reply)

@@ -10,7 +10,7 @@ from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple, cast
 
-from odradek.broker.connection import Connection, Pending
+from odradek.broker.connection import Connection, Pending, encoded_already
 from odradek.broker.handlers import TABLE
 from odradek.broker.outflow import Parts
 from odradek.broker.pieces import in_pieces
@@ -25,6 +25,9 @@ Reply = Response | None
 Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] | Pipelined]
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+# Larger requests have thousands of elements, but for those that bring records.
+_LARGE_BYTES: Final = 100_000
 
 
 class _Handler(NamedTuple):
@@ -32,6 +35,20 @@ class _Handler(NamedTuple):
     highest: int
     request: type[Request]
     handle: Handle
+
+
+class _Large(NamedTuple):
+    """A request that is still to be decoded."""
+
+    handler: _Handler
+    frame: Buffer
+    position: int
+    version: int
+    correlation_id: int
+
+    def decode(self) -> Request:
+        decode = self.handler.request.decode
+        return decode(self.frame, self.version, self.position, allow_trailing=True)
 
 
 class Dispatcher:
@@ -52,6 +69,13 @@ class Dispatcher:
         handler = self._handlers.get(key) or self._load(key)
         if not handler.lowest <= version <= handler.highest:
             return self._refuse_version(key, version, correlation_id)
+        if len(frame) > _LARGE_BYTES and key != _PRODUCE:
+            large = _Large(handler, frame, position, version, correlation_id)
+            return Pending(
+                self._serve_large(connection, client_id, large),
+                encoded_already,
+                is_pipelined=False,
+            )
         # librdkafka pads a Metadata request for all topics with three bytes; Kafka ignores them.
         request = handler.request.decode(frame, version, position, allow_trailing=True)
         context = RequestContext(connection, version, client_id)
@@ -64,6 +88,24 @@ class Dispatcher:
         if isinstance(reply, Pipelined):
             return Pending(reply.response, encode, is_pipelined=True)
         return Pending(reply, encode, is_pipelined=False)
+
+    async def _serve_large(
+        self, connection: Connection, client_id: str | None, large: "_Large"
+    ) -> Parts | None:
+        """Tens of thousands of elements take fifty milliseconds to decode and as long to encode:
+        in a thread, which leaves the interpreter to the loop every few milliseconds."""
+        run_blocking = self._services.world.workers.run_blocking
+        version = large.version
+        request = await run_blocking(large.decode)
+        context = RequestContext(connection, version, client_id)
+        reply = large.handler.handle(self._services, context, request)
+        if isinstance(reply, Awaitable):
+            reply = await reply
+        if reply is None:
+            return None
+        assert isinstance(reply, Response)
+        encode = partial(encode_response, reply, version, large.correlation_id)
+        return cast("Parts", await run_blocking(encode))
 
     def _load(self, key: int) -> _Handler:
         served = TABLE.get(key)

@@ -35,6 +35,8 @@ class Cut(NamedTuple):
     answered_inner: str = ""
     # Five to twenty milliseconds' work at worst.
     at_once: int = 500
+    # What makes an element the same as another, where that is answered once, as in Kafka.
+    identity: tuple[str, ...] = ()
 
 
 _PARTITIONS: Final = Cut("topics", "topics", "partitions", "partitions")
@@ -44,7 +46,7 @@ _COMMITS: Final = _PARTITIONS._replace(at_once=5_000)
 CUTS: Final[dict[int, Sequence[Cut]]] = {
     # To find a time may mean to look at a hundred thousand records.
     ApiKey.LIST_OFFSETS: [_PARTITIONS._replace(at_once=20)],
-    ApiKey.METADATA: [Cut("topics", "topics")],
+    ApiKey.METADATA: [Cut("topics", "topics", identity=("name", "topic_id"))],
     ApiKey.OFFSET_COMMIT: [_COMMITS],
     ApiKey.OFFSET_FETCH: [Cut("groups", "groups")],
     ApiKey.FIND_COORDINATOR: [Cut("coordinator_keys", "coordinators")],
@@ -56,6 +58,8 @@ CUTS: Final[dict[int, Sequence[Cut]]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: [Cut("transactions", "results_by_transaction")],
     ApiKey.WRITE_TXN_MARKERS: [Cut("markers", "markers")],
     ApiKey.TXN_OFFSET_COMMIT: [_COMMITS],
+    ApiKey.CREATE_ACLS: [Cut("creations", "results")],
+    ApiKey.DELETE_ACLS: [Cut("filters", "filter_results")],
     ApiKey.DESCRIBE_CONFIGS: [Cut("resources", "results", at_once=100)],
     ApiKey.ALTER_CONFIGS: [Cut("resources", "responses")],
     ApiKey.INCREMENTAL_ALTER_CONFIGS: [Cut("resources", "responses")],
@@ -150,6 +154,9 @@ async def _piece_by_piece(
 
 def cut_up(request: Request, cut: Cut, pace: Pace) -> Iterator[Piece]:
     elements = getattr(request, cut.outer)
+    if cut.identity:
+        known = {tuple(getattr(each, name) for name in cut.identity): each for each in elements}
+        elements = list(known.values())
     if cut.inner is None:
         first = 0
         while first < len(elements):

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import NoReturn, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.broker.connection import Connection, Connections, Pending
 from odradek.broker.pieces import CUTS, Cut, Pace, count, cut_up, join
+from odradek.client.errors import ConnectionClosed
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.layout import StructType
@@ -35,6 +37,8 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from odradek.protocol.types import Buffer
+from odradek.replication.refusal import Refused
 from tests.unit.broker.harness import Client, with_broker
 
 Connect = Callable[[], Awaitable[Client]]
@@ -137,6 +141,69 @@ def test_others_are_served_between_the_pieces() -> None:
         assert len((await answer).topics) == 5000
 
     with_broker(test)
+
+
+def test_a_topic_that_is_named_a_thousand_times_is_described_once() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        names = [MetadataRequestTopic(name=name) for name in ["t", "none"] * 1000]
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        response = await client.ask(request, MetadataResponse)
+        assert sorted(topic.name or "" for topic in response.topics) == ["none", "t"]
+
+    with_broker(test)
+
+
+def test_a_request_too_large_to_decode_at_once_is_answered_in_its_turn() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        names = [MetadataRequestTopic(name=f"{number:0>200}") for number in range(2000)]
+        large = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+        answers = await asyncio.gather(
+            client.ask(large, MetadataResponse),
+            client.ask(MetadataRequest(topics=[]), MetadataResponse),
+        )
+        assert [len(answer.topics) for answer in answers] == [2000, 0]
+
+    with_broker(test)
+
+
+def test_a_large_request_that_is_wrong_ends_its_connection() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        names = [MetadataRequestTopic(name=f"{number:0>20}") for number in range(60_000)]
+        with pytest.raises(ConnectionClosed):
+            await client.ask(MetadataRequest(topics=names), MetadataResponse)
+
+    with_broker(test)
+
+
+def test_a_refusal_that_quotes_a_large_request_is_still_an_answer() -> None:
+    refusal = Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "x" * 100_000)
+    assert len(refusal.message) == len(str(refusal)) == 1000
+
+
+async def test_an_answer_that_cannot_be_encoded_ends_its_connection() -> None:
+    async def answer() -> object:
+        return None
+
+    def encode(_: object) -> NoReturn:
+        raise ValueError("a string of 183581 bytes is too long")
+
+    def serve(_: Connection, __: Buffer) -> Pending:
+        return Pending(answer(), encode, is_pipelined=False)
+
+    loop = asyncio.get_running_loop()
+    connections = Connections(most=1, most_per_address=1, overrides={}, frame_bytes=100)
+    server = await loop.create_server(
+        lambda: Connection("PLAINTEXT", connections, serve), "127.0.0.1", 0
+    )
+    async with server:
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"\0\0\0\4ping")
+        assert await reader.read() == b""
+        writer.close()
 
 
 def test_a_commit_of_thousands_of_partitions_is_one_commit() -> None:
