@@ -78,8 +78,8 @@ class Compaction:
         yield from self._note_keys()
         noted_s = self._clock.monotonic_s()
         self.outcome.index_s = noted_s - started_s
-        self.outcome.keys = len(self._keys)
         self._survivors = self._keys.values()
+        self.outcome.keys = len(self._survivors)
         for group in self._groups():
             yield from self._rewrite(group)
         self.outcome.clean_s = self._clock.monotonic_s() - noted_s
@@ -103,7 +103,7 @@ class Compaction:
     def _note_keys(self) -> Steps:
         """Notes the newest offset of each key; `end_offset` is where memory ran out."""
         job, outcome = self._job, self.outcome
-        ledger = TransactionLedger(job.aborted)
+        ledger, has_noted = TransactionLedger(job.aborted), False
         for number, (base_offset, size) in enumerate(job.segments):
             if self._end_of(job.segments[: number + 1]) <= job.first_dirty_offset:
                 continue
@@ -111,11 +111,13 @@ class Compaction:
                 for header, batch in chunk:
                     if header.last_offset < job.first_dirty_offset:
                         continue
-                    if len(self._keys) and not self._keys.has_room(header.record_count):
+                    # The first batch is noted in any case: else no pass would ever come further.
+                    if has_noted and not self._keys.has_room(header.record_count):
                         outcome.end_offset = header.base_offset
                         return
                     if not _is_void(ledger, header, batch):
                         self._note_batch(header, batch)
+                        has_noted = True
                 outcome.bytes_indexed += used
                 yield self._pace.step(used, "indexing", outcome)
 

@@ -25,10 +25,6 @@ _ENTRY_BYTES: Final = 72
 
 
 class KeyMap(Protocol):
-    def __len__(self) -> int:
-        """How many keys there are, or a little less: some may wait to be counted."""
-        ...
-
     def has_room(self, keys: int) -> bool:
         """Whether so many more keys fit into the budget, even if all of them are new."""
         ...
@@ -52,9 +48,6 @@ class PlainKeyMap:
         self._newest: dict[bytes, int] = {}
         self._put_count = 1
         self._put_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._newest)
 
     def has_room(self, keys: int) -> bool:
         # Keys that come again weigh as much as new ones: the average is what is known.

@@ -55,9 +55,6 @@ class VectorKeyMap:
         self._checks = np.zeros(slots, np.int64)
         self._values = np.full(slots, _EMPTY, np.int64)
 
-    def __len__(self) -> int:
-        return self._count
-
     def has_room(self, keys: int) -> bool:
         if self._count + self._waiting_count + keys > self._most:
             self._settle()

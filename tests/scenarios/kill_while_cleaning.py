@@ -1,0 +1,256 @@
+"""kill -9 a broker again and again in the middle of compaction.
+
+    python -m tests.scenarios.kill_while_cleaning --kills 30 [--seed N]
+
+A producer writes few keys over and over into small segments, and the cleaner, slowed down, is
+nearly always at work. The broker is killed while files of an unfinished pass lie on the disk; now
+and then it is the worker process alone, which the broker has to notice. What must hold after
+every kill: the worker is gone too, the log verifies, no file of the pass is left, offsets only
+rise, and a reader from the start ends with the newest value of every key.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from benchmarks.broker_process import BrokerProcess, free_ports, start_odradek, wait_until_ready
+from odradek.storage.verify import verify_log
+from odradek.world import OsDisk
+from tests.scenarios.kill_under_load import PATIENCE_S, QUIET, reader
+
+TOPIC = "states"
+PARTITIONS = 2
+KEYS = 500
+VALUE_BYTES = 200
+UNFINISHED = (".cleaned", ".swap")
+CLEANING = {
+    "log.cleaner.backoff.ms": "50",
+    "log.cleaner.io.max.bytes.per.second": "10000000",
+    "log.cleaner.io.buffer.size": "65536",
+    "log.cleaner.dedupe.buffer.size": "1000000",
+    "log.segment.delete.delay.ms": "0",
+    "log.initial.task.delay.ms": "0",
+}
+RESTING = {"log.cleaner.enable": "false"}
+TOPIC_CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "262144",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "500",
+}
+
+
+@dataclass
+class Tally:
+    """What the run saw, for people."""
+
+    kills: int = 0
+    workers_killed: int = 0
+    written: int = 0
+    # What lay about when the broker died.
+    unfinished: Counter[str] = field(default_factory=Counter)
+    least_records: int = sys.maxsize
+
+    def __str__(self) -> str:
+        found = ", ".join(f"{count} {suffix}" for suffix, count in sorted(self.unfinished.items()))
+        return (
+            f"{self.kills} kills in the middle of compaction (unfinished files: {found}), "
+            f"{self.workers_killed} of the worker alone; {self.written} records written, "
+            f"{self.least_records} left at the smallest; nothing newest lost, no file left over"
+        )
+
+
+class KillWhileCleaning:
+    """One broker, one producer, one reader that checks."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self._directory = directory
+        self._random = random.Random(seed)
+        self._port = free_ports(1)[0]
+        self._newest: dict[tuple[int, bytes], bytes | None] = {}
+        self._number = 0
+        self.tally = Tally()
+
+    def run(self, kills: int) -> Tally:
+        broker = self._start(CLEANING)
+        try:
+            self._create_topic(broker)
+            producer = self._new_producer(broker)
+            while self.tally.kills < kills:
+                if self.tally.kills % 5 == 4:
+                    self._kill_worker(producer)
+                self._load_until_cleaning(producer)
+                time.sleep(self._random.uniform(0, 0.05))
+                worker = self._worker(broker)
+                broker.kill()
+                self.tally.kills += 1
+                for path in self._unfinished():
+                    self.tally.unfinished[path.suffix] += 1
+                if worker is not None:
+                    psutil.wait_procs([worker], timeout=PATIENCE_S)
+                    assert not worker.is_running(), "the worker outlives its broker"
+                broker = self._start(RESTING)
+                assert producer.flush(PATIENCE_S) == 0, "records were never acknowledged"
+                assert self._unfinished() == [], "files of an unfinished pass are left"
+                self._check(broker)
+                assert broker.stop() == 0, broker.said()
+                self._verify_files()
+                broker = self._start(CLEANING)
+            self._load_until_cleaning(producer)
+            assert producer.flush(PATIENCE_S) == 0
+            assert broker.stop() == 0, broker.said()
+            assert self._unfinished() == [], "a clean stop leaves files of an unfinished pass"
+            self._verify_files()
+        finally:
+            broker.kill()
+        return self.tally
+
+    def _start(self, overrides: dict[str, str]) -> BrokerProcess:
+        broker = start_odradek(self._directory, overrides, port=self._port)
+        try:
+            wait_until_ready(broker)
+        except BaseException:
+            broker.kill()
+            raise
+        self._broker = broker
+        return broker
+
+    def _create_topic(self, broker: BrokerProcess) -> None:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET})
+        topic = NewTopic(TOPIC, PARTITIONS, 1, config=TOPIC_CONFIG)
+        admin.create_topics([topic])[TOPIC].result(PATIENCE_S)
+
+    def _new_producer(self, broker: BrokerProcess) -> Producer:
+        return Producer(
+            {
+                "bootstrap.servers": broker.bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 1,
+                "batch.num.messages": 50,
+                "compression.type": self._random.choice(["none", "lz4", "zstd"]),
+                "reconnect.backoff.ms": 10,
+                "reconnect.backoff.max.ms": 50,
+                "retry.backoff.ms": 10,
+                **QUIET,
+            }
+        )
+
+    # Load, and the moment to kill
+
+    def _write_some(self, producer: Producer) -> None:
+        for _ in range(200):
+            key = b"key %d" % self._random.randrange(KEYS)
+            partition = self._random.randrange(PARTITIONS)
+            value = None
+            if self._random.random() > 0.05:
+                noise = self._random.randbytes(VALUE_BYTES // 2)
+                value = b"%d " % self._number + noise.ljust(VALUE_BYTES, b".")
+            producer.produce(TOPIC, value, key, partition)
+            self._newest[partition, key] = value
+            self._number += 1
+            self.tally.written += 1
+        producer.poll(0)
+
+    def _load_until_cleaning(self, producer: Producer) -> None:
+        """Writes until there are files of a pass under way."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._unfinished():
+            assert time.monotonic() < deadline, f"nothing is compacted: {self._broker.said()}"
+            for _ in range(15):
+                self._write_some(producer)
+            assert producer.flush(PATIENCE_S) == 0, "records were never acknowledged"
+            until = time.monotonic() + 1.0
+            while not self._unfinished() and time.monotonic() < until:
+                time.sleep(0.002)
+
+    def _kill_worker(self, producer: Producer) -> None:
+        """The worker dies alone; the broker starts another and goes on."""
+        self._load_until_cleaning(producer)
+        worker = self._worker(self._broker)
+        if worker is None:
+            return
+        worker.kill()
+        self.tally.workers_killed += 1
+        deadline = time.monotonic() + PATIENCE_S
+        while (other := self._worker(self._broker)) is None or other.pid == worker.pid:
+            assert time.monotonic() < deadline, f"no other worker comes: {self._broker.said()}"
+            time.sleep(0.02)
+
+    def _worker(self, broker: BrokerProcess) -> psutil.Process | None:
+        for child in psutil.Process(broker.process.pid).children():
+            try:
+                if "odradek.world.worker_process" in child.cmdline():
+                    return child
+            except psutil.Error:
+                continue
+        return None
+
+    # What must hold
+
+    def _directories(self) -> list[Path]:
+        return [self._directory / "data" / f"{TOPIC}-{number}" for number in range(PARTITIONS)]
+
+    def _unfinished(self) -> list[Path]:
+        return [
+            path
+            for directory in self._directories()
+            for path in directory.glob("*")
+            if path.suffix in UNFINISHED
+        ]
+
+    def _check(self, broker: BrokerProcess) -> None:
+        found: dict[tuple[int, bytes], bytes | None] = {}
+        records = 0
+        with reader(broker) as consumer:
+            partitions = [TopicPartition(TOPIC, number, 0) for number in range(PARTITIONS)]
+            ends = [consumer.get_watermark_offsets(each, timeout=10)[1] for each in partitions]
+            consumer.assign(partitions)
+            positions = [0] * PARTITIONS
+            deadline = time.monotonic() + PATIENCE_S
+            while positions != ends:
+                assert time.monotonic() < deadline, f"read to {positions}, end is {ends}"
+                for message in consumer.consume(10_000, 0.1):
+                    assert message.error() is None, message.error()
+                    partition, offset, key = message.partition(), message.offset(), message.key()
+                    assert key is not None
+                    assert offset >= positions[partition], "offsets go back"
+                    positions[partition] = offset + 1
+                    found[partition, key] = message.value()
+                    records += 1
+                reached = consumer.position(partitions)
+                positions = [
+                    max(one, two.offset) for one, two in zip(positions, reached, strict=True)
+                ]
+        self.tally.least_records = min(self.tally.least_records, records)
+        newest = {where: value for where, value in self._newest.items() if value is not None}
+        kept = {where: value for where, value in found.items() if value is not None}
+        wrong = [where for where in newest | kept if newest.get(where) != kept.get(where)]
+        assert not wrong, f"{len(wrong)} keys have not their newest value, one of them {wrong[0]}"
+
+    def _verify_files(self) -> None:
+        for directory in self._directories():
+            report = verify_log(OsDisk(), str(directory), deep=True)
+            assert report.is_sound, report.problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="odradek-cleaning-") as directory:
+        print(KillWhileCleaning(Path(directory), options.seed).run(options.kills))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
