@@ -73,6 +73,7 @@ CUTS: Final[dict[int, Sequence[Cut]]] = {
     ApiKey.DESCRIBE_PRODUCERS: [Cut("topics", "topics", "partition_indexes", "partitions")],
     ApiKey.DESCRIBE_TRANSACTIONS: [Cut("transactional_ids", "transaction_states")],
     ApiKey.CONSUMER_GROUP_DESCRIBE: [Cut("group_ids", "groups")],
+    ApiKey.LOOK_UP: [_PARTITIONS._replace(at_once=100)],
 }
 
 

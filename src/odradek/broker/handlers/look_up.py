@@ -9,6 +9,8 @@ The first look-up in a partition has an index made, from then on it is kept curr
 is the same, it only takes longer. Not done: nothing is answered by followers.
 """
 
+import asyncio
+
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.look_up import (
@@ -25,6 +27,8 @@ from odradek.storage import StorageError
 from odradek.storage.key_index_search import BytesRead, FoundRecord
 
 _READ_COMMITTED = 1
+# Then others get a turn.
+_KEYS_AT_ONCE = 100
 
 
 async def handle(
@@ -62,7 +66,9 @@ async def _look_up(
     read = BytesRead()
     try:
         index = services.key_indexes.of(partition.log)
-        for wanted in asked.keys:
+        for number, wanted in enumerate(asked.keys):
+            if not number % _KEYS_AT_ONCE:
+                await asyncio.sleep(0)  # What the index has in memory is found without waiting.
             found = await index.look_up(
                 bytes(wanted.key),
                 end_offset=partition.readable(committed_only).value,
