@@ -4,9 +4,9 @@ Each fault is an incident of its own that begins, lasts and heals while others g
 suffers one at a time, links as many as come.
 
 The fault budget is what the cluster promises to survive. Without flushing, fewer brokers than
-`min.insync.replicas` may stop uncleanly before they are in sync again: of three brokers with
-`min.insync.replicas=2`, one at a time. A killed one counts like one without power, for
-nobody can tell them apart afterwards.
+`min.insync.replicas` may lose what they have not flushed before they are in sync again: of three
+brokers with `min.insync.replicas=2`, one at a time. Kills lose nothing, whenever and however
+many.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Budget(Enum):
 
     # Nothing that takes the page cache: any number is killed at any time.
     KILLS = auto()
-    # One unclean stop at a time, with or without power.
+    # One loss of power or of a disk at a time, and any number of kills.
     ONE_AT_A_TIME = auto()
     # `flush.messages=1`: power fails anywhere at any time.
     FLUSHED = auto()
@@ -116,7 +116,7 @@ class ClusterWeather:
     def _may_lose_power(self) -> bool:
         return self._budget is not Budget.KILLS
 
-    def _may_die(self, broker: SimulatedBroker) -> bool:
+    def _may_forget(self, broker: SimulatedBroker) -> bool:
         """Notes that it does, if it may."""
         if self._budget is Budget.ONE_AT_A_TIME:
             if self._lost.keys() - {broker.name}:
@@ -128,17 +128,11 @@ class ClusterWeather:
         return self._random.choice((0.0, self._random.uniform(0, 2), self._random.uniform(0, 10)))
 
     async def _crash(self, broker: SimulatedBroker) -> None:
-        if not self._may_die(broker):
-            await self._stop(broker)
-            return
         broker.kill(is_noticed=self._random.random() < 0.7)
         await asyncio.sleep(self._delay_s())
         broker.start()
 
     async def _bounce(self, broker: SimulatedBroker) -> None:
-        if not self._may_die(broker):
-            await self._pause(broker)
-            return
         for _ in range(self._random.randint(2, 5)):
             broker.kill()
             broker.start()
@@ -150,7 +144,7 @@ class ClusterWeather:
         broker.start()
 
     async def _power_cut(self, broker: SimulatedBroker) -> None:
-        if not self._may_lose_power() or not self._may_die(broker):
+        if not self._may_lose_power() or not self._may_forget(broker):
             await self._crash(broker)
             return
         if self._random.random() < 0.5:
@@ -170,7 +164,7 @@ class ClusterWeather:
 
     async def _disk_fails(self, broker: SimulatedBroker) -> None:
         """Its directory goes offline at the first error; an operator changes the disk."""
-        if not self._may_die(broker):
+        if not self._may_forget(broker):
             return
         operation = self._random.choice(_FAILING)
         if operation == "sync" and not self._may_lose_power():

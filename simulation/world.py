@@ -68,6 +68,7 @@ class Host:
         self.disk.on_power_cut = self.power_off
         self.processes: list[Process] = []
         self._is_up = True
+        self._boots = 1
         self._starts = 0
         simulation.network.add_host(name)
 
@@ -82,6 +83,7 @@ class Host:
             disk=self.disk,
             randomness=Randomness(seed),
             workers=InlineWorkers(),
+            boot_id=f"{self.name}/{self._boots}",
         )
 
     def start(
@@ -146,6 +148,7 @@ class Host:
 
     def power_on(self) -> None:
         self.trace("power on")
+        self._boots += 1
         self.disk.power_on()
         self._is_up = True
         self.simulation.network.host_came_up(self.name)

@@ -23,7 +23,7 @@ from odradek.broker.services import Services
 from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
-from odradek.cluster.membership import BrokerIdTaken, Membership
+from odradek.cluster.membership import BrokerIdTaken, FormerLife, Membership
 from odradek.cluster.offline_logs import OfflineLogs
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
@@ -316,7 +316,7 @@ class Broker:
         return _Parts(
             services,
             coordinators,
-            Membership(self._id, store, images, self._registration),
+            Membership(self._id, store, images, self._registration, logs.note_life),
             Controller(
                 self._id, store, images, settings, clock=world.clock, longest_log=longest_log
             ),
@@ -338,9 +338,10 @@ class Broker:
     async def _join(self, parts: "_Parts") -> None:
         logs, images = parts.services.logs, parts.services.images
         clean_epoch = logs.last_clean_broker_epoch if logs.had_clean_shutdown else None
+        former = FormerLife(clean_epoch, logs.last_killed_life or ())
         # If we get no further than this, the marker of the last stop is still true.
         logs.broker_epoch = logs.last_clean_broker_epoch
-        logs.broker_epoch = await parts.membership.join(clean_epoch, self._patience_s)
+        logs.begin_life(await parts.membership.join(former, self._patience_s))
         await parts.controller.stand()
         await self._adopt(logs, images)
         first = self._listeners.advertised()[0]
@@ -367,7 +368,7 @@ class Broker:
             parts.services.replicas.resign()
 
         def on_return() -> None:
-            parts.services.logs.broker_epoch = parts.membership.epoch
+            parts.services.logs.begin_life(parts.membership.epoch)
             parts.follow_again(parts.services.images.image)
 
         await parts.membership.run(self._patience_s, on_loss=on_loss, on_return=on_return)

@@ -15,6 +15,7 @@ Rules that hold in all of them:
 """
 
 from collections.abc import Collection, Container, Iterator
+from enum import Enum, auto
 from typing import Final
 
 from odradek.metadata import ClusterImage, PartitionImage
@@ -23,6 +24,17 @@ from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
 # Replicas of which one may lose its tail, and nothing is lost.
 _SAFE: Final = 2
+
+
+class Remains(Enum):
+    """What a broker that starts has of its former life."""
+
+    # It stopped cleanly.
+    EVERYTHING = auto()
+    # It was killed, and its machine has been up since.
+    WHAT_WAS_WRITTEN = auto()
+    # Its machine went down, a disk failed, or there is no telling.
+    UNKNOWN = auto()
 
 
 def after_loss(
@@ -45,27 +57,31 @@ def returning(
     broker: BrokerId,
     live: Container[int],
     controller_epoch: int,
-    *,
-    is_clean: bool,
+    remains: Remains,
 ) -> PartitionState | None:
     """Before a broker registers: it gives up what it held in its former life.
 
     What it led it leads no longer in that epoch: a reader that saw the tail which a crash took
     away can tell from the epoch that what stands there now is something else. After an unclean
-    stop it is in sync with nobody: those that are eligible take its place if it was the last,
-    and only where there is nobody it stays (KIP-966)."""
-    if not is_clean:
-        others = _without(partition.isr, broker) or _without(partition.eligible, broker)
-        eligible = tuple(one for one in _without(partition.eligible, broker) if one not in others)
-        left = partition._replace(isr=others or partition.isr, eligible=eligible)
-    else:
-        left = partition
-    if partition.version < 0 or (partition.leader != broker and left == partition):
+    stop it leaves the in-sync set if there are others in it (KIP-966). If it was merely killed
+    it stays eligible where it matters; if it may have lost its tail it does not, and those that
+    are eligible take its place if it was the last."""
+    if partition.version < 0:
         return None
-    partition, in_sync = left, left.isr
+    before, in_sync = partition, partition.isr
+    if remains is not Remains.EVERYTHING:
+        in_sync = _without(partition.isr, broker) or in_sync
+    if remains is Remains.UNKNOWN:
+        others = _without(partition.eligible, broker)
+        if in_sync == (broker,):
+            in_sync = others or in_sync
+        eligible = tuple(one for one in others if one not in in_sync)
+        partition = partition._replace(isr=in_sync, eligible=eligible)
+    if partition.leader != broker and in_sync == before.isr and partition == before:
+        return None
     if partition.leader not in (broker, NO_LEADER):
         return _led_by(partition.leader, partition, in_sync, controller_epoch)
-    chosen = _first_in_sync(partition, _Without(live, broker))
+    chosen = _first_in_sync(partition._replace(isr=in_sync), _Without(live, broker))
     if chosen is None:
         chosen = broker if broker in in_sync else NO_LEADER
     led = _led_by(chosen, partition, in_sync, controller_epoch)

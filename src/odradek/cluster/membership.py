@@ -9,10 +9,10 @@ the broker: a leader that lets it into an in-sync set checks that epoch in the s
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Container
+from typing import Final, NamedTuple
 
-from odradek.cluster.elections import partitions_of, returning
+from odradek.cluster.elections import Remains, partitions_of, returning
 from odradek.cluster.state_changes import MOST_OPERATIONS, change_states
 from odradek.metadata import (
     BadVersion,
@@ -50,8 +50,25 @@ class BrokerIdTaken(Exception):
     """A live broker has registered under this id."""
 
 
+class FormerLife(NamedTuple):
+    """The broker epoch of a life that ended cleanly, if it did, and those that one may have had
+    which was killed under a kernel that still runs."""
+
+    clean_epoch: int | None
+    killed_epochs: Container[int] = ()
+
+    def remains(self, last_epoch: int) -> Remains:
+        """What there is of it: only the last life counts, for others may have followed it."""
+        if self.clean_epoch == last_epoch:
+            return Remains.EVERYTHING
+        if last_epoch != _NEVER_REGISTERED and last_epoch in self.killed_epochs:
+            return Remains.WHAT_WAS_WRITTEN
+        return Remains.UNKNOWN
+
+
 class Membership:
-    """`describe` makes the registration of a given broker epoch."""
+    """`describe` makes the registration of a given broker epoch; `note_life` notes beside the logs
+    from which epoch to which they are this broker's, before it takes the latter."""
 
     def __init__(
         self,
@@ -59,29 +76,35 @@ class Membership:
         store: MetadataStore,
         images: ImageKeeper,
         describe: Callable[[int], BrokerRegistration],
+        note_life: Callable[[int, int], object],
     ) -> None:
         self._id = broker_id
         self._store = store
         self._images = images
         self._describe = describe
+        self._note_life = note_life
         self.session_id = 0
         self.epoch = _NEVER_REGISTERED
 
-    async def join(self, clean_epoch: int | None, patience_s: float) -> int:
+    async def join(self, former: FormerLife, patience_s: float) -> int:
         """Registers and returns the broker epoch.
 
-        `clean_epoch` is that of the last life, if it ended cleanly. Waits at most `patience_s`
-        for the registration of a former life to expire, then raises `BrokerIdTaken`."""
+        Waits at most `patience_s` for the registration of a former life to expire, then raises
+        `BrokerIdTaken`."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
-        is_clean = clean_epoch == await self._last_epoch()
+        last_epoch = await self._last_epoch()
+        remains = former.remains(last_epoch)
+        # A killed one stays what it is, whichever of these epochs it gets as far as. One that
+        # may have lost something is noted when it has given up everything.
+        since = None if remains is Remains.UNKNOWN else last_epoch
         while True:
             self.session_id = self._store.session_id
             ours = await self._wait_for_former_life(deadline_s)
             try:
-                if ours is None and not is_clean:
-                    await self._pass_epoch()
-                await self._give_up_former_life(is_clean=is_clean)
-                self.epoch = await self._register() if ours is None else ours
+                if ours is None and remains is not Remains.EVERYTHING:
+                    await self._pass_epoch(since)
+                await self._give_up_former_life(remains)
+                self.epoch = await self._register(since) if ours is None else ours
             except (BadVersion, NodeExists, OutcomeUnknown):
                 # Another one of the same id, or a lost reply: see who is there.
                 await asyncio.sleep(_LOOK_AGAIN_S)
@@ -105,7 +128,7 @@ class Membership:
             on_loss()
             try:
                 await self._images.caught_up(EVERYTHING)
-                await self.join(self.epoch, patience_s)
+                await self.join(FormerLife(self.epoch), patience_s)
                 on_return()
             except StoreUnavailable as error:
                 logger.warning("cannot register again yet: %s", error)
@@ -144,16 +167,17 @@ class Membership:
         node = await self._store.read(broker_epoch_path(self._id))
         return _NEVER_REGISTERED if node is None else node.version
 
-    async def _pass_epoch(self) -> None:
+    async def _pass_epoch(self, since: int | None) -> None:
         """Ends the last epoch: whoever still wants to let it into an in-sync set is refused."""
-        if await self._last_epoch() != _NEVER_REGISTERED:
+        last = await self._last_epoch()
+        if last != _NEVER_REGISTERED:
+            if since is not None:
+                self._note_life(since, last + 1)
             await self._store.multi(Set(broker_epoch_path(self._id), b""))
 
-    async def _give_up_former_life(self, *, is_clean: bool) -> None:
+    async def _give_up_former_life(self, remains: Remains) -> None:
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
-            return returning(
-                partition, self._id, image.brokers, image.controller_epoch, is_clean=is_clean
-            )
+            return returning(partition, self._id, image.brokers, image.controller_epoch, remains)
 
         image = self._images.image
         held = [
@@ -170,11 +194,12 @@ class Membership:
             most_operations=MOST_OPERATIONS if others else _MOST_OPERATIONS_ALONE,
         )
 
-    async def _register(self) -> int:
+    async def _register(self, since: int | None) -> int:
         path = broker_epoch_path(self._id)
         last = await self._last_epoch()
         epoch = last + 1
         next_epoch: Operation = Create(path) if last == _NEVER_REGISTERED else Set(path, b"", last)
+        self._note_life(epoch if since is None else since, epoch)
         registration = self._describe(epoch).encode()
         await self._images.write(
             next_epoch, Create(broker_path(self._id), registration, ephemeral=True)

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from typing import Final
 
-from odradek.cluster.elections import partitions_of, returning
+from odradek.cluster.elections import Remains, partitions_of, returning
 from odradek.cluster.state_changes import change_states
 from odradek.metadata import (
     ClusterImage,
@@ -71,7 +71,7 @@ class OfflineLogs:
             if set(partition.isr) <= {self._id}:
                 return None
             return returning(
-                partition, self._id, image.brokers, image.controller_epoch, is_clean=False
+                partition, self._id, image.brokers, image.controller_epoch, Remains.UNKNOWN
             )
 
         if lost:

@@ -35,6 +35,7 @@ from odradek.storage.directory import NO_DIRECTORY_ID, LogDirectory
 from odradek.storage.errors import StorageError
 from odradek.storage.housekeeping import Housekeeping
 from odradek.storage.index import LoadedIndexes
+from odradek.storage.lives import Life, forget_life, last_life, note_life
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEAN_SHUTDOWN,
@@ -93,6 +94,8 @@ class LogManager:
         # From the markers of the last shutdown: -1 unless every directory had one.
         self.last_clean_broker_epoch = -1
         self.had_clean_shutdown = False
+        # One that was killed under this boot, if every directory tells of it.
+        self.last_killed_life: Life | None = None
         self._world = world
         self._cluster_id = cluster_id
         self._node_id = node_id
@@ -130,10 +133,11 @@ class LogManager:
     async def load(self, topic_settings: Callable[[str], TopicSettings] | None = None) -> None:
         """Takes the directories and loads every log in them."""
         settings_of = topic_settings or (lambda topic: self.settings.topic_defaults)
-        epochs = []
+        epochs, lives = [], []
         try:
             for directory in self.directories:
                 try:
+                    lives.append(last_life(self._world, directory.path))
                     epochs.append(await self._load_directory(directory, settings_of))
                 except BlockingIOError:
                     raise StorageError(
@@ -150,6 +154,22 @@ class LogManager:
         known = [epoch for epoch in epochs if epoch is not None]
         self.had_clean_shutdown = len(known) == len(self.directories)
         self.last_clean_broker_epoch = min(known) if self.had_clean_shutdown else -1
+        if len(epochs) == len(self.directories) and len(set(lives)) == 1:
+            self.last_killed_life = lives[0]
+
+    def begin_life(self, broker_epoch: int) -> None:
+        """From now on this broker writes under that epoch."""
+        self.broker_epoch = broker_epoch
+        self.note_life(broker_epoch, broker_epoch)
+
+    def note_life(self, first_epoch: int, last_epoch: int) -> None:
+        """What is here belongs to a broker of one of these epochs."""
+        for directory in self.directories:
+            if directory.is_online:
+                try:
+                    note_life(self._world, directory.path, Life(first_epoch, last_epoch))
+                except OSError as error:
+                    directory.fail(error)
 
     async def _load_directory(
         self, directory: LogDirectory, settings_of: Callable[[str], TopicSettings]
@@ -164,6 +184,7 @@ class LogManager:
         clean_epoch = None
         if CLEAN_SHUTDOWN in names:
             clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
+            note_life(self._world, path, Life(clean_epoch, clean_epoch))
             # A crash from here on must count as one, even if nothing was written yet.
             disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
             disk.sync_directory(path)
@@ -385,6 +406,7 @@ class LogManager:
         return descriptions
 
     def _directory_failed(self, directory: LogDirectory) -> None:
+        forget_life(self._world, directory.path)
         logger.error("%s; its partitions are unavailable until a restart", directory.failure)
         if self.on_directory_failure is not None:
             self.on_directory_failure()

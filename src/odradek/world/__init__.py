@@ -7,6 +7,7 @@ virtual time and from a seed, and the code that runs in production does not know
 
 from dataclasses import dataclass, field
 
+from odradek.world.boot import boot_id
 from odradek.world.clock import Clock, SystemClock
 from odradek.world.disk import Disk, File, OsDisk
 from odradek.world.memory_disk import MemoryDisk
@@ -39,3 +40,5 @@ class World:
     randomness: Randomness = field(default_factory=Randomness)
     workers: Workers = field(default_factory=ThreadWorkers)
     processes: Processes = field(default_factory=OsProcesses)
+    # Of the machine, since it was started last; empty if it cannot be told.
+    boot_id: str = field(default_factory=boot_id)

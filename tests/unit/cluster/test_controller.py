@@ -89,10 +89,10 @@ def test_an_unclean_start_leaves_the_in_sync_set_before_it_registers() -> None:
     with_crew(story)
 
 
-def test_all_in_sync_die_at_once_and_the_first_unclean_one_back_does_not_lead() -> None:
+def test_all_in_sync_die_at_once_and_the_first_one_back_that_lost_its_tail_does_not_lead() -> None:
     async def story(crew: Crew) -> None:
         await crew.create(assignment={0: [1, 2]})
-        crew.brokers[1].kill()
+        crew.brokers[1].power_off()
         crew.brokers[2].kill()
         await crew.until(lambda: crew.partition().leader == -1)
         assert crew.partition().isr == (1, 2), "nobody can lead, so both have everything"
@@ -101,6 +101,20 @@ def test_all_in_sync_die_at_once_and_the_first_unclean_one_back_does_not_lead() 
         assert (crew.partition().leader, crew.partition().isr) == (-1, (2,))
         await crew.start(2)
         await crew.until(lambda: crew.partition().leader == 2)
+        await crew.until(lambda: sorted(crew.partition().isr) == [1, 2])
+
+    with_crew(story)
+
+
+def test_all_in_sync_are_killed_at_once_and_the_first_one_back_leads() -> None:
+    async def story(crew: Crew) -> None:
+        await crew.create(assignment={0: [1, 2]})
+        crew.brokers[1].kill()
+        crew.brokers[2].kill()
+        await crew.until(lambda: crew.partition().leader == -1)
+        await crew.start(1)
+        await crew.until(lambda: crew.partition().leader == 1)
+        await crew.start(2)
         await crew.until(lambda: sorted(crew.partition().isr) == [1, 2])
 
     with_crew(story)

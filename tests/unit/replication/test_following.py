@@ -334,6 +334,30 @@ def test_with_flush_messages_a_power_cut_of_all_takes_nothing_acknowledged() -> 
         with_cluster(test, seed=seed)
 
 
+def test_a_power_cut_after_two_kills_takes_nothing_acknowledged() -> None:
+    """One page cache is lost, whatever order they come back in."""
+
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3], min_insync_replicas="2")
+        expected = [b"%d" % number for number in range(20)]
+        for value in expected:
+            assert (await cluster.produce(1, value)).error_code == 0
+        one, two, three = cluster.brokers.values()
+        one.kill()
+        two.kill()
+        three.power_off()
+        cluster.close()
+        for broker in (one, two, three):
+            broker.start()
+            await asyncio.sleep(2)
+        await cluster.until(lambda state: state.leader > 0 and len(state.isr) == 3)
+        leader = (await cluster.state()).leader
+        await cluster.until_read(leader, expected)
+
+    for seed in range(1, 6):
+        with_cluster(test, seed=seed)
+
+
 def test_a_follower_whose_disk_fails_leaves_and_disturbs_nobody() -> None:
     async def test(cluster: Cluster) -> None:
         await cluster.create_topic([1, 2, 3])

@@ -1,0 +1,88 @@
+"""What a log directory tells of the broker's last life."""
+
+from dataclasses import replace
+
+import pytest
+
+from odradek.storage import LogManager
+from odradek.storage.lives import LIFE, Life
+from odradek.world import World
+from tests.unit.storage.storage_world import make_manager, make_world
+
+
+async def killed(world: World, *roots: str, epoch: int = 3) -> None:
+    manager = await started(world, *roots)
+    manager.begin_life(epoch)
+    manager.abandon()
+
+
+async def started(world: World, *roots: str) -> LogManager:
+    manager = make_manager(world, *roots)
+    await manager.load()
+    return manager
+
+
+async def last_life(world: World, *roots: str) -> Life | None:
+    manager = await started(world, *roots)
+    manager.abandon()
+    return manager.last_killed_life
+
+
+def world_of_boot(boot_id: str) -> World:
+    return replace(make_world(), boot_id=boot_id)
+
+
+async def test_a_killed_life_is_known_under_the_same_boot_only() -> None:
+    world = world_of_boot("a")
+    assert await last_life(world) is None
+    await killed(world)
+    assert await last_life(world) == Life(3, 3)
+    assert await last_life(replace(world, boot_id="b")) is None
+    assert await last_life(world) == Life(3, 3)
+
+
+async def test_without_a_boot_id_nothing_is_known() -> None:
+    world = world_of_boot("")
+    await killed(world)
+    assert await last_life(world) is None
+
+
+async def test_every_directory_must_tell_of_the_same_life() -> None:
+    world = world_of_boot("a")
+    await killed(world, "/one", "/two")
+    assert await last_life(world, "/one", "/two") == Life(3, 3)
+    await killed(world, "/one", epoch=4)
+    assert await last_life(world, "/one", "/two") is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"boot":"a","brokerEpochs":[1]}'])
+async def test_a_torn_note_tells_nothing(content: bytes) -> None:
+    world = world_of_boot("a")
+    await killed(world)
+    world.disk.replace(f"/data/{LIFE}", content)
+    assert await last_life(world) is None
+
+
+async def test_a_directory_that_failed_forgets() -> None:
+    world = world_of_boot("a")
+    manager = await started(world, "/one", "/two")
+    manager.begin_life(3)
+    manager.directories[0].fail(OSError(5, "failed"))
+    manager.abandon()
+    assert await last_life(world, "/one", "/two") is None
+
+
+async def test_a_clean_life_is_known_even_if_the_next_one_is_killed_while_it_starts() -> None:
+    world = world_of_boot("a")
+    manager = await started(world)
+    manager.begin_life(3)
+    await manager.close()
+    later = replace(world, boot_id="b")
+    manager = await started(later)
+    assert manager.last_clean_broker_epoch == 3
+    manager.abandon()
+    assert await last_life(later) == Life(3, 3)
+
+
+def test_a_life_about_to_take_the_next_epoch_has_both() -> None:
+    assert [epoch for epoch in range(6) if epoch in Life(2, 4)] == [2, 3, 4]
