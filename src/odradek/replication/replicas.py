@@ -159,7 +159,8 @@ class Replicas:
             _tell(taken_up)
 
     def reconfigure(self) -> None:
-        """Gives every log the settings that are in force now."""
+        """Gives every log, and those who look after them, the settings that are in force now."""
+        self._logs.settings = self._settings.broker
         for topic in self._image.topics.values():
             self._logs.configure(topic.name, self._settings.topic(topic.overrides))
 

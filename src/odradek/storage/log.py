@@ -391,7 +391,8 @@ class Log:
             max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
         )
         return (
-            age_ms > rules.segment_ms or last_offset - segment.base_offset > _MOST_RELATIVE_OFFSET
+            age_ms > rules.segment_ms - segment.roll_early_ms
+            or last_offset - segment.base_offset > _MOST_RELATIVE_OFFSET
         )
 
     def _roll(self, base_offset: int | None = None) -> Segment:
@@ -429,6 +430,8 @@ class Log:
         """The next append goes to a new segment."""
         segment = self.row.add(base_offset, self._clock.now_ms())
         segment.index_bytes = self._rules.index_bytes
+        if self._rules.segment_jitter_ms:
+            segment.roll_early_ms = self._world.randomness.below(self._rules.segment_jitter_ms)
         if base_offset:
             # Retention may remove all that lies before: then this name alone tells the offset.
             segment.create_file()

@@ -88,6 +88,7 @@ class Segment:
         "is_dirty",
         "max_timestamp",
         "max_timestamp_offset",
+        "roll_early_ms",
         "size",
         "tail_offsets",
         "tail_positions",
@@ -115,6 +116,8 @@ class Segment:
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
+        # By how much less than `segment.ms` it lives: not all shall roll at the same moment.
+        self.roll_early_ms = 0
         self.tail_offsets: list[int] = [base_offset]
         self.tail_positions: list[int] = [0]
         self._stores = stores

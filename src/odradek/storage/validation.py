@@ -88,6 +88,7 @@ class AppendRules:
         "index_interval_bytes",
         "is_log_append_time",
         "segment_bytes",
+        "segment_jitter_ms",
         "segment_ms",
         "settings",
     )
@@ -96,6 +97,10 @@ class AppendRules:
         self.settings = settings
         self.segment_bytes = settings.segment_bytes
         self.segment_ms = settings.segment_ms
+        if settings.is_compacted:
+            # What is in the active segment is never compacted: it must not stay there too long.
+            self.segment_ms = min(self.segment_ms, settings.max_compaction_lag_ms)
+        self.segment_jitter_ms = min(settings.segment_jitter_ms, self.segment_ms)
         self.index_bytes = settings.segment_index_bytes
         self.index_interval_bytes = settings.index_interval_bytes
         self.flush_messages = settings.flush_messages

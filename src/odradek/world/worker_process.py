@@ -64,11 +64,11 @@ def _find(name: str) -> Work:
 
 
 def _run(order: Mapping[str, object]) -> None:
-    work, argument = _find(str(order["work"])), order["argument"]
-    assert isinstance(argument, dict)
     said_s = 0.0
-    steps = work(OsDisk(), SystemClock(), argument)
     try:
+        argument = order["argument"]
+        assert isinstance(argument, dict)
+        steps = _find(str(order["work"]))(OsDisk(), SystemClock(), argument)
         while True:
             message = next(steps)
             pause_s = pause_of(message)
