@@ -15,7 +15,8 @@ BOTH = pytest.mark.parametrize("make", [PlainKeyMap, VectorKeyMap])
 @BOTH
 def test_the_last_value_of_each_key_stays(make: Make) -> None:
     random = Random(1)
-    keys, model = make(100 << 20), {}
+    keys = make(100 << 20)
+    model: dict[bytes, int] = {}
     first = 0
     for _ in range(50):
         count = random.randrange(1, 8000)

@@ -72,7 +72,8 @@ def test_a_disk_in_memory_is_seen_by_this_process_alone() -> None:
 
 @BOTH
 async def test_work_reports_and_returns(make: Make) -> None:
-    worker, said = make(), []
+    worker = make()
+    said: list[Message] = []
     try:
         result = await worker.run(count, {"upto": 3}, said.append)
         again = await worker.run(count, {"upto": 0}, said.append)
