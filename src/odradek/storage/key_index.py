@@ -300,6 +300,9 @@ class KeyIndex:
         first_offset, left = lower, most_bytes
         for segment in self._segments_between(lower, upper):
             start, end = segment.locate(lower), segment.locate(upper)
+            if not stretches and start < end:
+                # The log may start within a batch.
+                first_offset = min(lower, _offset_at(segment.offset_at(start), lower))
             if end - start > left:
                 cut = segment.index.batch_start_below(start + left)
                 if cut > start or stretches:
@@ -343,6 +346,12 @@ class KeyIndex:
         self.runs.append(made)
         self.runs.sort(key=lambda run: run.header.first_offset)
         self.drop_untrue()
+
+    def distrust(self, job: Job) -> None:
+        """A job has found a run damaged: those that it was to merge are made anew."""
+        if isinstance(job, MergeJob):
+            for run in [run for run in self.runs if run.path in job.paths]:
+                self._forget(run)
 
     # The log
 

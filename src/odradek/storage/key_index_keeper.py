@@ -14,7 +14,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.storage.errors import StorageError
 from odradek.storage.key_index import USUAL_LIMITS, KeyIndex, KeyIndexLimits
 from odradek.storage.key_index_building import Job, carry_out, encode_job
-from odradek.storage.key_index_run import RunHeader
+from odradek.storage.key_index_run import DamagedRun, RunHeader
 from odradek.storage.log import Log
 from odradek.world import World
 from odradek.world.processes import Worker, WorkerDied, WorkFailed
@@ -22,6 +22,10 @@ from odradek.world.processes import Worker, WorkerDied, WorkFailed
 _logger = logging.getLogger("odradek.storage")
 
 _ROUND_S: Final = 1.0
+# Between two rounds, however many look-ups ask for one.
+_REST_S: Final = 0.1
+# A worker process without work ends after so long.
+_IDLE_S: Final = 10.0
 # Nobody asked for so long: what is appended from now on waits for the next look-up.
 _KEPT_S: Final = 3600.0
 _FIRST_PAUSE_S: Final = 1.0
@@ -53,8 +57,16 @@ class KeyIndexes:
         index.asked_s = self._world.clock.monotonic_s()
         return index
 
+    def looked_up(self, index: KeyIndex) -> int:
+        """How much a look-up may have to read for want of an index; it will be less soon."""
+        unindexed_bytes = index.unindexed_bytes()
+        if unindexed_bytes >= self._limits.least_bytes:
+            self._news.set()
+        return unindexed_bytes
+
     async def run(self) -> None:
         """Does what makes look-ups quicker, for as long as anybody looks up."""
+        idle_since_s = self._world.clock.monotonic_s()
         try:
             while True:
                 worked = False
@@ -64,14 +76,19 @@ class KeyIndexes:
                         self._pauses.pop(where, None)
                     elif self._indexes.get(where) is index:
                         worked |= await self._keep(where, index)
-                if not worked:
+                now_s = self._world.clock.monotonic_s()
+                if worked:
+                    idle_since_s = now_s
+                elif now_s - idle_since_s > _IDLE_S or not self._indexes:
                     await self._worker.end()
                 await self._wait_for_news()
         finally:
             await self._worker.end()
 
     async def _wait_for_news(self) -> None:
-        """Until somebody asks a log for the first time; not for long if anybody did."""
+        """Until a look-up found something to do; not for long if anybody asks at all."""
+        if self._indexes:
+            await asyncio.sleep(_REST_S)
         try:
             async with asyncio.timeout(_ROUND_S if self._indexes else None):
                 await self._news.wait()
@@ -92,7 +109,7 @@ class KeyIndexes:
         try:
             while index.log.is_usable and (job := index.next_job()) is not None:
                 worked = True
-                header = await self._do(job)
+                header = await self._do(index, job)
                 if index.log.is_usable:
                     index.adopt(header)
                 self._pauses.pop(where, None)
@@ -108,8 +125,13 @@ class KeyIndexes:
                 )
         return worked
 
-    async def _do(self, job: Job) -> RunHeader:
-        made: Mapping[str, Any] = await self._worker.run(carry_out, encode_job(job), _ignore)
+    async def _do(self, index: KeyIndex, job: Job) -> RunHeader:
+        try:
+            made: Mapping[str, Any] = await self._worker.run(carry_out, encode_job(job), _ignore)
+        except WorkFailed as failure:
+            if failure.kind == DamagedRun.__name__:
+                index.distrust(job)
+            raise
         return RunHeader(**made)
 
 

@@ -112,7 +112,8 @@ class Run:
             raise DamagedRun(f"{path}: the format is not known")
         directory = file.read_at(_HEADER.size, 4 * blocks)
         position = _aligned(_HEADER.size + 4 * blocks)
-        if crc32c(directory) != checksum or file.size() < position + blocks * _BLOCK_BYTES:
+        least = position + blocks * _BLOCK_BYTES if blocks else _HEADER.size
+        if crc32c(directory) != checksum or file.size() < least:
             raise DamagedRun(f"{path}: the file is cut short or damaged")
         header = RunHeader(first, upto, epoch, entries, log_bytes)
         return cls(path, header, _decoded("I", directory), position)

@@ -26,8 +26,8 @@ from odradek.storage.segment import Segment
 if TYPE_CHECKING:
     from odradek.storage.log import Log
 
-# Headers between two entries of the offset index, unless batches are large.
-_WALK_BYTES: Final = 8192
+# Some headers at a time, on the way from an entry of the offset index to the batch.
+_WALK_BYTES: Final = 2048
 # What is scanned at a time: it takes less than a millisecond.
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -117,9 +117,9 @@ class Search:
                 end = start + header.size_bytes
                 if end <= len(buffer):
                     return _Batch(position, header, memoryview(buffer)[start:end])
-                buffer = handle.read_at(position, header.size_bytes)
-                self.read.total += len(buffer)
-                return _Batch(position, header, memoryview(buffer))
+                rest = handle.read_at(position - start + len(buffer), end - len(buffer))
+                self.read.total += len(rest)
+                return _Batch(position, header, memoryview(buffer[start:] + rest))
             return None
         finally:
             segment.file.unpin()

@@ -76,7 +76,7 @@ async def _look_up(
                 read=read,
             )
             answer.results.append(_result(found))
-        answer.unindexed_bytes = index.unindexed_bytes()
+        answer.unindexed_bytes = services.key_indexes.looked_up(index)
     except StorageError as error:
         raise Refused(error.code, str(error)) from error
     answer.bytes_read = read.total
