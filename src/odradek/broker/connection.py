@@ -2,8 +2,10 @@
 
 A request is served when every earlier one of its connection has been answered, as in Kafka;
 only produce requests follow each other once they have appended, so that appends keep their order
-while replication is awaited concurrently. When the client does not read, nothing more is
-served and nothing more is read: a slow reader costs one chunk of memory, whatever it asked for.
+while replication is awaited concurrently, and a member that leaves its group is heard while it
+waits for the group to gather: everybody else would gather twice. When the client does not read,
+nothing more is served and nothing more is read: a slow reader costs one chunk of memory, whatever
+it asked for.
 """
 
 import asyncio
@@ -27,6 +29,10 @@ _OS_DEFAULT: Final = -1
 _MOST_WAITING: Final = 64
 _FRAMES_A_TURN: Final = 32
 _PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
+_LEAVE_GROUP: Final = int(ApiKey.LEAVE_GROUP).to_bytes(2, "big")
+_GATHERING: Final = tuple(
+    int(key).to_bytes(2, "big") for key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+)
 
 
 Encode = Callable[[object], Parts | None]
@@ -145,6 +151,7 @@ class Connection(asyncio.Protocol):
         "_transport",
         "_turn_scheduled",
         "_waiting",
+        "_waits_for_group",
         "_waits_pipelined",
         "active_s",
         "address",
@@ -174,6 +181,7 @@ class Connection(asyncio.Protocol):
         self._frames: deque[Buffer] = deque()
         self._waiting: deque[tuple[asyncio.Future[object], Encode]] = deque()
         self._waits_pipelined = True
+        self._waits_for_group = False
         self._out = Outflow(self._loop, self._take_turn)
         # Where there is a real socket, whose other side sleeps and is woken.
         self._attention: Attention | None = None
@@ -300,6 +308,8 @@ class Connection(asyncio.Protocol):
             return False
         if not self._waiting:
             return True
+        if self._waits_for_group:
+            return frame[:2] == _LEAVE_GROUP
         return (
             self._waits_pipelined and len(self._waiting) < _MOST_WAITING and frame[:2] == _PRODUCE
         )
@@ -315,6 +325,7 @@ class Connection(asyncio.Protocol):
             self._fail()
             return
         if isinstance(reply, Pending):
+            self._waits_for_group = not self._waiting and frame[:2] in _GATHERING
             self._wait_for(reply)
         elif not self._waiting:
             if reply:

@@ -59,7 +59,7 @@ from odradek.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from odradek.protocol.schema import Request, Response
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import NO_TOPIC_ID, TopicId
 from simulation.run import run
 from simulation.world import Simulation
 from tests.unit.broker.harness import BrokerHost, Client, with_broker
@@ -85,7 +85,9 @@ class Member:
         version = max(min(self.version, served.highest), served.lowest)
         return await self.client.ask(request, expected, version=version)
 
-    async def join(self, member_id: str = "", instance: str | None = None) -> JoinGroupResponse:
+    async def ask_to_join(
+        self, member_id: str = "", instance: str | None = None
+    ) -> JoinGroupResponse:
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=10_000,
@@ -96,7 +98,10 @@ class Member:
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"wishes")],
             reason="a test",
         )
-        joined = await self.ask(request, JoinGroupResponse)
+        return await self.ask(request, JoinGroupResponse)
+
+    async def join(self, member_id: str = "", instance: str | None = None) -> JoinGroupResponse:
+        joined = await self.ask_to_join(member_id, instance)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED and self.version >= 4:
             return await self.join(joined.member_id)
         return joined
@@ -235,6 +240,27 @@ def test_the_life_of_a_group(version: int) -> None:
             assert await member.offsets(everything=True) == {0: kept}
 
     with_member(version, story)
+
+
+def test_a_member_that_leaves_while_the_group_gathers_is_heard_at_once() -> None:
+    """Heard only after the gathering, it would make everybody gather again."""
+
+    async def test(connect: Connect) -> None:
+        stays = Member(await connect(), LATEST, NO_TOPIC_ID)
+        leaves = Member(await connect(), LATEST, NO_TOPIC_ID)
+        find = FindCoordinatorRequest(coordinator_keys=[GROUP])
+        await stays.client.ask(find, FindCoordinatorResponse)
+        joined = await stays.join()
+        await stays.sync(joined)
+        member_id = (await leaves.ask_to_join()).member_id
+        gathering = asyncio.ensure_future(leaves.join(member_id))
+        await asyncio.sleep(0.1)
+        assert await stays.state() == "PreparingRebalance"
+        assert await leaves.leave(member_id) == ErrorCode.NONE
+        assert (await gathering).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert (await stays.join(joined.member_id)).generation_id == joined.generation_id + 1
+
+    with_broker(test)
 
 
 @every_version
