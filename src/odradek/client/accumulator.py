@@ -10,7 +10,7 @@ Invariant: a batch is in its partition's queue, or in flight, or done, and is do
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from odradek.client.errors import BufferFull, ClientClosed
 from odradek.client.settings import ProducerSettings
@@ -129,6 +129,13 @@ class ProducerBatch:
                 future.exception()
             if on_delivery is not None:
                 _call_back(future, on_delivery, None, reason)
+
+
+class _OneForAll(list[Delivery]):
+    """One delivery for all records of a batch: whichever of them are asked for, it is this."""
+
+    def __getitem__(self, which: Any) -> Any:
+        return self if isinstance(which, slice) else super().__getitem__(which)
 
 
 def _call_back(
@@ -290,17 +297,36 @@ class Accumulator:
             self._on_ready(queue)
         return future
 
+    def append_batch(
+        self, queue: PartitionQueue, builder: BatchBuilder, on_delivery: OnDelivery
+    ) -> None:
+        """Adds a batch that is full already, for which the caller found room.
+
+        `on_delivery` is called once with the metadata of its first record, or with the error;
+        if brokers want the batch in pieces, once for each of them.
+        """
+        queue.open_batch = None
+        batch = self._enqueue(queue, builder)
+        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
+        batch.deliveries = _OneForAll([(future, -1, on_delivery)])
+        batch.held_bytes = builder.size_bytes
+        self.free_bytes -= builder.size_bytes
+        self._on_opened(batch)
+
     def _open(self, queue: PartitionQueue) -> ProducerBatch:
+        batch = self._enqueue(queue, BatchBuilder(self._codec, self._level))
+        queue.open_batch = batch
+        self._on_opened(batch)
+        return batch
+
+    def _enqueue(self, queue: PartitionQueue, builder: BatchBuilder) -> ProducerBatch:
         self._opened += 1
         self.opened_since_pause += 1
-        builder = BatchBuilder(self._codec, self._level)
         batch = ProducerBatch(queue, builder, self._opened, self._loop.time())
         if queue.batches:
             self._on_ready(queue)
         queue.batches.append(batch)
-        queue.open_batch = batch
         self.incomplete[batch] = None
-        self._on_opened(batch)
         return batch
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:

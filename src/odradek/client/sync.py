@@ -30,7 +30,7 @@ T = TypeVar("T")
 C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
 
 
-class _LoopThread:
+class LoopThread:
     """An event loop that runs in a thread until it is stopped."""
 
     def __init__(self, name: str) -> None:
@@ -59,7 +59,7 @@ class _SyncClient(Generic[C]):
     """Passes every call on to the asyncio client and waits for the answer."""
 
     def __init__(self, make: Callable[[], C]) -> None:
-        self._thread = _LoopThread("odradek-client")
+        self._thread = LoopThread("odradek-client")
         try:
             self._client: C = self._thread.call(_made(make))
         except BaseException:

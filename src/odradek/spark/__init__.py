@@ -1,0 +1,36 @@
+"""Topics as DataFrames: the data source `odradek` of Spark, batch and streaming, both ways.
+
+    from odradek import spark
+
+    session = spark.session("my-app")
+    clicks = session.read.format("odradek").option("kafka.bootstrap.servers", "localhost:9092") \\
+        .option("subscribe", "clicks").load()
+
+The options and the schema are those of Spark's own Kafka source. `register(session)` brings the
+data source to a session made elsewhere. Only this room imports pyspark.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.spark.progress import lag, total_lag
+    from odradek.spark.session import register, session
+    from odradek.spark.source import OdradekDataSource
+
+__all__ = ["OdradekDataSource", "lag", "register", "session", "total_lag"]
+
+_HOMES = {
+    "OdradekDataSource": "odradek.spark.source",
+    "lag": "odradek.spark.progress",
+    "register": "odradek.spark.session",
+    "session": "odradek.spark.session",
+    "total_lag": "odradek.spark.progress",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

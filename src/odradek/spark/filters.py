@@ -1,0 +1,89 @@
+"""Filters that narrow what is read: on topic, partition, offset and timestamp.
+
+Spark applies every filter itself as well; here a filter only keeps records from being fetched
+that it would drop. So whatever is not understood is ignored, and nothing is lost by it.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pyspark.sql.datasource import (
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+
+@dataclass(slots=True)
+class Narrowing:
+    """What all filters together leave; None is everything."""
+
+    topics: set[str] | None = None
+    partitions: set[int] | None = None
+    first_offset: int = 0
+    end_offset: int | None = None
+    first_timestamp_ms: int | None = None
+    understood: list[Filter] = field(default_factory=list)
+
+    @classmethod
+    def by(cls, filters: Iterable[Filter]) -> "Narrowing":
+        narrowing = cls()
+        for one in filters:
+            if narrowing._take(one):
+                narrowing.understood.append(one)
+        return narrowing
+
+    def _take(self, one: Filter) -> bool:
+        attribute: tuple[str, ...] = getattr(one, "attribute", ())
+        value = getattr(one, "value", None)
+        if len(attribute) != 1 or value is None:
+            return False
+        column = attribute[0]
+        if column in {"topic", "partition"} and isinstance(one, EqualTo | In):
+            wanted = set(value) if isinstance(one, In) else {value}
+            if column == "topic":
+                self.topics = wanted if self.topics is None else self.topics & wanted
+            else:
+                self.partitions = wanted if self.partitions is None else self.partitions & wanted
+            return True
+        if column == "offset" and isinstance(value, int):
+            return self._take_offset(one, value)
+        if column == "timestamp" and isinstance(value, datetime):
+            return self._take_timestamp(one, value)
+        return False
+
+    def _take_offset(self, one: Filter, value: int) -> bool:
+        first, end = 0, None
+        if isinstance(one, EqualTo):
+            first, end = value, value + 1
+        elif isinstance(one, GreaterThan):
+            first = value + 1
+        elif isinstance(one, GreaterThanOrEqual):
+            first = value
+        elif isinstance(one, LessThan):
+            end = value
+        elif isinstance(one, LessThanOrEqual):
+            end = value + 1
+        else:
+            return False
+        self.first_offset = max(self.first_offset, first)
+        if end is not None:
+            self.end_offset = end if self.end_offset is None else min(self.end_offset, end)
+        return True
+
+    def _take_timestamp(self, one: Filter, value: datetime) -> bool:
+        """Only from when on: times in a log need not rise, so nothing says where to stop."""
+        if not isinstance(one, EqualTo | GreaterThan | GreaterThanOrEqual):
+            return False
+        if value.tzinfo is None:
+            return False
+        # Down to the millisecond, for that is what brokers search by.
+        first_ms = math.floor(value.timestamp() * 1000)
+        self.first_timestamp_ms = max(self.first_timestamp_ms or 0, first_ms)
+        return True

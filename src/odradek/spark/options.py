@@ -1,0 +1,313 @@
+"""The options of the source and the sink, read once and checked; no pyspark, no brokers.
+
+Names and meanings are those of Spark's own Kafka source, so that a user changes one word. What
+only makes sense for its Java consumers is accepted and has no effect.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from odradek.client.arrow.encoding import DEFAULT_BATCH_BYTES
+from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+from odradek.protocol.types import TopicPartition
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+_PREFIX: Final = "kafka."
+# What the source decides itself: a value of the user's would break it.
+_RESERVED_FOR_READING: Final = {
+    "kafka.auto.offset.reset": "use startingOffsets",
+    "kafka.enable.auto.commit": "use commitOffsetsToGroup",
+    "kafka.key.deserializer": "keys are binary: cast or decode the column",
+    "kafka.value.deserializer": "values are binary: cast or decode the column",
+    "kafka.interceptor.classes": "interceptors are not supported",
+}
+_RESERVED_FOR_WRITING: Final = {
+    "kafka.key.serializer": "keys are string or binary columns",
+    "kafka.value.serializer": "values are string or binary columns",
+    "kafka.transactional.id": "use transactionalIdPrefix",
+    "kafka.enable.idempotence": "it is always on",
+}
+# As long as a task may take; brokers allow 15 minutes unless told otherwise.
+_TRANSACTION_TIMEOUT_MS: Final = 600_000
+_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
+_UNITS_MS: Final = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+
+
+class BadOption(ValueError):
+    """An option has a value it cannot have; the message says which and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Which partitions to read: exactly one of the three is set."""
+
+    names: tuple[str, ...] = ()
+    pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in every partition: one offset for all, or each its own, or by time.
+
+    `offset` may be EARLIEST or LATEST; it also serves partitions that `offsets` leaves out.
+    """
+
+    offset: int = EARLIEST
+    offsets: tuple[tuple[TopicPartition, int], ...] = ()
+    timestamp_ms: int | None = None
+    timestamps_ms: tuple[tuple[TopicPartition, int], ...] = ()
+
+    @property
+    def is_by_time(self) -> bool:
+        return self.timestamp_ms is not None or bool(self.timestamps_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    client: tuple[tuple[str, str], ...]
+    topics: Topics
+    starting: Where
+    ending: Where
+    unmatched_time_is_latest: bool
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    fail_on_data_loss: bool
+    include_headers: bool
+    commit_group: str | None
+    push_filters: bool
+
+    @classmethod
+    def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> "SourceOptions":
+        given = {name.lower(): value for name, value in options.items()}
+        _refuse(given, _RESERVED_FOR_READING)
+        if is_streaming:
+            for name in ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp"):
+                if name in given:
+                    raise BadOption(f"{name} is for batch queries: a stream has no end")
+        starting = _where(given, "starting", LATEST if is_streaming else EARLIEST)
+        ending = _where(given, "ending", LATEST)
+        if not is_streaming and _has(starting, LATEST):
+            raise BadOption("startingOffsets of a batch query cannot be latest: nothing would come")
+        if _has(ending, EARLIEST):
+            raise BadOption("endingOffsets cannot be earliest: nothing would come")
+        strategy = given.get("startingoffsetsbytimestampstrategy", "error").lower()
+        if strategy not in {"error", "latest"}:
+            raise BadOption("startingOffsetsByTimestampStrategy must be error or latest")
+        return cls(
+            client=_client_properties(given),
+            topics=_topics(given),
+            starting=starting,
+            ending=ending,
+            unmatched_time_is_latest=strategy == "latest",
+            max_offsets_per_trigger=_count(given, "maxOffsetsPerTrigger"),
+            min_offsets_per_trigger=_count(given, "minOffsetsPerTrigger"),
+            max_trigger_delay_ms=_duration_ms(given.get("maxtriggerdelay", "15m")),
+            min_partitions=_count(given, "minPartitions"),
+            max_records_per_partition=_count(given, "maxRecordsPerPartition"),
+            fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
+            include_headers=_flag(given, "includeHeaders", default=False),
+            commit_group=given.get("commitoffsetstogroup") or None,
+            push_filters=_flag(given, "pushFilters", default=False),
+        )
+
+    def consumer_settings(self) -> ConsumerSettings:
+        """Large fetches: a task reads one partition in one go."""
+        properties = {
+            "max.partition.fetch.bytes": str(8 << 20),
+            "fetch.min.bytes": "1",
+            **dict(self.client),
+        }
+        return ConsumerSettings.from_properties(properties, group_id=None)
+
+    def admin_settings(self) -> AdminSettings:
+        return _admin_settings(self.client)
+
+    @property
+    def read_committed(self) -> bool:
+        return self.consumer_settings().isolation_level == "read_committed"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    client: tuple[tuple[str, str], ...]
+    topic: str | None
+    exactly_once: bool
+    id_prefix: str
+    batch_bytes: int
+
+    @classmethod
+    def read(cls, options: Mapping[str, str], *, is_streaming: bool) -> "SinkOptions":
+        given = {name.lower(): value for name, value in options.items()}
+        _refuse(given, _RESERVED_FOR_WRITING)
+        default = "exactly-once" if is_streaming else "at-least-once"
+        guarantee = given.get("deliveryguarantee", default).lower()
+        if guarantee not in {"exactly-once", "at-least-once"}:
+            raise BadOption("deliveryGuarantee must be exactly-once or at-least-once")
+        if guarantee == "exactly-once" and not is_streaming:
+            raise BadOption(
+                "deliveryGuarantee=exactly-once is for streams: a batch write that is repeated"
+                " cannot be told from a new one"
+            )
+        return cls(
+            client=_client_properties(given),
+            topic=given.get("topic") or None,
+            exactly_once=guarantee == "exactly-once",
+            id_prefix=given.get("transactionalidprefix") or "odradek-sink",
+            batch_bytes=int(given.get("kafka.batch.size", DEFAULT_BATCH_BYTES)),
+        )
+
+    def producer_settings(self, transactional_id: str | None = None) -> ProducerSettings:
+        """Room for batches as large as ours; delivery order and ids are the producer's."""
+        properties = {
+            "max.request.size": str(max(4 << 20, 2 * self.batch_bytes)),
+            "buffer.memory": str(64 << 20),
+            "transaction.timeout.ms": str(_TRANSACTION_TIMEOUT_MS),
+            **dict(self.client),
+        }
+        properties.pop("batch.size", None)
+        return ProducerSettings.from_properties(properties, transactional_id=transactional_id)
+
+    def admin_settings(self) -> AdminSettings:
+        return _admin_settings(self.client)
+
+
+def _admin_settings(client: tuple[tuple[str, str], ...]) -> AdminSettings:
+    known = {name for name, _, _ in AdminSettings.describe()}
+    return AdminSettings.from_properties({one: to for one, to in client if one in known})
+
+
+def _refuse(given: Mapping[str, str], reserved: Mapping[str, str]) -> None:
+    for name, advice in reserved.items():
+        if name in given:
+            raise BadOption(f"{name} cannot be set here: {advice}")
+
+
+def _client_properties(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    properties = {
+        name.removeprefix(_PREFIX): value
+        for name, value in given.items()
+        if name.startswith(_PREFIX)
+    }
+    if not properties.get("bootstrap.servers"):
+        raise BadOption("kafka.bootstrap.servers is missing: for instance localhost:9092")
+    properties.pop("group.id", None)
+    return tuple(sorted(properties.items()))
+
+
+def _topics(given: Mapping[str, str]) -> Topics:
+    ways = [name for name in ("subscribe", "subscribepattern", "assign") if given.get(name)]
+    if len(ways) != 1:
+        raise BadOption("set exactly one of subscribe, subscribePattern and assign")
+    text = given[ways[0]]
+    if ways[0] == "subscribe":
+        names = tuple(sorted({name.strip() for name in text.split(",") if name.strip()}))
+        if not names:
+            raise BadOption("subscribe names no topic")
+        return Topics(names=names)
+    if ways[0] == "subscribepattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise BadOption(f"subscribePattern is no regular expression: {error}") from None
+        return Topics(pattern=text)
+    wanted = _json("assign", text)
+    partitions = [
+        TopicPartition(topic, _number("assign", one))
+        for topic, indexes in wanted.items()
+        if isinstance(indexes, list)
+        for one in indexes
+    ]
+    if not partitions:
+        raise BadOption('assign names no partition: {"topic": [0, 1]}')
+    return Topics(partitions=tuple(sorted(partitions)))
+
+
+def _where(given: Mapping[str, str], side: str, default: int) -> Where:
+    """The place that `startingTimestamp`, `...OffsetsByTimestamp` or `...Offsets` names."""
+    if given.get(f"{side}timestamp"):
+        return Where(default, timestamp_ms=_number(f"{side}Timestamp", given[f"{side}timestamp"]))
+    if given.get(f"{side}offsetsbytimestamp"):
+        name = f"{side}OffsetsByTimestamp"
+        return Where(default, timestamps_ms=_by_partition(name, given[name.lower()]))
+    text = given.get(f"{side}offsets", "").strip()
+    if not text:
+        return Where(default)
+    if text.lower() in {"earliest", "latest"}:
+        return Where(EARLIEST if text.lower() == "earliest" else LATEST)
+    return Where(default, offsets=_by_partition(f"{side}Offsets", text))
+
+
+def _has(where: Where, offset: int) -> bool:
+    if where.is_by_time:
+        return False
+    if where.offsets:
+        return any(one == offset for _, one in where.offsets)
+    return where.offset == offset
+
+
+def _by_partition(name: str, text: str) -> tuple[tuple[TopicPartition, int], ...]:
+    found = []
+    for topic, offsets in _json(name, text).items():
+        if not isinstance(offsets, dict):
+            raise BadOption(f'{name} must look like {{"topic": {{"0": 23}}}}, or be a word')
+        for partition, offset in offsets.items():
+            place = TopicPartition(topic, _number(name, partition))
+            found.append((place, _number(name, offset)))
+    return tuple(sorted(found))
+
+
+def _json(name: str, text: str) -> dict[str, object]:
+    try:
+        read = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadOption(f"{name} is neither a known word nor JSON: {error}") from None
+    if not isinstance(read, dict):
+        raise BadOption(f"{name} must be a JSON object with topics as names")
+    return read
+
+
+def _number(name: str, value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise BadOption(f"{name}: {value!r} is not a whole number") from None
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    count = _number(name, text)
+    if count <= 0:
+        raise BadOption(f"{name}={count}: must be above 0")
+    return count
+
+
+def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = given.get(name.lower(), str(default)).lower()
+    if text not in {"true", "false"}:
+        raise BadOption(f"{name}={text}: must be true or false")
+    return text == "true"
+
+
+def _duration_ms(text: str) -> int:
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise BadOption(f"maxTriggerDelay={text}: must be like 90s, 15m or 1h")
+    return int(found[1]) * _UNITS_MS[(found[2] or "ms").lower()]

@@ -1,0 +1,43 @@
+"""What a query's progress says about lag.
+
+Spark shows `startOffset`, `endOffset` and `latestOffset` of each source in `query.lastProgress`;
+the difference of the last two is what waits to be read.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.protocol.types import TopicPartition
+from odradek.spark.offsets import from_json
+
+
+def lag(progress: Any) -> dict[TopicPartition, int]:
+    """Offsets that wait in each partition, after a batch: `lag(query.lastProgress)`."""
+    waiting: dict[TopicPartition, int] = {}
+    if progress is None:
+        return waiting
+    for source in progress["sources"]:
+        end, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
+        for place, offset in latest.items():
+            waiting[place] = waiting.get(place, 0) + max(0, offset - end.get(place, 0))
+    return waiting
+
+
+def total_lag(progress: Any) -> int:
+    """Offsets that wait in all partitions together."""
+    return sum(lag(progress).values())
+
+
+def _offsets(shown: Any) -> dict[TopicPartition, int]:
+    """Offsets as Spark shows them: a dict, or JSON in a string; other sources have other things."""
+    if isinstance(shown, str):
+        try:
+            shown = json.loads(shown)
+        except json.JSONDecodeError:
+            return {}
+    if not isinstance(shown, Mapping) or not all(
+        isinstance(one, Mapping) for one in shown.values()
+    ):
+        return {}
+    return from_json(dict(shown))

@@ -1,0 +1,106 @@
+"""A session with nothing to set by hand.
+
+It finds Java and says which; its workers run the Python that runs this; it listens on loopback
+unless it is told to use a cluster.
+"""
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from odradek.spark.source import OdradekDataSource
+
+_log = logging.getLogger("odradek.spark")
+
+_FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
+_ADAPTIVE_STREAMS: Final = "spark.sql.adaptive.streaming.stateless.enabled"
+_LEAST_JAVA: Final = 17
+_NO_JAVA: Final = (
+    "Spark needs Java 17 or newer, and there is none: install it (Debian: apt-get install"
+    " openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME"
+)
+# What Java may listen on without being asked is loopback and nothing else.
+_LOCAL: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_EVERYWHERE: Final = {
+    _FILTERS: "true",
+    _ADAPTIVE_STREAMS: "false",
+    "spark.sql.session.timeZone": "UTC",
+    # A worker that has compiled and connected is worth keeping.
+    "spark.python.worker.reuse": "true",
+}
+
+
+class JavaMissing(RuntimeError):
+    """There is no Java that Spark could run on; the message says what to install."""
+
+
+def find_java() -> tuple[str, str]:
+    """The path of the Java that Spark will use and what it calls itself, or `JavaMissing`."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not java or not os.path.exists(java):
+        if home:
+            raise JavaMissing(f"JAVA_HOME={home} has no bin/java. {_NO_JAVA}")
+        raise JavaMissing(_NO_JAVA)
+    said = subprocess.run(  # noqa: S603 - the program that Spark is about to run
+        [java, "-version"], capture_output=True, text=True, check=False, timeout=60
+    ).stderr
+    version = said.split('"')[1] if said.count('"') >= 2 else ""
+    first, _, rest = version.partition(".")
+    major = rest.partition(".")[0] if first == "1" else first
+    if not major.isdigit() or int(major) < _LEAST_JAVA:
+        raise JavaMissing(f"{java} is Java {version or '(unknown)'}. {_NO_JAVA}")
+    return java, version
+
+
+def session(
+    name: str = "odradek",
+    *,
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session with the data source `odradek`; `local[*]` unless something names a master.
+
+    `config` wins over what is set here. `SPARK_HOME`, `spark-submit` and a `spark.master` of the
+    environment are respected.
+    """
+    java, version = find_java()
+    _log.info("Spark runs on Java %s (%s)", version, java)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    wanted = dict(config or {})
+    chosen = master or wanted.get("spark.master") or os.environ.get("MASTER")
+    builder = SparkSession.builder.appName(name)
+    if chosen is None:
+        chosen = "local[*]"
+    if chosen.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        wanted = _LOCAL | wanted
+    for key, value in (_EVERYWHERE | wanted).items():
+        builder = builder.config(key, value)
+    made = builder.master(chosen).getOrCreate()
+    register(made)
+    return made
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Makes `format("odradek")` known to a session, and turns off what would harm its sink."""
+    if spark.conf.get(_ADAPTIVE_STREAMS, None) is None:
+        # A replayed batch must be split as it was: see `sink`.
+        spark.conf.set(_ADAPTIVE_STREAMS, "false")
+    if spark.conf.get(_FILTERS, None) is None:
+        # For option("pushFilters", "true"); sources that do not ask for filters do not notice.
+        spark.conf.set(_FILTERS, "true")
+    spark.dataSource.register(OdradekDataSource)
+    return spark

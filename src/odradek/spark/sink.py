@@ -1,0 +1,172 @@
+"""How DataFrames are written: columns key, value, headers, topic, partition, timestamp.
+
+A batch query writes at least once: what a failed task has written stays, and its retry writes it
+again. A stream writes exactly once, a transaction a task; `exactly_once` has the argument.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import BinaryType, StringType, StructType
+
+from odradek.client.arrow.encoding import ArrowEncoder, RecordColumns, record_columns
+from odradek.client.arrow.producer import BatchProducer
+from odradek.spark.exactly_once import Step, TaskWrite, write_once
+from odradek.spark.options import BadOption, SinkOptions
+from odradek.world.clock import SystemClock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
+_ADAPTIVE_STREAMS = "spark.sql.adaptive.streaming.stateless.enabled"
+
+_clock = SystemClock()
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task did."""
+
+    rows: int
+    was_done_before: bool = False
+
+
+def check_schema(schema: StructType, topic: str | None) -> None:
+    """Says at the start what would otherwise fail in every task."""
+    kinds = {field.name: field.dataType for field in schema.fields}
+    if "value" not in kinds:
+        raise BadOption(
+            "no column value: rows need one, string or binary; key, headers, topic, partition and"
+            " timestamp are optional"
+        )
+    for name in ("key", "value"):
+        if name in kinds and not isinstance(kinds[name], BinaryType | StringType):
+            raise BadOption(
+                f"column {name} is {kinds[name].simpleString()}, but must be string or binary:"
+                f" cast it, or use to_json"
+            )
+    if topic is None and "topic" not in kinds:
+        raise BadOption("no topic: set option('topic', ...) or give rows a topic column")
+
+
+def send_all(
+    options: SinkOptions, producer: BatchProducer, columns: Iterator[RecordColumns]
+) -> tuple[int, set[str]]:
+    """Sends all rows and waits for their acknowledgement; how many, and to which topics."""
+    counts: dict[str, int] = {}
+
+    def partitions_of(topic: str) -> int:
+        if topic not in counts:
+            counts[topic] = producer.partition_count(topic)
+        return counts[topic]
+
+    settings = options.producer_settings()
+    encoder = ArrowEncoder(
+        options.topic,
+        partitions_of,
+        codec=settings.codec,
+        level=settings.compression_level,
+        batch_bytes=options.batch_bytes,
+        first_partition=_task_partition(),
+    )
+    rows = 0
+    for one in columns:
+        rows += one.row_count
+        for packed in encoder.pack(one):
+            producer.send(packed.topic, packed.partition, packed.records)
+    producer.flush()
+    return rows, set(counts)
+
+
+def _task_partition() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def columns_of(batches: "Iterator[pa.RecordBatch]") -> Iterator[RecordColumns]:
+    for batch in batches:
+        if batch.num_rows:
+            yield record_columns(batch, _clock.now_ms())
+
+
+class BatchSink(DataSourceArrowWriter):
+    def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise BadOption("a topic cannot be overwritten: use mode('append')")
+        check_schema(schema, options.topic)
+        self._options = options
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        with BatchProducer(self._options.producer_settings()) as producer:
+            rows, _ = send_all(self._options, producer, columns_of(iterator))
+        return Written(rows)
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check_schema(schema, options.topic)
+        self._options = options
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        columns = columns_of(iterator)
+        if not self._options.exactly_once:
+            with BatchProducer(self._options.producer_settings()) as producer:
+                rows, _ = send_all(self._options, producer, columns)
+            return Written(rows)
+        query_id, batch_id, partition = _place_in_query()
+        outcome = write_once(
+            TaskWrite(f"{self._options.id_prefix}-{query_id}-{partition}", batch_id),
+            self._options,
+            columns,
+            send=self._send,
+            reached=self._reached(batch_id, partition),
+        )
+        return Written(outcome.rows, outcome.was_done_before)
+
+    def _send(
+        self, producer: BatchProducer, columns: Iterator[RecordColumns]
+    ) -> tuple[int, set[str]]:
+        return send_all(self._options, producer, columns)
+
+    def _reached(self, batch_id: int, partition: int) -> Callable[[Step], None]:
+        """A seam for tests that end a task at its worst moments."""
+        return lambda _: None
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing is left to do: each task has committed for itself."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Tasks that failed have aborted for themselves; those that succeeded stay done."""
+
+
+def _place_in_query() -> tuple[str, int, int]:
+    """The query, the batch and the task that this is; refuses what could lose rows."""
+    context = TaskContext.get()
+    query_id = None if context is None else context.getLocalProperty(QUERY_ID)
+    batch_id = None if context is None else context.getLocalProperty(BATCH_ID)
+    if context is None or query_id is None or batch_id is None:
+        raise RuntimeError(
+            "the query's id did not reach the task, so nothing can be written exactly once: set"
+            " option('deliveryGuarantee', 'at-least-once')"
+        )
+    if not _is_off(context, _ADAPTIVE) and not _is_off(context, _ADAPTIVE_STREAMS):
+        raise RuntimeError(
+            f"adaptive execution may split a replayed batch in another way, which would lose rows:"
+            f" set {_ADAPTIVE_STREAMS}=false (odradek.spark.register(session) does), or"
+            " option('deliveryGuarantee', 'at-least-once')"
+        )
+    return query_id, int(batch_id), context.partitionId()
+
+
+def _is_off(context: TaskContext, name: str) -> bool:
+    return (context.getLocalProperty(name) or "").lower() == "false"

@@ -1,0 +1,264 @@
+"""The data source `odradek`, and how it reads: batch queries and streams.
+
+Place: the face towards Spark. `options` and `offsets` decide, `brokers` asks, and tasks read
+their ranges with the client's `RangeReader`.
+Invariant: what a task reads is named by its `Range` alone. `partitions(start, end)` of a stream is
+a pure function of its arguments, so that a batch which is replayed is split as it was.
+"""
+
+# ruff: noqa: N802 - Spark names these methods
+import logging
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from odradek.spark import clients
+from odradek.spark.brokers import Brokers
+from odradek.spark.filters import Narrowing
+from odradek.spark.offsets import (
+    Offsets,
+    OffsetsJson,
+    Range,
+    Split,
+    divide,
+    from_json,
+    limit,
+    plan,
+    to_json,
+)
+from odradek.spark.options import SinkOptions, SourceOptions
+from odradek.spark.sink import BatchSink, StreamSink
+from odradek.world.clock import SystemClock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_log = logging.getLogger("odradek.spark")
+_clock = SystemClock()
+
+_SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,"
+    " timestampType int"
+)
+_HEADERS = ", headers array<struct<key: string, value: binary>>"
+
+
+class DataMissing(RuntimeError):
+    """Partitions or offsets that a stream has read are gone."""
+
+
+class RangePartition(InputPartition):
+    """A task of Spark's: one range."""
+
+    def __init__(self, work: Range) -> None:
+        super().__init__(tuple(work))
+
+    @property
+    def range(self) -> Range:
+        return Range(*self.value)
+
+
+class OdradekDataSource(DataSource):
+    """Reads topics and writes to them, with the options of Spark's own Kafka source."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "odradek"
+
+    def schema(self) -> str:
+        wanted = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return _SCHEMA + (_HEADERS if wanted else "")
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = SourceOptions.read(self.options, is_streaming=False)
+        return FilteringReader(options) if options.push_filters else BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(SourceOptions.read(self.options, is_streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchSink(SinkOptions.read(self.options, is_streaming=False), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        return StreamSink(SinkOptions.read(self.options, is_streaming=True), schema)
+
+
+def _read(options: SourceOptions, work: Range) -> "Iterator[pa.RecordBatch]":
+    return clients.range_reader(options.consumer_settings()).read(
+        work.topic_partition,
+        work.start,
+        work.end,
+        with_headers=options.include_headers,
+        fail_on_data_loss=options.fail_on_data_loss,
+    )
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._brokers = Brokers(options)
+        self._narrowing = Narrowing()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options, narrowing = self._options, self._narrowing
+        places = self._brokers.partitions()
+        starts = self._brokers.resolve(options.starting, places, is_start=True)
+        ends = self._brokers.resolve(options.ending, places, is_start=False)
+        if narrowing.first_timestamp_ms is not None:
+            found = self._brokers.first_at(narrowing.first_timestamp_ms, places)
+            for place in places:
+                # Without a record that is as new there is nothing to read.
+                starts[place] = max(starts[place], found.get(place, ends[place]))
+        ranges = []
+        for place in places:
+            if narrowing.topics is not None and place.topic not in narrowing.topics:
+                continue
+            if narrowing.partitions is not None and place.partition not in narrowing.partitions:
+                continue
+            start, end = max(starts[place], narrowing.first_offset), ends[place]
+            if narrowing.end_offset is not None:
+                end = min(end, narrowing.end_offset)
+            if start < end:
+                ranges.append(Range(*place, start, end))
+        split = Split(options.min_partitions or 0, options.max_records_per_partition or 0)
+        # Spark makes a partition of its own of an empty list, and would have us read it.
+        tasks = divide(ranges, split) or [Range("", 0, 0, 0)]
+        return [RangePartition(one) for one in tasks]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        assert isinstance(partition, RangePartition)
+        return _read(self._options, partition.range)
+
+
+class FilteringReader(BatchReader):
+    """Only on request: Spark 4.3 keeps a narrowed plan with the DataFrame, and a later query on
+    the same DataFrame without filters gets it too (docs/spark.md)."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Reads less where filters allow it, and leaves all of them to Spark as well."""
+        self._narrowing = Narrowing.by(filters)
+        return filters
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._brokers = Brokers(options)
+        self._split = Split(options.min_partitions or 0, options.max_records_per_partition or 0)
+        self._target: Offsets | None = None
+        self._latest: Offsets | None = None
+        self._last_batch_s = _clock.monotonic_s()
+
+    # Where to read to
+
+    def initialOffset(self) -> OffsetsJson:
+        places = self._brokers.partitions()
+        starts = self._brokers.resolve(self._options.starting, places, is_start=True)
+        return to_json(starts, self._split)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._brokers.latest(self._brokers.partitions())
+
+    def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
+        begins = from_json(start)
+        if self._target is not None:
+            latest = self._within_target(begins, self._target)
+        else:
+            latest = self._brokers.latest(self._brokers.partitions())
+        self._latest = dict(latest)
+        self._check_loss(begins, latest)
+        if not isinstance(limit, ReadAllAvailable):
+            latest = self._admitted(begins, latest)
+        if latest == begins:
+            return start
+        self._last_batch_s = _clock.monotonic_s()
+        return to_json(latest, self._split)
+
+    @staticmethod
+    def _within_target(begins: Offsets, target: Offsets) -> Offsets:
+        """Up to the target; a checkpoint may already be beyond it."""
+        return {place: max(end, begins.get(place, 0)) for place, end in target.items()}
+
+    def _admitted(self, begins: Offsets, latest: Offsets) -> Offsets:
+        options = self._options
+        waiting = sum(max(0, end - begins.get(place, 0)) for place, end in latest.items())
+        least = options.min_offsets_per_trigger
+        waited_ms = (_clock.monotonic_s() - self._last_batch_s) * 1000
+        if (
+            least is not None
+            and waiting < least
+            and self._target is None
+            and waited_ms < options.max_trigger_delay_ms
+        ):
+            # New partitions wait with the rest.
+            return begins
+        most = options.max_offsets_per_trigger
+        return latest if most is None else limit(begins, latest, most)
+
+    def _check_loss(self, begins: Offsets, latest: Offsets) -> None:
+        lost = [
+            f"{place.topic} [{place.partition}] ends at {latest[place]} after {begin} was read"
+            if place in latest
+            else f"{place.topic} [{place.partition}] is gone"
+            for place, begin in begins.items()
+            if latest.get(place, -1) < begin
+        ]
+        if not lost:
+            return
+        if self._options.fail_on_data_loss:
+            raise DataMissing(
+                f"{lost[0]}; records may be lost. To go on without them, set"
+                " option('failOnDataLoss', 'false')"
+            )
+        for one in lost:
+            _log.warning("%s: going on without", one)
+
+    def reportLatestOffset(self) -> OffsetsJson | None:
+        """How far the topics reach, for the query's progress: `latestOffset` less `endOffset`
+        is the lag."""
+        return None if self._latest is None else to_json(self._latest)
+
+    # Reading
+
+    def partitions(self, start: OffsetsJson, end: OffsetsJson) -> Sequence[InputPartition]:
+        return [RangePartition(one) for one in plan(start, end)]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        assert isinstance(partition, RangePartition)
+        return _read(self._options, partition.range)
+
+    def commit(self, end: OffsetsJson) -> None:
+        """Batches up to here are done: tells the group, if there is one to be told."""
+        if self._options.commit_group is not None:
+            self._brokers.commit(self._options.commit_group, from_json(end))
+
+    def stop(self) -> None:
+        """Connections end with the process that Spark runs this in."""

@@ -1,0 +1,102 @@
+"""The options are those of Spark's own Kafka source; mistakes are told in a line."""
+
+import pytest
+
+from odradek.protocol.types import TopicPartition
+from odradek.spark.options import EARLIEST, LATEST, BadOption, SinkOptions, SourceOptions, Where
+
+_SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+_BASE = {**_SERVERS, "subscribe": "a"}
+
+
+def read(**given: str) -> SourceOptions:
+    return SourceOptions.read({**_BASE, **given}, is_streaming=False)
+
+
+def read_stream(**given: str) -> SourceOptions:
+    return SourceOptions.read({**_BASE, **given}, is_streaming=True)
+
+
+def test_defaults_of_a_batch_and_of_a_stream() -> None:
+    batch, stream = read(), read_stream()
+    assert (batch.starting, batch.ending) == (Where(EARLIEST), Where(LATEST))
+    assert stream.starting == Where(LATEST)
+    assert batch.fail_on_data_loss
+    assert not batch.include_headers
+    assert not batch.push_filters
+
+
+def test_topics_are_named_in_one_of_three_ways() -> None:
+    assert read(subscribe="b, a").topics.names == ("a", "b")
+    pattern = SourceOptions.read({**_SERVERS, "subscribePattern": "a.*"}, is_streaming=False)
+    assert pattern.topics.pattern == "a.*"
+    assigned = SourceOptions.read({**_SERVERS, "assign": '{"a": [1, 0]}'}, is_streaming=False)
+    assert assigned.topics.partitions == (TopicPartition("a", 0), TopicPartition("a", 1))
+
+
+def test_names_of_options_have_no_case() -> None:
+    assert read(STARTINGOFFSETS="earliest", MaxOffsetsPerTrigger="9").max_offsets_per_trigger == 9
+
+
+def test_places_by_offset_and_by_time() -> None:
+    by_offset = read(startingOffsets='{"a": {"0": 23, "1": -2}}').starting
+    assert by_offset.offsets == ((TopicPartition("a", 0), 23), (TopicPartition("a", 1), EARLIEST))
+    assert read(startingTimestamp="1700").starting.timestamp_ms == 1700
+    by_time = read(endingOffsetsByTimestamp='{"a": {"0": 5}}').ending
+    assert by_time.timestamps_ms == ((TopicPartition("a", 0), 5),)
+    # The more particular one wins, as in Spark.
+    both = read(startingTimestamp="1700", startingOffsets="earliest").starting
+    assert both.timestamp_ms == 1700
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"kafka.bootstrap.servers": ""}, "kafka.bootstrap.servers is missing"),
+        ({"assign": '{"a": [0]}'}, "exactly one of"),
+        ({"subscribe": ""}, "exactly one of"),
+        ({"startingOffsets": "latest"}, "cannot be latest"),
+        ({"startingOffsets": '{"a": {"0": -1}}'}, "cannot be latest"),
+        ({"endingOffsets": "earliest"}, "cannot be earliest"),
+        ({"startingOffsets": "soon"}, "neither a known word nor JSON"),
+        ({"startingOffsets": '{"a": 5}'}, "must look like"),
+        ({"startingTimestamp": "noon"}, "not a whole number"),
+        ({"minPartitions": "0"}, "must be above 0"),
+        ({"failOnDataLoss": "perhaps"}, "must be true or false"),
+        ({"kafka.auto.offset.reset": "earliest"}, "use startingOffsets"),
+        ({"maxTriggerDelay": "soon"}, "must be like"),
+        ({"startingOffsetsByTimestampStrategy": "guess"}, "must be error or latest"),
+    ],
+)
+def test_mistakes_are_told(given: dict[str, str], said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        read(**given)
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(BadOption, match="a stream has no end"):
+        read_stream(endingOffsets="latest")
+
+
+def test_kafka_options_reach_the_client() -> None:
+    given = {"kafka.isolation.level": "read_committed", "kafka.group.id": "g"}
+    options = read(**given, maxTriggerDelay="2m")
+    settings = options.consumer_settings()
+    assert settings.isolation_level == "read_committed"
+    assert settings.bootstrap_addresses == [("localhost", 9092)]
+    assert options.read_committed
+    assert options.max_trigger_delay_ms == 120_000
+    assert options.admin_settings().bootstrap_addresses == [("localhost", 9092)]
+
+
+def test_a_stream_writes_exactly_once_and_a_batch_does_not() -> None:
+    stream = SinkOptions.read({**_SERVERS, "topic": "t"}, is_streaming=True)
+    assert stream.exactly_once
+    assert stream.producer_settings("id").transactional_id == "id"
+    batch = SinkOptions.read({**_SERVERS, "kafka.compression.type": "zstd"}, is_streaming=False)
+    assert not batch.exactly_once
+    assert batch.producer_settings().compression_type == "zstd"
+    with pytest.raises(BadOption, match="is for streams"):
+        SinkOptions.read({**_SERVERS, "deliveryGuarantee": "exactly-once"}, is_streaming=False)
+    with pytest.raises(BadOption, match="use transactionalIdPrefix"):
+        SinkOptions.read({**_SERVERS, "kafka.transactional.id": "x"}, is_streaming=True)
