@@ -27,6 +27,7 @@ from odradek.client.producer import Producer as AsyncProducer
 from odradek.protocol.records import Headers
 
 T = TypeVar("T")
+Begun = concurrent.futures.Future
 C = TypeVar("C", AsyncProducer, AsyncConsumer, AsyncAdmin)
 
 
@@ -47,6 +48,10 @@ class LoopThread:
             work.close()
             raise ClientClosed("the client is closed")
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> "Begun[T]":
+        """Starts something and does not wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def stop(self) -> None:
         if self._thread.is_alive():

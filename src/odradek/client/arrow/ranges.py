@@ -10,7 +10,6 @@ was told to put up with it.
 import asyncio
 import logging
 from collections.abc import Iterator
-from concurrent.futures import Future
 from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ from odradek.client.errors import ClientError, OffsetOutOfRange, RequestTimedOut
 from odradek.client.fetched import end_of_batches
 from odradek.client.leaders import EARLIEST, ListedOffset, list_offsets
 from odradek.client.settings import ConsumerSettings
-from odradek.client.sync import LoopThread
+from odradek.client.sync import Begun, LoopThread
 from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, error_for
 from odradek.protocol.messages.fetch import (
     AbortedTransaction,
@@ -111,9 +110,8 @@ class RangeReader:
 
     def _ask(
         self, partition: TopicPartition, offset: int, end: int, fail_on_data_loss: bool
-    ) -> "Future[_Answer]":
-        work = self._fetch(partition, offset, end, fail_on_data_loss)
-        return asyncio.run_coroutine_threadsafe(work, self._thread.loop)
+    ) -> "Begun[_Answer]":
+        return self._thread.begin(self._fetch(partition, offset, end, fail_on_data_loss))
 
     async def _fetch(
         self, partition: TopicPartition, offset: int, end: int, fail_on_data_loss: bool
