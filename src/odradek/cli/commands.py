@@ -16,6 +16,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "configs": "show and change settings of topics and brokers",
         "get-offsets": "first, last or by-time offsets of partitions",
         "delete-records": "delete records below an offset",
+        "acls": "list, add and remove access rules: who may do what",
     },
     "Groups and transactions": {
         "consumer-groups": "list, describe, reset and delete consumer groups and their offsets",
@@ -80,7 +81,6 @@ NEEDLESS = {
 # Tools of a Kafka distribution that a later version brings: known, so the answer can say so.
 NOT_YET = frozenset(
     {
-        "acls",
         "client-metrics",
         "console-share-consumer",
         "delegation-tokens",

@@ -1,4 +1,5 @@
-"""The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas.
+"""The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas,
+access rules.
 
     async with Admin(bootstrap_servers="localhost:9092") as admin:
         await admin.create_topic("clicks", partitions=3)
@@ -9,6 +10,7 @@ fault does not hide the other answers. Calls about one thing raise. Everything i
 within `default.api.timeout.ms` when a broker goes away or asks for patience.
 """
 
+from odradek.client.admin_acls import AclCalls
 from odradek.client.admin_brokers import BrokerCalls
 from odradek.client.admin_configs import ConfigCalls
 from odradek.client.admin_group_offsets import GroupOffsetCalls
@@ -28,5 +30,6 @@ class Admin(
     GroupCalls,
     GroupOffsetCalls,
     TransactionCalls,
+    AclCalls,
 ):
     """Use it with `async with`, or `close` it yourself. `AdminSettings` names its options."""

@@ -200,13 +200,15 @@ class ClusterSettings(Settings):
     authorizer_class_name = string(
         "authorizer.class.name",
         "",
-        "Any name switches access control on; the class itself is always Odradek's own.",
-        importance=Importance.LOW,
+        "Who decides what clients may do: the name of Kafka's StandardAuthorizer stands for"
+        " Odradek's own, which follows access rules; module:Class is one in Python. Empty:"
+        " everybody may do everything.",
     )
     super_users = string(
         "super.users",
         "",
-        "Principals that may do everything, separated by semicolons, as in User:admin.",
+        "Principals that may do everything, separated by semicolons, as in User:admin. Brokers"
+        " need it for each other, or ClusterAction on the cluster.",
     )
     allow_everyone_if_no_acl_found = boolean(
         "allow.everyone.if.no.acl.found",

@@ -1,0 +1,338 @@
+"""Access rules obeyed: every API refuses whom nothing is allowed, and does what is allowed."""
+
+import logging
+
+import pytest
+
+from odradek.broker.handlers import TABLE
+from odradek.protocol.acls import Operation, PatternType, Permission, ResourceType
+from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.offset_delete import OffsetDeleteRequest
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+)
+from odradek.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from odradek.protocol.messages.sync_group import SyncGroupRequest
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from odradek.protocol.schema import Request
+from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.test_acls import STANDARD, Connect, create, rule
+from tests.unit.broker.test_every_api import REQUESTS
+
+AUTHORIZATION_FAILED = {code for code in ErrorCode if code.name.endswith("AUTHORIZATION_FAILED")}
+# What shows less to whoever may see less, and refuses nobody.
+_SHOWS_LESS = {
+    ApiKey.API_VERSIONS,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.LIST_GROUPS,
+}
+
+
+def refusals(message: object) -> set[int]:
+    """Every error code anywhere in a response, whatever its field is called."""
+    if isinstance(message, list):
+        return {code for item in message for code in refusals(item)}
+    found: set[int] = set()
+    for name in getattr(type(message), "__slots__", ()):
+        value = getattr(message, name)
+        if name.endswith("error_code") and isinstance(value, int):
+            found |= {value} - {0}
+        else:
+            found |= refusals(value)
+    return found
+
+
+_OF_STORIES: dict[ApiKey, Request] = {
+    ApiKey.PRODUCE: ProduceRequest(
+        acks=1,
+        topic_data=[
+            TopicProduceData(
+                name="t", partition_data=[PartitionProduceData(index=0, records=batch(b"x"))]
+            )
+        ],
+    ),
+    ApiKey.FETCH: FetchRequest(
+        topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=0)])]
+    ),
+    ApiKey.ELECT_LEADERS: ElectLeadersRequest(
+        topic_partitions=[TopicPartitions(topic="t", partitions=[0])]
+    ),
+    ApiKey.FIND_COORDINATOR: FindCoordinatorRequest(key="g", coordinator_keys=["g"]),
+    ApiKey.JOIN_GROUP: JoinGroupRequest(group_id="g"),
+    ApiKey.SYNC_GROUP: SyncGroupRequest(group_id="g"),
+    ApiKey.HEARTBEAT: HeartbeatRequest(group_id="g"),
+    ApiKey.LEAVE_GROUP: LeaveGroupRequest(group_id="g"),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatRequest(group_id="g"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeRequest(group_ids=["g"]),
+    ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g"]),
+    ApiKey.DELETE_GROUPS: DeleteGroupsRequest(groups_names=["g"]),
+    ApiKey.OFFSET_COMMIT: OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            OffsetCommitRequestTopic(
+                name="t", partitions=[OffsetCommitRequestPartition(partition_index=0)]
+            )
+        ],
+    ),
+    ApiKey.OFFSET_FETCH: OffsetFetchRequest(
+        group_id="g",
+        topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])],
+        groups=[OffsetFetchRequestGroup(group_id="g", topics=None)],
+    ),
+    ApiKey.OFFSET_DELETE: OffsetDeleteRequest(group_id="g"),
+    ApiKey.TXN_OFFSET_COMMIT: TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name="t", partitions=[TxnOffsetCommitRequestPartition(partition_index=0)]
+            )
+        ],
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: AddOffsetsToTxnRequest(transactional_id="x", group_id="g"),
+    ApiKey.END_TXN: EndTxnRequest(transactional_id="x"),
+    ApiKey.DESCRIBE_TRANSACTIONS: DescribeTransactionsRequest(transactional_ids=["x"]),
+    ApiKey.DESCRIBE_ACLS: DescribeAclsRequest(resource_type_filter=1, operation=1),
+    ApiKey.CREATE_ACLS: CreateAclsRequest(creations=[AclCreation()]),
+    ApiKey.DELETE_ACLS: DeleteAclsRequest(filters=[DeleteAclsFilter()]),
+    ApiKey.WRITE_TXN_MARKERS: WriteTxnMarkersRequest(
+        markers=[
+            WritableTxnMarker(topics=[WritableTxnMarkerTopic(name="t", partition_indexes=[0])])
+        ]
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x",
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+    ),
+}
+# Ids of topics that do not exist are unknown to everybody; the oldest list has no error in it.
+_SAYS_NOTHING = {(ApiKey.PRODUCE, 13), (ApiKey.FETCH, 18), (ApiKey.DESCRIBE_LOG_DIRS, 1)}
+_ASKED = {ApiKey(key): request for key, request in (*REQUESTS.items(), *_OF_STORIES.items())}
+_DENIED = {
+    (key, version): request
+    for key, request in _ASKED.items()
+    if key not in _SHOWS_LESS
+    for version in sorted({TABLE[key].lowest, TABLE[key].highest})
+    if (key, version) not in _SAYS_NOTHING
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), sorted(_DENIED), ids=lambda value: getattr(value, "name", str(value))
+)
+def test_nothing_is_served_to_whom_nothing_is_allowed(key: ApiKey, version: int) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        response = await client.ask(_DENIED[key, version], APIS[key].response, version=version)
+        codes = refusals(response)
+        assert codes, response
+        assert codes <= AUTHORIZATION_FAILED, response
+
+    with_broker(test, authorizer_class_name=STANDARD, super_users="User:admin")
+
+
+def test_every_api_was_denied() -> None:
+    assert {key for key, _ in _DENIED} | _SHOWS_LESS == set(TABLE)
+
+
+# Nobody knows this client by name, so rules about others keep it out, and all else is open.
+LENIENT = {"authorizer_class_name": STANDARD, "allow_everyone_if_no_acl_found": "true"}
+
+
+async def produced(client: Client, *topics: str) -> dict[str, int]:
+    response = await client.ask(
+        ProduceRequest(
+            acks=1,
+            topic_data=[
+                TopicProduceData(
+                    name=topic, partition_data=[PartitionProduceData(index=0, records=batch(b"x"))]
+                )
+                for topic in topics
+            ],
+        ),
+        ProduceResponse,
+        version=12,
+    )
+    return {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
+
+
+def test_what_is_allowed_in_a_request_is_done_and_the_rest_refused() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        for topic in ("open", "secret", "read-only"):
+            await client.create_topic(topic)
+        await create(
+            client,
+            rule(ResourceType.TOPIC, "secret", Operation.ALL, principal="User:boss"),
+            rule(ResourceType.TOPIC, "read-", Operation.READ, pattern=PatternType.PREFIXED),
+        )
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert await produced(client, "open", "secret", "read-only") == {
+            "open": 0,
+            "secret": denied,
+            "read-only": denied,
+        }
+        everything = await client.ask(
+            MetadataRequest(topics=None, include_topic_authorized_operations=True),
+            MetadataResponse,
+        )
+        operations = {
+            topic.name: {
+                one.name for one in Operation if topic.topic_authorized_operations >> one & 1
+            }
+            for topic in everything.topics
+        }
+        assert set(operations) == {"open", "read-only"}
+        assert operations["read-only"] == {"READ", "DESCRIBE"}
+        named = await client.ask(
+            MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("secret", "new")]),
+            MetadataResponse,
+        )
+        assert {topic.name: topic.error_code for topic in named.topics} == {
+            "secret": denied,
+            "new": 0,
+        }
+
+    with_broker(test, **LENIENT)
+
+
+def test_to_make_a_topic_by_asking_for_it_needs_permission_to_create() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await create(
+            client,
+            rule(ResourceType.TOPIC, "*", Operation.WRITE),
+            rule(ResourceType.CLUSTER, "kafka-cluster", Operation.ALTER),
+        )
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+        refused = await client.ask(asked, MetadataResponse)
+        assert refused.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert await create(client, rule(ResourceType.TOPIC, "new", Operation.CREATE)) == [0]
+        made = await client.ask(asked, MetadataResponse)
+        assert made.topics[0].error_code == ErrorCode.NONE
+
+    with_broker(test, **LENIENT)
+
+
+async def fetched(client: Client, session_id: int, epoch: int, *topics: str) -> FetchResponse:
+    return await client.ask(
+        FetchRequest(
+            session_id=session_id,
+            session_epoch=epoch,
+            max_bytes=1 << 20,
+            topics=[
+                FetchTopic(
+                    topic=topic,
+                    partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)],
+                )
+                for topic in topics
+            ],
+        ),
+        FetchResponse,
+        version=12,
+    )
+
+
+def test_a_fetch_session_obeys_rules_that_come_later() -> None:
+    async def test(connect: Connect) -> None:
+        client, other = await connect(), await connect()
+        await client.create_topic("t")
+        assert await produced(client, "t") == {"t": 0}
+        first = await fetched(client, 0, 0, "t")
+        assert first.responses[0].partitions[0].records
+        others = rule(ResourceType.TOPIC, "t", Operation.WRITE)
+        await create(other, others)
+        assert await produced(other, "t") == {"t": 0}
+        refused = await fetched(client, first.session_id, 1)
+        (partition,) = refused.responses[0].partitions
+        assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not partition.records
+        await create(other, rule(ResourceType.TOPIC, "t", Operation.READ))
+        allowed = await fetched(client, first.session_id, 2)
+        (partition,) = allowed.responses[0].partitions
+        assert partition.error_code == ErrorCode.NONE
+        assert partition.records
+
+    with_broker(test, **LENIENT)
+
+
+class Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def test_refusals_are_logged_with_who_and_why() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        await create(
+            client, rule(ResourceType.TOPIC, "t", Operation.ALL, permission=Permission.DENY)
+        )
+        await produced(client, "t")
+
+    log, told = logging.getLogger("odradek.authorizer"), Lines()
+    log.addHandler(told)
+    try:
+        with_broker(test, **LENIENT)
+    finally:
+        log.removeHandler(told)
+    (line,) = told.lines
+    assert line.startswith("Principal = User:ANONYMOUS is Denied operation = WRITE from host = ")
+    assert "on resource = Topic:LITERAL:t for request = PRODUCE: Deny All" in line
