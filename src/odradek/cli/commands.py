@@ -34,6 +34,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "reassign-partitions": "move partitions to other brokers, change the number of copies",
         "replica-verification": "compare the copies of partitions, record by record",
         "doctor": "check this machine and the way to the brokers",
+        "sizing": "how much disk, memory and network a load needs, and why",
     },
     "Look inside": {
         "broker-api-versions": "the protocol versions each broker speaks",
