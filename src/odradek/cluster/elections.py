@@ -23,7 +23,7 @@ from odradek.metadata.layout import NO_LEADER, PartitionState
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
 # Replicas of which one may lose its tail, and nothing is lost.
-_SAFE: Final = 2
+SAFE: Final = 2
 
 
 class Remains(Enum):
@@ -210,7 +210,7 @@ def _led_by(
 ) -> PartitionState:
     epoch = partition.leader_epoch + (leader != partition.leader)
     # Which size is too small is the leader's to know: it strikes off whom it does not need.
-    left = partition.isr if len(in_sync) < _SAFE else ()
+    left = partition.isr if len(in_sync) < SAFE else ()
     eligible = tuple(
         one for one in dict.fromkeys((*partition.eligible, *left)) if one not in in_sync
     )

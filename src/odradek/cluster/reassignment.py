@@ -8,7 +8,8 @@
    brokers that lost the partition delete their logs.
 
 Cancelling before the switch goes back to the original replicas. Assignment and states change in
-one write, so no reader ever sees a leader that is not a replica.
+one write, so no reader ever sees a leader that is not a replica. Nobody who has everything goes
+before two of those that stay have it too, if there are to be two.
 """
 
 import logging
@@ -16,6 +17,7 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.cluster.availability import answering
+from odradek.cluster.elections import SAFE
 from odradek.cluster.state_changes import Fenced
 from odradek.metadata import (
     BadVersion,
@@ -53,8 +55,8 @@ class Step(NamedTuple):
     state: PartitionState | None = None
 
 
-class WouldLoseEverything(Exception):
-    """None of the replicas that would stay is in sync."""
+class TooFewInSync(Exception):
+    """What was acknowledged would be left to one replica, or to none."""
 
 
 def original(partition: PartitionImage) -> tuple[int, ...]:
@@ -88,22 +90,33 @@ def begin(
 
 
 def cancel(partition: PartitionImage, live: Container[int], controller_epoch: int) -> Step:
-    """Back to the replicas from before. Raises `WouldLoseEverything` if none is in sync."""
+    """Back to the replicas from before. Raises `TooFewInSync` if these lack what others have."""
     replicas = original(partition)
     return Step(replicas, state=_among(partition, replicas, live, controller_epoch))
 
 
 def finish(partition: PartitionImage, live: Container[int], controller_epoch: int) -> Step | None:
-    """The switch, once every new replica is in sync and one that stays can lead."""
+    """The switch, once every new replica is in sync, one that stays can lead, and those that
+    go are no longer needed."""
     replicas = target(partition)
     in_sync = [replica for replica in replicas if replica in partition.isr]
     if (
         not is_moving(partition)
         or not all(replica in partition.isr for replica in partition.adding)
         or not any(replica in live for replica in in_sync)
+        or not _is_safe_with(partition, replicas)
     ):
         return None
     return Step(replicas, state=_among(partition, replicas, live, controller_epoch))
+
+
+def _is_safe_with(partition: PartitionImage, replicas: Sequence[int]) -> bool:
+    """Whether enough of these have what is acknowledged, or nobody else has it."""
+    in_sync = [replica for replica in partition.isr if replica in replicas]
+    holders = (*partition.isr, *partition.eligible)
+    return bool(in_sync) and (
+        len(in_sync) >= min(SAFE, len(replicas)) or all(one in replicas for one in holders)
+    )
 
 
 def _among(
@@ -117,8 +130,8 @@ def _among(
     is_left = any(replica not in replicas for replica in partition.eligible)
     if in_sync == partition.isr and not is_left and partition.leader in (*replicas, NO_LEADER):
         return None
-    if not in_sync:
-        raise WouldLoseEverything
+    if not _is_safe_with(partition, replicas):
+        raise TooFewInSync
     leader = partition.leader
     if leader not in in_sync:
         candidates = [replica for replica in replicas if replica in in_sync and replica in live]
@@ -179,10 +192,10 @@ def _first_step(
             return cancel(partition, image.brokers, image.controller_epoch)
         _check(image, partition, replicas, may_change_factor)
         return begin(partition, replicas, image.brokers, image.controller_epoch)
-    except WouldLoseEverything:
+    except TooFewInSync:
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "None of the replicas that would stay is in sync: records would be lost.",
+            "Too few of the replicas that would stay are in sync: wait until they are.",
         ) from None
 
 

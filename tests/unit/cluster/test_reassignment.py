@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from odradek.cluster.reassignment import (
     Step,
-    WouldLoseEverything,
+    TooFewInSync,
     begin,
     cancel,
     finish,
@@ -77,11 +77,12 @@ def test_the_switch_waits_for_all_new_replicas(
     step = finish(caught_up, live, 9)
     if step is None:
         stays = set(target(caught_up)) & set(caught_up.isr)
-        assert not is_moving(moved) or not stays & live
+        assert not is_moving(moved) or not stays & live or len(stays) < min(2, len(wanted))
         return
     done = taken(caught_up, step)
     assert done.replicas == tuple(wanted)
     assert not is_moving(done)
+    assert len(done.isr) >= min(2, len(wanted)) or done.isr == caught_up.isr
     assert done.leader == partition.leader or done.leader in {*live, NO_LEADER}
 
 
@@ -91,7 +92,12 @@ def test_another_target_replaces_the_first(
 ) -> None:
     moved = taken(partition, begin(partition, first, live, 9))
     caught_up = moved._replace(isr=(*moved.isr, *moved.adding))
-    again = taken(caught_up, begin(caught_up, second, live, 9))
+    try:
+        again = taken(caught_up, begin(caught_up, second, live, 9))
+    except TooFewInSync:
+        assert len(partition.isr) == 1
+        assert set(moved.adding) - set(second)
+        return
     assert target(again) == tuple(second)
     assert sorted(original(again)) == sorted(partition.replicas)
 
@@ -100,5 +106,27 @@ def test_going_back_to_nobody_in_sync_is_refused() -> None:
     moving = PartitionImage(
         0, (2, 1), BrokerId(2), LeaderEpoch(3), (2,), 1, 2, adding=(2,), removing=(1,)
     )
-    with pytest.raises(WouldLoseEverything):
+    with pytest.raises(TooFewInSync):
         cancel(moving, {1, 2}, 9)
+
+
+def test_nobody_goes_who_holds_what_only_one_other_has() -> None:
+    """Broker 1 is to go, 3 is to stay and has not caught up: without 1 there is 2 alone."""
+    moving = PartitionImage(0, (2, 3, 1), BrokerId(2), LeaderEpoch(3), (2, 1), 1, 2, removing=(1,))
+    assert finish(moving, {1, 2, 3}, 9) is None
+    eligible = moving._replace(isr=(2,), eligible=(1,))
+    assert finish(eligible, {1, 2, 3}, 9) is None
+    step = finish(moving._replace(isr=(2, 1, 3)), {1, 2, 3}, 9)
+    assert step is not None
+    assert (step.replicas, step.state and step.state.isr) == ((2, 3), (2, 3))
+    to_one = moving._replace(replicas=(2, 1, 3), removing=(1, 3))
+    assert finish(to_one, {1, 2, 3}, 9) is not None
+
+
+def test_going_back_to_one_in_sync_is_refused_while_the_new_ones_have_everything() -> None:
+    moving = PartitionImage(
+        0, (4, 1, 2), BrokerId(4), LeaderEpoch(3), (4, 1), 1, 2, adding=(4,), removing=()
+    )
+    with pytest.raises(TooFewInSync):
+        cancel(moving, {1, 2, 4}, 9)
+    assert cancel(moving._replace(isr=(4, 1, 2)), {1, 2, 4}, 9).replicas == (1, 2)
