@@ -113,27 +113,27 @@ class StorageSettings(Settings):
     log_cleaner_threads = integer(
         "log.cleaner.threads",
         1,
-        "How many logs are compacted at once.",
+        "Taken for Kafka's sake: one log at a time is compacted, none if it is 0.",
         at_least=0,
         scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_backoff_ms = long(
         "log.cleaner.backoff.ms",
         15_000,
-        "How long the cleaner sleeps when there is nothing to compact.",
+        "How long the cleaner sleeps when there is nothing to compact, before it looks again.",
         at_least=0,
         scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_dedupe_buffer_size = long(
         "log.cleaner.dedupe.buffer.size",
         128 * 1024 * 1024,
-        "Memory for the keys of one compaction pass.",
+        "Memory for the keys of one compaction pass; if it is full, another pass follows.",
         scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_io_buffer_load_factor = decimal(
         "log.cleaner.io.buffer.load.factor",
         0.9,
-        "How full the cleaner's key memory may become.",
+        "How much of log.cleaner.dedupe.buffer.size is used.",
         scope=Scope.CLUSTER_WIDE,
     )
     log_cleaner_io_buffer_size = integer(
@@ -146,6 +146,6 @@ class StorageSettings(Settings):
     log_cleaner_io_max_bytes_per_second = decimal(
         "log.cleaner.io.max.bytes.per.second",
         sys.float_info.max,
-        "How fast the cleaner may read and write.",
+        "How many bytes a second the cleaner may read and write, both together.",
         scope=Scope.CLUSTER_WIDE,
     )

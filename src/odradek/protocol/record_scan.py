@@ -24,7 +24,7 @@ class ScannedRecord(NamedTuple):
     is_tombstone: bool
 
 
-def scan_keys(  # noqa: PLR0912 - a call a field would halve its speed
+def scan_keys(  # noqa: C901, PLR0912 - a call a field would halve its speed
     data: bytes, count: int
 ) -> tuple[list[bytes | None], list[int]]:
     """The keys of a batch in which no offset is missing, and which records are tombstones."""
@@ -38,17 +38,21 @@ def scan_keys(  # noqa: PLR0912 - a call a field would halve its speed
             length = data[position]
             position += 1
             if length > 127:
-                length, position = read_zigzag(data, position - 1, 64)
-            end = position + (length >> 1)
-            position += 1
-            if data[position] > 127:
-                _, position = read_zigzag(data, position, 64)
-            else:
+                length += (data[position] << 7) - 128
                 position += 1
-            delta = data[position]
-            position += 1
+                if length > 16383:
+                    length, position = read_zigzag(data, position - 2, 64)
+            end = position + (length >> 1)
+            position += 1  # Past the attributes.
+            while data[position] > 127:
+                position += 1
+            delta = data[position + 1]
+            position += 2
             if delta > 127:
-                delta, position = read_zigzag(data, position - 1, 64)
+                delta += (data[position] << 7) - 128
+                position += 1
+                if delta > 16383:
+                    delta, position = read_zigzag(data, position - 2, 64)
             if delta != expected or length & 1 or end > size:
                 raise MalformedRecords("a record's length or offset is wrong")
             length = data[position]
@@ -81,10 +85,13 @@ def record_bounds(data: bytes, count: int) -> list[int]:
     try:
         for _ in range(count):
             length = data[position]
-            position += 1
-            if length > 127:
-                length, position = read_zigzag(data, position - 1, 64)
-            position += length >> 1
+            if length < 128:
+                position += 1 + (length >> 1)
+            elif (byte := data[position + 1]) < 128:
+                position += 2 + (((byte << 7) + length - 128) >> 1)
+            else:
+                length, position = read_zigzag(data, position, 64)
+                position += length >> 1
             add(position)
     except (IndexError, OverflowError):
         raise MalformedRecords("a record ends beyond its batch") from None

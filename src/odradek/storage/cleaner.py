@@ -67,7 +67,7 @@ class LogCleaner:
         was_idle = False
         try:
             while True:
-                if self._manager.settings.log_cleaner_enable and await self.clean_one():
+                if self._is_enabled and await self.clean_one():
                     was_idle = False
                     continue
                 if was_idle:
@@ -76,6 +76,11 @@ class LogCleaner:
                 await asyncio.sleep(max(self._manager.settings.log_cleaner_backoff_ms, 1) / 1000)
         finally:
             await self.end()
+
+    @property
+    def _is_enabled(self) -> bool:
+        settings = self._manager.settings
+        return settings.log_cleaner_enable and settings.log_cleaner_threads > 0
 
     async def clean_one(self) -> bool:
         """Compacts the log that needs it most; False if none does."""

@@ -88,10 +88,11 @@ class VectorKeyMap:
                 # Of several that want one empty slot the last to write has it; the others, unless
                 # they are the same key, look further.
                 taken = slot[empty]
+                number = np.arange(len(taken))
                 self._hashes[taken] = hashes[empty]
                 self._checks[taken] = checks[empty]
-                self._values[taken] = 0
-                self._count += len(np.unique(taken))
+                self._values[taken] = number
+                self._count += int(np.count_nonzero(self._values[taken] == number))
             same = (self._hashes[slot] == hashes) & (self._checks[slot] == checks)
             # Assigned in order, so the highest value of a key, its last, stays.
             self._values[slot[same]] = values[same]
