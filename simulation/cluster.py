@@ -91,6 +91,7 @@ class SimulatedBroker:
             "listeners": f"PLAINTEXT://{self.name}:{PORT}",
             "log.dirs": "/data",
             "odradek.metadata.session.timeout.ms": str(round(store.session_timeout_s * 1000)),
+            "odradek.log.dirs.reserve.bytes": "4096",
             **(properties or {}),
         }
         self.starts = 0

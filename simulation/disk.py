@@ -246,6 +246,14 @@ class SimulatedDisk:
         self.rename(temporary, path)
         self.sync_directory(posixpath.dirname(path))
 
+    def allocate(self, path: str, size_bytes: int) -> None:
+        file = self.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.write_at(0, [bytes(size_bytes)])
+        finally:
+            file.close()
+
     def exists(self, path: str) -> bool:
         return posixpath.normpath(path) in self._names
 

@@ -248,6 +248,7 @@ class Broker:
             parts = self._assemble(store, images, logs, peers)
             await self._join(parts)
             images.subscribe(parts.follow)
+            logs.on_room_changed = lambda: parts.follow_again(images.image)
             parts.follow(difference(ClusterImage(), images.image))
             parts.services.replicas.remove_strays()
             async with _background(parts.fetchers.run()) as fetching:
@@ -494,7 +495,8 @@ class _Parts:
         self.coordinators.follow(change)
 
     def follow_again(self, image: ClusterImage) -> None:
-        """After everything was resigned: takes up the roles that the image gives."""
+        """Takes up the roles that the image gives: after everything was resigned, and when a disk
+        is full or has room again."""
         self._follow_replicas(difference(ClusterImage(), image))
 
     def _follow_replicas(self, change: ImageChange) -> None:

@@ -84,6 +84,14 @@ class StorageSettings(Settings):
         at_least=1,
         importance=Importance.LOW,
     )
+    odradek_log_dirs_reserve_bytes = long(
+        "odradek.log.dirs.reserve.bytes",
+        4 << 20,
+        "Room kept on the disk of each log directory for checkpoints and metadata once it is full; "
+        "never more than a 64th of the disk.",
+        at_least=0,
+        importance=Importance.LOW,
+    )
     num_recovery_threads_per_data_dir = integer(
         "num.recovery.threads.per.data.dir",
         2,

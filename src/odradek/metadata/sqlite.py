@@ -86,6 +86,8 @@ class SqliteMetadata:
         self._keeps_sessions = keeps_sessions
         self._begun: dict[int, KeptSession] = {}
         self._ended: list[int] = []
+        # Ended, and not written down for want of room: they go along with the next change.
+        self._ended_unwritten: list[int] = []
         self._world = world
         self._waiting: list[_Waiting] = []
         self._committing: asyncio.Task[None] | None = None
@@ -173,6 +175,10 @@ class SqliteMetadata:
             planned.append((waiting, versions))
         try:
             await self._write(together.changes)
+        except _DiskFull as error:
+            for waiting, _ in planned:
+                _fail(waiting, StoreUnavailable(f"the disk of {self._path} is full: {error}"))
+            return
         except (sqlite3.Error, RuntimeError) as error:
             # A RuntimeError is how an executor says that it has been shut down.
             self._give_up(error, [waiting for waiting, _ in planned])
@@ -196,11 +202,18 @@ class SqliteMetadata:
                 if begun is not None:
                     rows.sessions.append((node.owner, *begun))
         # A session that ends during the write comes with the next one.
-        rows.ended = [(session_id,) for session_id in self._ended]
-        self._ended.clear()
+        ended, self._ended, self._ended_unwritten = self._ended_unwritten + self._ended, [], []
+        rows.ended = [(session_id,) for session_id in ended]
         # A registration is nothing to be written unless sessions are kept.
         if rows.nodes or rows.ephemeral or rows.ended or any(n is None for n in changes.values()):
-            await self._world.workers.run_blocking(lambda: _store(self._database, rows))
+            try:
+                await self._world.workers.run_blocking(lambda: _store(self._database, rows))
+            except _DiskFull:
+                # Nothing was written: what was to go along waits for the next change.
+                for session_id, secret, timeout_ms in rows.sessions:
+                    self._begun[session_id] = KeptSession(secret, timeout_ms)
+                self._ended_unwritten += ended
+                raise
 
     def _give_up(self, error: Exception, planned: list[_Waiting]) -> None:
         """After a failed write nobody knows what the disk holds: only a fresh start tells."""
@@ -282,7 +295,22 @@ def _load(database: sqlite3.Connection, keeps_sessions: bool) -> _Content:
     return nodes, openings, sessions
 
 
+class _DiskFull(Exception):
+    """There was no room, and nothing was written."""
+
+
 def _store(database: sqlite3.Connection, rows: _Rows) -> None:
+    try:
+        _store_rows(database, rows)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+            raise
+        if database.in_transaction:
+            database.execute("rollback")
+        raise _DiskFull(str(error)) from error
+
+
+def _store_rows(database: sqlite3.Connection, rows: _Rows) -> None:
     database.execute("begin immediate")
     database.executemany("delete from node where path = ?", rows.gone)
     database.executemany("delete from ephemeral where path = ?", rows.gone)

@@ -282,7 +282,8 @@ class LeaderFetcher:
                     )
                     self._delay(key, following, now_s, is_news_late=False)
                 except StorageError:
-                    # Its directory is offline, and said so; a restart makes another log.
+                    # Its directory is offline or full, and said so. When there is room again,
+                    # or another log after a restart, it is placed anew.
                     self.leave(key)
                 else:
                     log = following.partition.log

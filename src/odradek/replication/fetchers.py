@@ -70,7 +70,7 @@ class ReplicaFetchers:
 
     def _place(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.topic_partition.partition)
-        if partition.is_leader or partition.leader < 0 or not partition.log.is_usable:
+        if partition.is_leader or partition.leader < 0 or not partition.log.takes_appends:
             self._remove(key)
             return
         if self._leaders.get(key) != partition.leader:

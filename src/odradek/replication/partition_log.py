@@ -62,6 +62,10 @@ class PartitionLog:
         try:
             return self._partition.append_as_coordinator(batch).base_offset
         except Refused as refusal:
+            if self._partition.log.is_usable:
+                # The disk is full: nothing was written, and what is in memory is still right.
+                reason = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
+                raise NotWritten(reason) from refusal
             raise _lost(refusal) from refusal
 
     async def committed(self, offset: int) -> None:

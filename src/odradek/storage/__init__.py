@@ -11,6 +11,7 @@ from odradek.storage.errors import (
     CorruptLog,
     LogClosed,
     LogDirectoryFailed,
+    LogDirectoryFull,
     OffsetOutOfRange,
     StorageError,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "LogClosed",
     "LogDirectory",
     "LogDirectoryFailed",
+    "LogDirectoryFull",
     "LogManager",
     "OffsetOutOfRange",
     "Slice",

@@ -133,7 +133,11 @@ def append_entry(disk: Disk, directory: str, base_offset: int, entry: AbortedTra
     file = disk.open(offset_file(directory, base_offset, TRANSACTION_INDEX_SUFFIX), create=True)
     try:
         size = file.size()
-        file.write_at(size, [_ENTRY.pack(_VERSION, *entry)])
+        try:
+            file.write_at(size, [_ENTRY.pack(_VERSION, *entry)])
+        except OSError:
+            file.truncate(size)
+            raise
         return not size
     finally:
         file.close()

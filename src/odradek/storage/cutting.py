@@ -2,7 +2,7 @@
 
 `Log` checks what it is asked and calls these; nobody else does. Segments that leave are
 renamed at once and deleted later, so that tools and slow readers get time to finish. A disk
-error takes the directory offline, as everywhere.
+error takes the directory offline, as everywhere; halfway through a truncation a full disk is one.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def truncate(log: "Log", offset: int) -> None:
             kept = log.aborted.encode(active.base_offset, log.log_end_offset)
             rewrite(disk, log.path, active.base_offset, kept)
     except OSError as error:
-        raise log.directory.fail(error) from error
+        raise log.directory.fail(error, is_halfway=True) from error
     _was_truncated(log)
 
 
@@ -55,7 +55,7 @@ def start_over(log: "Log", offset: int) -> None:
         log.begin_segment(offset)
         drop_snapshots(log.directory.disk, log.path)
     except OSError as error:
-        raise log.directory.fail(error) from error
+        raise log.directory.fail(error, is_halfway=True) from error
     log.leader_epochs.clear()
     log.producers.clear(offset)
     log.aborted.clear()

@@ -2,17 +2,23 @@
 
 After a failed sync the kernel may call pages clean that never reached the disk, so a retry
 would lie. The directory goes offline at once, with every log in it; the others go on.
+
+A full disk is not a broken one: a write that found no room was cut back to the last whole batch.
+The directory is *full* then, not offline: its logs take no records and are read as before, the
+reserve is given up for what must still be written, and when there is room again, all is well.
 """
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 from uuid import UUID
 
 from odradek.storage.descriptors import NO_DESCRIPTOR_LEFT
-from odradek.storage.errors import LogDirectoryFailed, StorageError
+from odradek.storage.errors import LogDirectoryFailed, LogDirectoryFull, StorageError
+from odradek.storage.reserve import NO_ROOM, Reserve
 from odradek.storage.segment import SegmentStores
 from odradek.world.disk import Disk
 
@@ -24,6 +30,10 @@ class InDirectory(Protocol):
 
     def go_offline(self, failure: LogDirectoryFailed) -> None: ...
 
+    def refuse_appends(self, reason: LogDirectoryFull | None) -> None:
+        """Takes no records because of this; None ends it."""
+        ...
+
 
 class LogDirectory:
     __slots__ = (
@@ -32,20 +42,30 @@ class LogDirectory:
         "directory_id",
         "disk",
         "failure",
+        "full",
         "log_starts_changed",
         "log_starts_lock",
         "logs",
         "names_version",
         "on_clean_part_cut",
         "on_failure",
+        "on_full",
         "on_truncation",
         "path",
+        "reserve",
         "store_id",
         "stores",
         "synced_version",
     )
 
-    def __init__(self, path: str, disk: Disk, stores: SegmentStores | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        disk: Disk,
+        stores: SegmentStores | None = None,
+        *,
+        reserve_bytes: int = 0,
+    ) -> None:
         self.path = path
         self.disk = disk
         self.stores = stores or SegmentStores(disk)
@@ -53,6 +73,8 @@ class LogDirectory:
         # The metadata store in which the logs of this directory are written down.
         self.store_id = ""
         self.failure: LogDirectoryFailed | None = None
+        self.full: LogDirectoryFull | None = None
+        self.reserve = Reserve(disk, path, reserve_bytes)
         self.logs: dict[InDirectory, None] = {}
         # How many partition directories were made, and how many of their names are durable.
         self.names_version = 0
@@ -62,6 +84,7 @@ class LogDirectory:
         # Two replacements of one checkpoint must not overlap.
         self.log_starts_lock = asyncio.Lock()
         self.on_failure: Callable[[LogDirectory], None] | None = None
+        self.on_full: Callable[[LogDirectory], None] | None = None
         # Called when a recovery point fell: one on disk must not claim more than is flushed.
         self.on_truncation: Callable[[LogDirectory], None] | None = None
         # Called when records were cut off that count as compacted: the checkpoint must not say so.
@@ -73,15 +96,19 @@ class LogDirectory:
     def is_online(self) -> bool:
         return self.failure is None
 
-    def fail(self, error: OSError) -> StorageError:
+    def fail(self, error: OSError, *, is_halfway: bool = False) -> StorageError:
         """Takes the directory offline, if it is not, and returns what to raise.
 
-        Too many open files is not the disk's fault: the call fails, the directory stays.
+        Too many open files is not the disk's fault: the call fails, the directory stays. For want
+        of room it takes no records, unless the caller is `is_halfway` through something that
+        cannot be left so.
         """
         if self.failure is not None:
             return self.failure
         if error.errno in NO_DESCRIPTOR_LEFT:
             return StorageError(f"too many open files, raise the limit (ulimit -n): {error}")
+        if error.errno in NO_ROOM and not is_halfway:
+            return self.run_out_of_room(error)
         failure = self.failure = LogDirectoryFailed(self.path, str(error))
         logs, self.logs = self.logs, {}
         for log in logs:
@@ -89,6 +116,27 @@ class LogDirectory:
         if self.on_failure is not None:
             self.on_failure(self)
         return failure
+
+    def run_out_of_room(self, error: OSError) -> LogDirectoryFull:
+        """No records are taken from now on, until `find_room` has found some."""
+        if self.full is None:
+            self.full = LogDirectoryFull(self.path, error.strerror or str(error))
+            with suppress(OSError):  # Then the small things find no room either.
+                self.reserve.release()
+            for log in self.logs:
+                log.refuse_appends(self.full)
+            if self.on_full is not None:
+                self.on_full(self)
+        return self.full
+
+    def find_room(self) -> bool:
+        """Whether a full directory takes records again."""
+        if self.failure is not None or self.full is None or not self.reserve.find_room():
+            return False
+        self.full = None
+        for log in self.logs:
+            log.refuse_appends(None)
+        return True
 
     def add_name(self) -> int:
         """A partition's directory was made: it is durable once this version was synced."""
@@ -103,10 +151,13 @@ class LogDirectory:
     def take_due_deletions(self, now_s: float, most: int = 64) -> list[Callable[[], None]]:
         """The deletions whose time has come, a bounded number of them.
 
-        To be run off the loop: freeing a file of a gigabyte takes its time.
+        To be run off the loop: freeing a file of a gigabyte takes its time. Where there is no
+        room left, nobody waits for the delay to pass.
         """
         due: list[Callable[[], None]] = []
         waiting = self._deletions
+        if self.full is not None:
+            now_s = float("inf")
         while waiting and waiting[0][0] <= now_s and len(due) < most and self.is_online:
             due.append(heappop(waiting)[2])
         return due

@@ -5,6 +5,7 @@ StorageError
 ├── OffsetOutOfRange       the log does not hold this offset
 ├── CorruptLog             bytes in a segment are not the batches they should be
 ├── LogClosed              the log was deleted, closed, or cut below what was waited for
+├── LogDirectoryFull       no room on the disk; nothing was written, reads go on
 └── LogDirectoryFailed     a disk error; every log of that directory is offline from now on
 """
 
@@ -58,6 +59,15 @@ class CorruptLog(StorageError):
 
 class LogClosed(StorageError):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class LogDirectoryFull(StorageError):
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(
+            f"log directory {path} is full: {reason}; records are taken again when there is room"
+        )
+        self.path = path
+        self.reason = reason
 
 
 class LogDirectoryFailed(StorageError):

@@ -9,6 +9,7 @@ A sync that fails takes the log directory offline; it is never tried again.
 """
 
 import asyncio
+import errno
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -180,8 +181,8 @@ class Flusher:
                 segment.file.unpin()
 
     def _failed(self, reason: StorageError, closed: list[Segment]) -> None:
-        """If the directory is offline everyone knows. Else (no descriptor left) it may go better
-        next time: those who wait are told, and nothing counts as synced."""
+        """If the directory is offline everyone knows. Else (no descriptor left, no room) it may go
+        better next time: those who wait are told, and nothing counts as synced."""
         if self._log.is_usable:
             self._closed[:0] = closed
             self.has_new_names = self._log.leader_epochs.is_dirty = True
@@ -212,14 +213,14 @@ def _sync_files(
 ) -> None:
     """Runs in a worker thread: nothing here changes the log's own state."""
     for handle in handles:
-        handle.sync()
+        _sync_file(handle)
     for path in beside:
         try:
             file = disk.open(path)
         except FileNotFoundError:
             continue  # Retention was faster.
         try:
-            file.sync()
+            _sync_file(file)
         finally:
             file.close()
     directory = log.path
@@ -232,3 +233,11 @@ def _sync_files(
         disk.sync_directory(directory)
     if parent is not None:
         disk.sync_directory(parent)
+
+
+def _sync_file(file: File) -> None:
+    """A sync that fails is never tried again, not even for want of room: the pages may be lost."""
+    try:
+        file.sync()
+    except OSError as error:
+        raise OSError(errno.EIO, f"a sync failed: {error.strerror}") from error

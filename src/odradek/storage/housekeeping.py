@@ -51,13 +51,30 @@ class Housekeeping:
             )
 
     async def _tick(self) -> None:
+        await self.make_reserves()
         while True:
             await asyncio.sleep(self._next_tick_s())
             self.flush_by_age()
             await self.write_indexes()
+            if self._manager.full_directories:
+                await self.make_room()
             await self.delete_files()
             # DeleteRecords was asked for: what is deleted should not come back after a kill.
             await self._manager.keep_log_starts()
+
+    async def make_reserves(self) -> None:
+        for directory in self._manager.directories:
+            if directory.is_online and directory.full is None:
+                try:
+                    await self._world.workers.run_blocking(directory.reserve.make)
+                except OSError as error:
+                    directory.fail(error)
+
+    async def make_room(self) -> None:
+        """What may go goes now: what retention allows, and files that waited for their delay."""
+        await self.apply_retention()
+        await self.delete_files()
+        self._manager.find_room()
 
     def _next_tick_s(self) -> float:
         shortest_ms = min(
@@ -87,6 +104,8 @@ class Housekeeping:
                     await asyncio.sleep(0)
                 if segment not in directory.stores.unwritten or not directory.is_online:
                     continue  # It was written or removed meanwhile.
+                if directory.full is not None:
+                    break
                 try:
                     segment.write_indexes()
                 except OSError as error:

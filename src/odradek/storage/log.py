@@ -36,6 +36,7 @@ from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import (
     LogClosed,
     LogDirectoryFailed,
+    LogDirectoryFull,
     OffsetOutOfRange,
     StorageError,
 )
@@ -76,6 +77,7 @@ class Log:
     __slots__ = (
         "_clock",
         "_flusher",
+        "_refusal",
         "_rules",
         "_unflushed_records",
         "_unusable",
@@ -132,6 +134,8 @@ class Log:
         self.log_end_offset = max(self.active_segment.next_offset, log_start_offset)
         self._unflushed_records = 0
         self._unusable: StorageError | None = None
+        # Why nothing is appended: it is unusable, or its disk is full.
+        self._refusal: StorageError | None = directory.full
         self._rules = AppendRules(settings)
         self.active_segment.index_bytes = self._rules.index_bytes
         self._flusher = Flusher(self, world.workers, min(recovery_point, self.log_end_offset))
@@ -162,10 +166,19 @@ class Log:
     def go_offline(self, failure: LogDirectoryFailed) -> None:
         self._end(failure)
 
+    @property
+    def takes_appends(self) -> bool:
+        """Not if it is unusable, nor while its disk is full."""
+        return self._refusal is None
+
+    def refuse_appends(self, reason: LogDirectoryFull | None) -> None:
+        if self._unusable is None:
+            self._refusal = reason
+
     def _end(self, reason: StorageError) -> None:
         """From now on every call raises `reason`; slices that were handed out still read."""
         if self._unusable is None:
-            self._unusable = reason
+            self._unusable = self._refusal = reason
             self._flusher.fail(reason)
             self.row.forget_all()
 
@@ -230,7 +243,8 @@ class Log:
                 write_snapshot(self.directory.disk, self.path, producers)
                 was_touched = True
         except OSError as error:
-            self.directory.fail(error)
+            # Without its indexes the next start must not take the log at its word.
+            self.directory.fail(error, is_halfway=True)
             return
         if was_touched or self.leader_epochs.is_dirty:
             await self._flusher.close()
@@ -261,8 +275,8 @@ class Log:
         (`by_coordinator`: offsets in a transaction, markers) is taken as it is. Raises
         `TakesLong` for a batch that is to be `admitted` first.
         """
-        if self._unusable is not None:
-            raise self._unusable
+        if self._refusal is not None:
+            raise self._refusal
         if as_follower:
             return self._append_as_follower(records, leader_epoch)
         now_ms = self._clock.now_ms()
@@ -341,17 +355,25 @@ class Log:
                 run.append(header)
             self._write_run(view[written : batches[-1][0] + last.size_bytes], run)
         except OSError as error:
-            raise self.directory.fail(error) from error
+            failure = self.directory.fail(error)
+            # What fitted into full segments is there to stay.
+            batches = [one for one in batches if one[1].next_offset <= self.log_end_offset]
+            if self.is_usable and batches:
+                self._note_from_leader(view, batches)
+            raise failure from error
+        self._note_from_leader(view, batches)
+        return AppendResult(
+            first.base_offset, last.last_offset, _NO_TIMESTAMP, self.log_start_offset
+        )
+
+    def _note_from_leader(self, view: memoryview, batches: list[tuple[int, BatchHeader]]) -> None:
         for position, header in batches:
             if header.leader_epoch > self.leader_epochs.latest:
                 self.leader_epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0:
                 batch = view[position : position + header.size_bytes]
                 note_producer(self, header, batch, header.base_offset)
-        self._moved_end(last.next_offset, sum(header.record_count for _, header in batches))
-        return AppendResult(
-            first.base_offset, last.last_offset, _NO_TIMESTAMP, self.log_start_offset
-        )
+        self._moved_end(batches[-1][1].next_offset, sum(one.record_count for _, one in batches))
 
     def _write_run(self, run: memoryview, headers: list[BatchHeader]) -> None:
         """Writes a run of batches with one call."""
@@ -398,12 +420,16 @@ class Log:
     def _roll(self, base_offset: int | None = None) -> Segment:
         """Closes the active segment and begins the next one at the log's end."""
         old = self.active_segment
-        if old.size:
-            old.finish()
-            write_snapshot(self.directory.disk, self.path, self.producers)
-        else:
-            self.remove([old])
-        self.begin_segment(self.log_end_offset if base_offset is None else base_offset)
+        try:
+            if old.size:
+                old.finish()
+                write_snapshot(self.directory.disk, self.path, self.producers)
+            else:
+                self.remove([old])
+            self.begin_segment(self.log_end_offset if base_offset is None else base_offset)
+        except OSError:
+            old.is_dirty = True  # It stays the active one, and is to be finished again.
+            raise
         logger.info(
             "%s: new segment at offset %d; the last one has %d bytes",
             self.topic_partition,
@@ -434,7 +460,11 @@ class Log:
             segment.roll_early_ms = self._world.randomness.below(self._rules.segment_jitter_ms)
         if base_offset:
             # Retention may remove all that lies before: then this name alone tells the offset.
-            segment.create_file()
+            try:
+                segment.create_file()
+            except OSError:
+                self.row.remove([segment])
+                raise
         self.active_segment = segment
         self._flusher.has_new_names = True
 

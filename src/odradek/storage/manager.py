@@ -11,6 +11,7 @@ the broker starts again, and its logs answer with `LogDirectoryFailed`.
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -51,6 +52,7 @@ from odradek.storage.names import (
     stray_directory,
 )
 from odradek.storage.recovery import LogLoader, create_log, write_topic_id
+from odradek.storage.reserve import NO_ROOM
 from odradek.storage.segment import SegmentStores
 from odradek.storage.validation import MOST_LONG, AppendRules
 from odradek.world import World
@@ -105,8 +107,10 @@ class LogManager:
         # Where logs that are not there yet were asked to be.
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self._locks: dict[LogDirectory, DirectoryLock] = {}
-        # Told when a directory goes offline: its partitions are others' to lead.
+        # Told when a directory goes offline or is full: its partitions are others' to lead.
         self.on_directory_failure: Callable[[], None] | None = None
+        # Told when a directory is full, and when it has room again: who copies stops, or goes on.
+        self.on_room_changed: Callable[[], None] | None = None
         # Told when retention has moved the start of a log: replicas and readers wait for news.
         self.on_start_moved: Callable[[TopicPartition], None] | None = None
         self._checkpointing: set[LogDirectory] = set()
@@ -120,11 +124,13 @@ class LogManager:
                 path.rstrip("/") or "/",
                 world.disk,
                 SegmentStores(world.disk, descriptors, indexes),
+                reserve_bytes=settings.odradek_log_dirs_reserve_bytes,
             )
             for path in settings.data_directories
         ]
         for directory in self.directories:
             directory.on_failure = self._directory_failed
+            directory.on_full = self._directory_full
             directory.on_truncation = self._checkpoint_after_truncation
         self.cleaner = LogCleaner(self, world)
 
@@ -145,7 +151,7 @@ class LogManager:
                         "stop it or choose another directory with log.dirs"
                     ) from None
                 except OSError as error:
-                    directory.fail(error)
+                    directory.fail(error, is_halfway=True)
             if not any(directory.is_online for directory in self.directories):
                 raise self.directories[0].failure or StorageError("no log directory is usable")
         except BaseException:
@@ -178,6 +184,8 @@ class LogManager:
         disk, path = self._world.disk, directory.path
         disk.make_directories(path)
         self._locks[directory] = disk.lock(f"{path}/{LOCK}")
+        # What recovery writes is to find room; housekeeping makes it again.
+        directory.reserve.release()
         names = disk.list_directory(path)
         has_logs = any(parse_partition_directory(name) is not None for name in names)
         self._claim(directory, has_logs=has_logs)
@@ -267,7 +275,7 @@ class LogManager:
                 try:
                     self._write_properties(directory)
                 except OSError as error:
-                    directory.fail(error)
+                    directory.fail(error, is_halfway=True)
 
     def _add(self, log: Log) -> None:
         known = self.logs.get(log.topic_partition)
@@ -312,8 +320,11 @@ class LogManager:
             raise self.directories[0].failure or StorageError("no log directory is usable")
         preferred = self._preferred.pop(topic_partition, None)
         directory = min(
-            online, key=lambda directory: (directory is not preferred, len(directory.logs))
+            online,
+            key=lambda one: (one.full is not None, one is not preferred, len(one.logs)),
         )
+        if directory.full is not None:
+            raise directory.full
         try:
             log = create_log(topic_partition, topic_id, directory, settings, self._world)
         except OSError as error:
@@ -411,6 +422,25 @@ class LogManager:
         if self.on_directory_failure is not None:
             self.on_directory_failure()
 
+    @property
+    def full_directories(self) -> list[LogDirectory]:
+        return [one for one in self.directories if one.full is not None and one.is_online]
+
+    def _directory_full(self, directory: LogDirectory) -> None:
+        logger.error("%s; free some, lower retention, or move partitions away", directory.full)
+        if self.on_directory_failure is not None:
+            self.on_directory_failure()
+        if self.on_room_changed is not None:
+            self.on_room_changed()
+
+    def find_room(self) -> None:
+        """Looks whether full directories have room again."""
+        for directory in self.full_directories:
+            if directory.find_room():
+                logger.warning("log directory %s has room again: it takes records", directory.path)
+                if self.on_room_changed is not None:
+                    self.on_room_changed()
+
     # Checkpoints
 
     async def checkpoint_recovery_points(self, directory: LogDirectory) -> None:
@@ -436,7 +466,15 @@ class LogManager:
         offsets = {log.topic_partition: log.recovery_point for log in self._logs_in(directory)}
         path = f"{directory.path}/{RECOVERY_POINT_CHECKPOINT}"
         try:
-            self._world.disk.replace(path, encode_offsets(offsets))
+            try:
+                self._world.disk.replace(path, encode_offsets(offsets))
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                directory.run_out_of_room(error)
+                # Without a checkpoint everything is recovered: slow, and right.
+                with suppress(FileNotFoundError):
+                    self._world.disk.remove(path)
         except OSError as error:
             directory.fail(error)
 
@@ -459,7 +497,8 @@ class LogManager:
             for log in self._logs_in(directory)
             if log.log_start_offset > log.segments[0].base_offset
         }
-        await self._checkpoint(directory, LOG_START_CHECKPOINT, offsets)
+        if not await self._checkpoint(directory, LOG_START_CHECKPOINT, offsets):
+            directory.log_starts_changed = True
 
     async def checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
         offsets = {log.topic_partition: log.high_watermark for log in self._logs_in(directory)}
@@ -470,9 +509,9 @@ class LogManager:
 
     async def _checkpoint(
         self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]
-    ) -> None:
+    ) -> bool:
         if not directory.is_online:
-            return
+            return False
         work = partial(
             self._world.disk.replace, f"{directory.path}/{name}", encode_offsets(offsets)
         )
@@ -480,6 +519,8 @@ class LogManager:
             await self._world.workers.run_blocking(work)
         except OSError as error:
             directory.fail(error)
+            return False
+        return True
 
     # Running and stopping
 
@@ -492,6 +533,11 @@ class LogManager:
     async def close(self) -> None:
         """Makes everything durable and leaves the marker that spares the next start a recovery."""
         try:
+            for directory in self.directories:
+                if directory.is_online:
+                    # What is written at the end is to find room.
+                    with suppress(OSError):
+                        directory.reserve.release()
             await self._close_logs(list(self.logs.values()))
             for directory in self.directories:
                 if directory.is_online:
@@ -512,7 +558,7 @@ class LogManager:
         await self.checkpoint_recovery_points(directory)
         await self.checkpoint_log_starts(directory)
         await self.checkpoint_high_watermarks(directory)
-        if directory.is_online:
+        if directory.is_online and not directory.log_starts_changed:
             marker = encode_clean_shutdown(self.broker_epoch)
             path = f"{directory.path}/{CLEAN_SHUTDOWN}"
             try:

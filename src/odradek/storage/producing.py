@@ -12,6 +12,7 @@ from odradek.protocol.records import BatchHeader, Buffer
 from odradek.storage.aborted import append_entry
 from odradek.storage.errors import AppendRejected
 from odradek.storage.producer_state import Membership, RememberedBatch, TransactionNotOpen
+from odradek.storage.reserve import NO_ROOM
 from odradek.storage.snapshots import end_in_producers, recall_batches
 
 if TYPE_CHECKING:
@@ -71,8 +72,17 @@ def note_producer(log: "Log", header: BatchHeader, batch: Buffer, base_offset: i
     entry = log.producers.as_aborted(ended)
     log.aborted.add(entry)
     segment_base = log.row.base_of(base_offset)
+    directory = log.directory
     try:
-        if append_entry(log.directory.disk, log.path, segment_base, entry):
-            log.flusher.has_new_names = True
+        try:
+            is_new = append_entry(directory.disk, log.path, segment_base, entry)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            # The marker is in the log: its entry goes where the reserve was.
+            directory.run_out_of_room(error)
+            is_new = append_entry(directory.disk, log.path, segment_base, entry)
     except OSError as error:
-        raise log.directory.fail(error) from error
+        raise directory.fail(error, is_halfway=True) from error
+    if is_new:
+        log.flusher.has_new_names = True

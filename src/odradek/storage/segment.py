@@ -34,6 +34,7 @@ from odradek.storage.index import (
     last_time_entry,
 )
 from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file
+from odradek.storage.reserve import NO_ROOM
 from odradek.world.disk import Buffer, Disk, File
 
 # Boundaries kept for tail reads: trimmed to half when they are this many.
@@ -45,6 +46,9 @@ _MOST_RESUME_POINTS = 64
 
 # Enough for the headers between two index entries, unless batches are large.
 _SCAN_BYTES = 8192
+
+# No fault of the disk: it may go better next time.
+_PASSING = (*NO_DESCRIPTOR_LEFT, *NO_ROOM)
 
 # Base offset, length and last offset delta: all that a search needs of a header.
 _SEARCHED = struct.Struct(">qi11xi")
@@ -150,7 +154,12 @@ class Segment:
         handle = self._write_handle
         if handle is None:
             handle = self._prepare()
-        handle.write_at(self.size, buffers)
+        try:
+            handle.write_at(self.size, buffers)
+        except OSError:
+            # Part of a batch may be there: whoever loads the file should find whole ones.
+            handle.truncate(self.size)
+            raise
 
     def _prepare(self) -> File:
         """Opens the file for appends, and learns what appends compare with."""
@@ -198,7 +207,7 @@ class Segment:
             try:
                 self.write_indexes()
             except OSError as error:
-                if error.errno not in NO_DESCRIPTOR_LEFT:
+                if error.errno not in _PASSING:
                     raise  # Else the entries wait for the next lump: the batch is in the log.
 
     # Indexes
@@ -239,7 +248,6 @@ class Segment:
 
     def write_indexes(self) -> None:
         """Brings the index files up to the arrays; afterwards both files exist."""
-        self._stores.unwritten.pop(self, None)
         index, time_index = self._index, self._time_index
         if index is not None:
             self._write_beside(INDEX_SUFFIX, index.written * OFFSET_ENTRY_SIZE, index.unwritten())
@@ -248,6 +256,7 @@ class Segment:
             start = time_index.written * TIME_ENTRY_SIZE
             self._write_beside(TIME_INDEX_SUFFIX, start, time_index.unwritten())
             time_index.written = len(time_index)
+        self._stores.unwritten.pop(self, None)
 
     def _write_beside(self, suffix: str, position: int, content: bytes) -> None:
         path = offset_file(self.directory, self.base_offset, suffix)

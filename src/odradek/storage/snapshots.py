@@ -25,10 +25,14 @@ _RECALLED_BYTES = 8 << 20
 
 def write_snapshot(disk: Disk, directory: str, producers: ProducerStates) -> None:
     """Producer state as of its end, so that recovery need not read what lies before."""
-    file = disk.open(offset_file(directory, producers.end_offset, SNAPSHOT_SUFFIX), create=True)
+    path = offset_file(directory, producers.end_offset, SNAPSHOT_SUFFIX)
+    file = disk.open(path, create=True)
     try:
         file.truncate(0)
         file.write_at(0, [producers.encode()])
+    except OSError:
+        disk.remove(path)
+        raise
     finally:
         file.close()
     producers.snapshot_offset = producers.end_offset

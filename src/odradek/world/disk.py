@@ -79,6 +79,10 @@ class Disk(Protocol):
         """Makes `content` the durable content of `path`: after a crash it is old or new, whole."""
         ...
 
+    def allocate(self, path: str, size_bytes: int) -> None:
+        """Makes a file of this size that holds nothing, but whose room is taken."""
+        ...
+
     def lock(self, path: str) -> DirectoryLock:
         """Takes an exclusive lock on a file for this process, or raises `BlockingIOError`."""
         ...
@@ -217,6 +221,15 @@ class OsDisk:
             file.close()
         os.replace(temporary, path)
         self.sync_directory(os.path.dirname(path) or ".")
+
+    def allocate(self, path: str, size_bytes: int) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(descriptor, size_bytes)
+            if size_bytes:
+                os.posix_fallocate(descriptor, 0, size_bytes)
+        finally:
+            os.close(descriptor)
 
     def lock(self, path: str) -> OsLock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -136,6 +136,9 @@ class MemoryDisk:
     def replace(self, path: str, content: bytes) -> None:
         self._put(posixpath.normpath(path), bytearray(content))
 
+    def allocate(self, path: str, size_bytes: int) -> None:
+        self._put(posixpath.normpath(path), bytearray(size_bytes))
+
     def lock(self, path: str) -> MemoryLock:
         if path in self.locks:
             raise BlockingIOError(errno.EAGAIN, "locked by another", path)

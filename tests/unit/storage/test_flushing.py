@@ -175,7 +175,7 @@ async def test_the_first_failed_sync_takes_the_directory_offline(operation: str)
     assert not disk.exists(f"{broken.directory.path}/.kafka_cleanshutdown")
 
 
-@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("error", [errno.EIO, errno.EROFS])
 async def test_the_first_failed_write_takes_the_directory_offline(error: int) -> None:
     disk = SimulatedDisk(Random(1))
     log = make_log(make_world(disk))
