@@ -40,6 +40,7 @@ class BrokerPlace(NamedTuple):
 
     @property
     def log_path(self) -> str:
+        """Unless its settings name another place."""
         return f"{self.directory}/logs/server.log"
 
 
