@@ -210,14 +210,15 @@ async def measure_topic(bench: Bench, arguments: argparse.Namespace, chance: ran
     await bench.time(present[:100])
     say("look-ups", await bench.time(present))
     say("look-ups of missing keys", await bench.time(missing))
-    rate = arguments.records_per_second * RECORD_BYTES / BATCH_BYTES
-    more = batches(arguments.records_per_second * 10, keys, chance)
-    writing = asyncio.ensure_future(bench.produce(more, rate))
+    rate = arguments.records_per_second
+    writing = asyncio.ensure_future(
+        bench.produce(batches(10**9, keys, chance), rate * RECORD_BYTES / BATCH_BYTES)
+    )
     while_writing = await bench.time(present[: arguments.look_ups // 4])
-    is_over = writing.done()
-    await writing
-    name = f"look-ups while {arguments.records_per_second:,} records/s come"
-    say(name, f"{while_writing}{' (the writer was done before)' if is_over else ''}")
+    assert not writing.done()
+    writing.cancel()
+    await asyncio.wait([writing])
+    say(f"look-ups while {rate:,} records/s come", while_writing)
     say("memory of the broker at the end", f"{bench.memory_mb:.0f} MB")
     by_command(bench.broker, present[0].decode(), arguments.look_ups // 4)
 

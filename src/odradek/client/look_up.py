@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from odradek.client.cluster import Cluster
 from odradek.client.connection import Connection
-from odradek.client.errors import UnsupportedVersion
+from odradek.client.errors import BadResponse, UnsupportedVersion
 from odradek.client.fetched import ConsumerRecord, deserializer_of
 from odradek.client.leaders import Answers, ask_leaders
 from odradek.client.partitioners import hash_of_key
@@ -67,22 +67,42 @@ async def look_up(
                 f"{connection.address} does not look up keys: only Odradek does, others must be"
                 " read from the beginning"
             )
-        request = _request(cluster, partitions, wanted, read_committed)
+        request = _request(cluster, partitions, rest, read_committed)
         response = await connection.request(request, LookUpResponse, timeout_ms=timeout_ms)
         answers: Answers[LookUp] = {}
         for topic in response.topics:
             for answer in topic.partitions:
                 where = TopicPartition(topic.name, answer.partition_index)
-                answers[where] = _answer(where, wanted[where], answer)
+                answers[where] = _answer(where, rest[where], answer)
         return answers
 
-    answers = await ask_leaders(cluster, wanted, ask, timeout_ms)
     found: dict[TopicPartition, LookUp] = {}
-    for where, answer in answers.items():
-        if isinstance(answer, KafkaError):
-            raise answer
-        found[where] = answer
+    rest: Mapping[TopicPartition, Sequence[bytes]] = wanted
+    while rest:
+        answers = await ask_leaders(cluster, rest, ask, timeout_ms)
+        for where, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            found[where] = _joined(found.get(where), answer)
+        if not any(isinstance(answer, LookUp) and answer.records for answer in answers.values()):
+            raise BadResponse("a broker answered a look-up without a word about any key")
+        # A response holds so much and no more: what did not fit is asked for again.
+        rest = {
+            where: keys[len(found[where].records) :]
+            for where, keys in wanted.items()
+            if len(found[where].records) < len(keys)
+        }
     return found
+
+
+def _joined(before: LookUp | None, answer: LookUp) -> LookUp:
+    if before is None:
+        return answer
+    return LookUp(
+        before.records + answer.records,
+        before.bytes_read + answer.bytes_read,
+        answer.unindexed_bytes,
+    )
 
 
 def _request(
@@ -110,7 +130,7 @@ def _answer(
     if answer.error_code:
         return error_for(answer.error_code, answer.error_message)
     records = [
-        _record(where, key, result) for key, result in zip(keys, answer.results, strict=True)
+        _record(where, key, result) for key, result in zip(keys, answer.results, strict=False)
     ]
     return LookUp(records, answer.bytes_read, answer.unindexed_bytes)
 

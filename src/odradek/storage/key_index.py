@@ -141,16 +141,23 @@ class KeyIndex:
         self, key: bytes, *, end_offset: int, committed_only: bool, read: BytesRead
     ) -> FoundRecord | None:
         """The newest record of a key below an offset; raises `StorageError`."""
+        search = Search(
+            self.log, key, end_offset=end_offset, committed_only=committed_only, read=read
+        )
+        try:
+            self.drop_untrue()
+            return await self._search_below(end_offset, search, key)
+        except OSError as error:
+            raise self.log.directory.fail(error) from error
+
+    async def _search_below(self, upper: int, search: Search, key: bytes) -> FoundRecord | None:
         log = self.log
-        self.drop_untrue()
-        search = Search(log, key, end_offset=end_offset, committed_only=committed_only, read=read)
-        upper = end_offset
         while upper > log.log_start_offset:
             log.require_usable()
             run = self._run_below(upper)
             if run is not None and run.header.next_offset >= upper:
                 found = await self._ask(run, search, key, upper)
-                if run in self.runs or found is not None:
+                if run in self.runs:
                     upper = run.header.first_offset
             else:
                 lower = log.log_start_offset if run is None else run.header.next_offset

@@ -8,7 +8,7 @@ disk is full or the log was compacted under it, is tried again later: answers do
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage.errors import StorageError
@@ -33,9 +33,11 @@ _LONGEST_PAUSE_S: Final = 300.0
 
 
 class KeyIndexes:
-    def __init__(self, world: World, limits: KeyIndexLimits = USUAL_LIMITS) -> None:
+    limits: ClassVar[KeyIndexLimits] = USUAL_LIMITS
+
+    def __init__(self, world: World, limits: KeyIndexLimits | None = None) -> None:
         self._world = world
-        self._limits = limits
+        self._limits = limits or self.limits
         self._indexes: dict[TopicPartition, KeyIndex] = {}
         self._pauses: dict[TopicPartition, _Pause] = {}
         self._news = asyncio.Event()

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from odradek.protocol.compression import Codec
 from odradek.protocol.records import (
     BatchBuilder,
+    BatchHeader,
     ControlType,
     EndTransactionMarker,
     Record,
@@ -214,7 +215,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
         ends = [end for end in ends if end >= log.high_watermark] or [log.log_end_offset]
         log.high_watermark = data.draw(st.sampled_from(ends))
 
-    def batches(self) -> list[tuple[int, object]]:
+    def batches(self) -> list[tuple[int, BatchHeader]]:
         return [one for segment in self.log.segments if segment.size for one in segment.headers(0)]
 
     @rule(most=st.integers(1, 6))
@@ -310,7 +311,7 @@ def hashes_collide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("hashes_collide")
-class TestLookUpsWithCollisions(LookUpsAndCuts.TestCase):  # type: ignore[misc, name-defined]
+class TestLookUpsWithCollisions(LookUpsAndCuts.TestCase):  # type: ignore[misc, valid-type]
     """The same with two hashes for all keys."""
 
     settings = settings(max_examples=15, stateful_step_count=30, deadline=None)

@@ -6,10 +6,12 @@ topic can be asked; on one that is not compacted the answer is what retention ha
 
 The first look-up in a partition has an index made, from then on it is kept current (see
 `storage/key_index`). Meanwhile the log is read, downwards, until the key is found: the answer
-is the same, it only takes longer. Not done: nothing is answered by followers.
+is the same, it only takes longer. Where the values of many keys would make a response too large
+the first ones are answered. Not done: nothing is answered by followers.
 """
 
 import asyncio
+from typing import Final
 
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
@@ -26,22 +28,35 @@ from odradek.replication.refusal import Refused
 from odradek.storage import StorageError
 from odradek.storage.key_index_search import BytesRead, FoundRecord
 
-_READ_COMMITTED = 1
+_READ_COMMITTED: Final = 1
 # Then others get a turn.
-_KEYS_AT_ONCE = 100
+_KEYS_AT_ONCE: Final = 16
+# What a response holds of values, about, before the rest has to be asked for again.
+_MOST_BYTES: Final = 16 << 20
+
+
+class _Room:
+    """What is left of a response."""
+
+    __slots__ = ("bytes_left",)
+
+    def __init__(self) -> None:
+        self.bytes_left = _MOST_BYTES
 
 
 async def handle(
     services: Services, context: RequestContext, request: LookUpRequest
 ) -> LookUpResponse:
     committed_only = request.isolation_level == _READ_COMMITTED
-    topics = []
+    topics, room = [], _Room()
     for topic in request.topics:
         answers = []
         for asked in topic.partitions:
             answer = LookUpPartitionResult(partition_index=asked.partition_index)
             try:
-                await _look_up(services, topic.name, asked, answer, committed_only)
+                await _look_up(
+                    services, topic.name, asked, answer, room=room, committed_only=committed_only
+                )
             except Refused as refusal:
                 answer.results = []
                 answer.error_code, answer.error_message = refusal.code, refusal.message
@@ -55,6 +70,8 @@ async def _look_up(
     topic: str,
     asked: LookUpPartition,
     answer: LookUpPartitionResult,
+    *,
+    room: _Room,
     committed_only: bool,
 ) -> None:
     partition = services.replicas.leader(topic, asked.partition_index)
@@ -67,8 +84,10 @@ async def _look_up(
     try:
         index = services.key_indexes.of(partition.log)
         for number, wanted in enumerate(asked.keys):
+            if room.bytes_left <= 0:
+                break
             if not number % _KEYS_AT_ONCE:
-                await asyncio.sleep(0)  # What the index has in memory is found without waiting.
+                await asyncio.sleep(0)  # With an index, a look-up never waits.
             found = await index.look_up(
                 bytes(wanted.key),
                 end_offset=partition.readable(committed_only).value,
@@ -76,12 +95,18 @@ async def _look_up(
                 read=read,
             )
             answer.results.append(_result(found))
+            if found is not None:
+                room.bytes_left -= len(found.record.value or b"") + _size_of(found.record.headers)
         answer.unindexed_bytes = services.key_indexes.looked_up(index)
     except StorageError as error:
         raise Refused(error.code, str(error)) from error
     answer.bytes_read = read.total
     if not partition.is_leader or partition.leader_epoch != epoch:
         raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _size_of(headers: list[tuple[str, bytes | None]]) -> int:
+    return sum(len(name) + len(value or b"") for name, value in headers)
 
 
 def _result(found: FoundRecord | None) -> LookUpResult:

@@ -64,7 +64,8 @@ class LookUpPartitionResult(Struct):
     bytes_read: int = int64()
     # What is not indexed yet, and was read if need be.
     unindexed_bytes: int = int64()
-    # One for each key, in the order of the request.
+    # In the order of the keys. A broker may answer the first ones alone, where all would be too
+    # much for one response: ask again for the rest.
     results: list[LookUpResult] = array(LookUpResult)
 
 
