@@ -110,14 +110,20 @@ class LogCleaner:
             if log.recovery_point < log.active_segment.base_offset:
                 # Closed but not durable yet, as after a recovery: so that it can be done next time.
                 log.flusher.request(log.active_segment.base_offset)
-            try:
-                candidates.append(examine(log, now_ms))
-            except CorruptLog as error:
-                self._set_aside(log, str(error))
-            except OSError as error:
-                log.directory.fail(error)
+            found = self._examine(log)
+            if found is not None:
+                candidates.append(found)
         self.metrics.examined(candidates, now_ms)
         return candidates
+
+    def _examine(self, log: Log) -> Cleanable | None:
+        try:
+            return examine(log, self._world.clock.now_ms())
+        except CorruptLog as error:
+            self._set_aside(log, str(error))
+        except OSError as error:
+            log.directory.fail(error)
+        return None
 
     def _forget_the_gone(self) -> None:
         for known in (self._resting, self.uncleanable):
@@ -150,11 +156,10 @@ class LogCleaner:
         log = chosen.log
         # Below the recovery point on disk, holes between segments are no loss: see `recovery`.
         await self._manager.checkpoint_recovery_points(log.directory)
-        if not log.is_usable:
+        again = self._examine(log) if log.is_usable else None
+        if again is None or not again.is_due:
             return
-        chosen = examine(log, self._world.clock.now_ms())
-        if not chosen.is_due:
-            return
+        chosen = again
         truncations = log.flusher.truncations
         logger.info(
             "%s: compacting offsets %d to %d, %.0f %% of %d bytes are dirty",
@@ -187,7 +192,8 @@ class LogCleaner:
         except StorageError:
             pass  # Its directory is offline now, and says so itself.
         except OSError as error:
-            log.directory.fail(error)
+            if log.is_usable:  # The files of a deleted log are expected to be gone.
+                log.directory.fail(error)
         finally:
             self.metrics.end()
             if not is_done:

@@ -105,7 +105,7 @@ class Compaction:
         job, outcome = self._job, self.outcome
         ledger, has_noted = TransactionLedger(job.aborted), False
         for number, (base_offset, size) in enumerate(job.segments):
-            if self._end_of(job.segments[: number + 1]) <= job.first_dirty_offset:
+            if self._end_after(number) <= job.first_dirty_offset:
                 continue
             for used, chunk in self._chunks(base_offset, size):
                 for header, batch in chunk:
@@ -162,7 +162,7 @@ class Compaction:
         return group_segments(
             segments,
             index_sizes,
-            end_offset=self._end_of(segments),
+            end_offset=self._end_of(segments) if segments else job.end_offset,
             segment_bytes=job.segment_bytes,
             segment_index_bytes=job.segment_index_bytes,
         )
@@ -175,9 +175,11 @@ class Compaction:
 
     def _end_of(self, group: Sequence[tuple[int, int]]) -> int:
         """The base offset of the segment behind a row of segments."""
-        job = self._job
-        number = bisect_left(job.segments, (group[-1][0], 0)) + 1 if group else 0
-        return job.segments[number][0] if number < len(job.segments) else job.end_offset
+        return self._end_after(bisect_left(self._job.segments, (group[-1][0], 0)))
+
+    def _end_after(self, number: int) -> int:
+        segments = self._job.segments
+        return segments[number + 1][0] if number + 1 < len(segments) else self._job.end_offset
 
     def _rewrite(self, group: Sequence[tuple[int, int]]) -> Steps:
         job, outcome = self._job, self.outcome
@@ -386,7 +388,7 @@ class _Pace:
     def step(self, size: int, phase: str, outcome: Outcome) -> Message:
         self._bytes += size
         elapsed_s = self._clock.monotonic_s() - self._started_s
-        pause_s = max(self._bytes / self._limit - elapsed_s, 0.0)
+        pause_s = max(self._bytes / self._limit - elapsed_s, 0.0) if self._limit > 0 else 0.0
         self.paused_s += pause_s
         return {
             "phase": phase,

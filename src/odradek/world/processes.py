@@ -147,16 +147,19 @@ class ProcessWorker:
     async def _start(self) -> asyncio.subprocess.Process:
         # A hash seed of its own: whoever compares hashes of keys relies on nobody knowing it.
         environment = {**os.environ, "PYTHONHASHSEED": "random"}
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-m",
-            "odradek.world.worker_process",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=environment,
-            limit=_MOST_LINE_BYTES,
-        )
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",
+                "-m",
+                "odradek.world.worker_process",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env=environment,
+                limit=_MOST_LINE_BYTES,
+            )
+        except OSError as error:
+            raise WorkerDied(f"no worker process can be started: {error}") from error
         return self._process
 
     async def end(self) -> None:

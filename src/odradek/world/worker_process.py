@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import Final
+from typing import BinaryIO, Final
 
 from odradek.world.clock import SystemClock
 from odradek.world.disk import OsDisk
@@ -53,9 +53,11 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
-def _say(message: Mapping[str, object]) -> None:
-    sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
-    sys.stdout.buffer.flush()
+def _take_over_output() -> BinaryIO:
+    """Standard output is for the parent alone: whatever else is printed goes to the errors."""
+    channel = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return channel
 
 
 def _find(name: str) -> Work:
@@ -64,7 +66,11 @@ def _find(name: str) -> Work:
     return found
 
 
-def _run(order: Mapping[str, object]) -> None:
+def _run(order: Mapping[str, object], output: BinaryIO) -> None:
+    def say(message: Mapping[str, object]) -> None:
+        output.write(json.dumps(message).encode() + b"\n")
+        output.flush()
+
     said_s = 0.0
     try:
         argument = order["argument"]
@@ -76,14 +82,14 @@ def _run(order: Mapping[str, object]) -> None:
             now_s = time.monotonic()
             if "pause_s" not in message or now_s - said_s >= _PROGRESS_S:
                 said_s = now_s
-                _say(message)
+                say(message)
             if pause_s:
                 time.sleep(pause_s)
     except StopIteration as end:
-        _say({"result": end.value})
+        say({"result": end.value})
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent judges it
         failed = failure(error)
-        _say({"error": failed.kind, "text": str(failed), "number": failed.number})
+        say({"error": failed.kind, "text": str(failed), "number": failed.number})
 
 
 def main() -> None:
@@ -91,11 +97,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us.
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
-    orders = Orders()
+    orders, output = Orders(), _take_over_output()
     # Work makes millions of objects and hardly a cycle: looking for them takes time and finds none.
     gc.disable()
     while True:
-        _run(json.loads(orders.next()))
+        _run(json.loads(orders.next()), output)
         gc.collect()
 
 
