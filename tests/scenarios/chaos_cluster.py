@@ -83,8 +83,8 @@ class Seat:
         assert not self.is_running, f"broker {self.id} runs already"
         began = time.monotonic()
         inside = [] if self.namespace is None else ["ip", "netns", "exec", self.namespace]
-        log = self.directory / "logs" / "server.log"
-        with (self.directory / "logs" / "restarts.out").open("ab") as output:
+        log = self.directory / "server.log"
+        with (self.directory / "restarts.out").open("ab") as output:
             self._process = subprocess.Popen(
                 [
                     *inside,
@@ -151,7 +151,7 @@ class Seat:
     def said(self) -> str:
         """The end of its log and of what it printed."""
         found = []
-        for path in sorted((self.directory / "logs").glob("*")):
+        for path in sorted([*self.directory.glob("*.log"), *self.directory.glob("*.out")]):
             found.append(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}")
         return "\n".join(found)
 
@@ -276,7 +276,7 @@ class ChaosCluster:
         """Lines in the brokers' logs that should not be there: tracebacks and fatal errors."""
         found = []
         for seat in self.seats.values():
-            for path in sorted((seat.directory / "logs").glob("*")):
+            for path in sorted([*seat.directory.glob("*.log"), *seat.directory.glob("*.out")]):
                 lines = path.read_text(errors="replace").splitlines()
                 found += [
                     f"broker {seat.id}, {path.name}: " + " | ".join(lines[index : index + 30][-6:])

@@ -100,7 +100,7 @@ def test_from_nothing_to_a_clean_stop(up: Up) -> None:
         directory = up.data / f"broker-{broker}"
         assert not (directory / "broker.pid").exists()
         assert (directory / ".kafka_cleanshutdown").exists()
-        assert (directory / "logs" / "server.out").read_text() == ""
+        assert (directory / "server.out").read_text() == ""
 
 
 def test_a_broker_dies_and_is_brought_back_and_everything_is_kept(up: Up) -> None:
@@ -108,7 +108,7 @@ def test_a_broker_dies_and_is_brought_back_and_everything_is_kept(up: Up) -> Non
     os.kill(up.pid(2), signal.SIGKILL)
     said = up.line_with("broker 2 died")
     assert "killed by SIGKILL" in said
-    assert str(up.data / "broker-2" / "logs" / "server.log") in said
+    assert str(up.data / "broker-2" / "server.log") in said
     back = said.split("bring it back with: odradek ")[1].split()
     ok(up.bootstrap, "console-producer", "--topic", "t", stdin="a\nb\nc\n")
     with subprocess.Popen([*COMMAND, *back], stdout=subprocess.PIPE, text=True) as again:

@@ -4,7 +4,7 @@
     D/broker-1/           one broker: its partitions, and
         server.properties     all it needs: `odradek broker` starts it from this file alone
         broker.pid            while it runs
-        logs/server.log       what it says
+        server.log            what it says
 
 A settings file is written once. Later starts change only what the command line decides (address,
 place, overrides), so that what a person wrote into it stays.
@@ -41,7 +41,7 @@ class BrokerPlace(NamedTuple):
     @property
     def log_path(self) -> str:
         """Unless its settings name another place."""
-        return f"{self.directory}/logs/server.log"
+        return f"{self.directory}/server.log"
 
 
 def broker_places(data: str, ports: Iterable[int]) -> list[BrokerPlace]:
@@ -75,7 +75,7 @@ def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
         )
     try:
         for number in range(1, brokers + 1):
-            disk.make_directories(f"{data}/broker-{number}/logs")
+            disk.make_directories(f"{data}/broker-{number}")
     except OSError as error:
         raise CommandFailed(
             f"cannot make directories in {data}: {error.strerror}; choose another with --data"

@@ -256,7 +256,7 @@ class LocalCluster:
                 on_ready=on_ready,
             )
 
-        return Child(f"broker {place.id}", main, f"{place.directory}/logs/server.out")
+        return Child(f"broker {place.id}", main, f"{place.directory}/server.out")
 
     def _store_child(self) -> Child:
         def main(on_ready: Callable[[str], None]) -> int:

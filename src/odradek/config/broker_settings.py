@@ -114,10 +114,14 @@ class BrokerSettings(
 
     @property
     def application_log_directory(self) -> str | None:
-        """Where the broker's own logs go; None if it writes no files."""
+        """Where the broker's own logs go; None if it writes no files.
+
+        Unless set, among the data: Kafka passes over files there, but not over a directory that is
+        no partition, and a log directory should stay one that Kafka can be given.
+        """
         if self.odradek_logs_directory == NO_FILES:
             return None
-        return self.odradek_logs_directory or f"{self.data_directories[0]}/logs"
+        return self.odradek_logs_directory or self.data_directories[0]
 
     @property
     def effective_advertised_listeners(self) -> tuple[Listener, ...]:

@@ -9,8 +9,8 @@ class ApplicationLogSettings(Settings):
     odradek_logs_directory = string(
         "odradek.logs.directory",
         None,
-        "Where server.log, controller.log and the broker's other logs go: `logs` in the first data"
-        " directory unless set, or `none` for standard error alone.",
+        "Where server.log, controller.log and the broker's other logs go: the first data directory"
+        " unless set, or `none` for standard error alone.",
     )
     odradek_logs_level = string(
         "odradek.logs.level",
