@@ -39,6 +39,7 @@ from odradek.protocol.messages.describe_producers import (
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
@@ -71,6 +72,7 @@ _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _ATTRIBUTES: Final = 22
 _TRANSACTIONAL: Final = 0x10
 _FIRST_DELETION_WITH_IDS: Final = 6
+_CONSUMER: Final = -1
 
 
 def produce(access: Access, version: int, request: ProduceRequest) -> Verdict:
@@ -176,7 +178,14 @@ def _no_offsets(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
     )
 
 
-list_offsets = each(
+def list_offsets(access: Access, version: int, request: ListOffsetsRequest) -> Verdict:
+    """DESCRIBE, unless it is a broker that asks, with CLUSTER_ACTION."""
+    if request.replica_id != _CONSUMER and access.sees_on_cluster(Operation.CLUSTER_ACTION):
+        return None
+    return _offsets_of_topics(access, version, request)
+
+
+_offsets_of_topics = each(
     Operation.DESCRIBE,
     ResourceType.TOPIC,
     lambda topic: topic.name,
