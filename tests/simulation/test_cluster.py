@@ -39,7 +39,7 @@ FINDINGS = {
     "ack-before-replication": Finding(8, "unreplicated in"),
     "elect-unclean": Finding(2, "unclean in"),
     "forget-leader-fencing": Finding(7, "epoch fell in"),
-    "ignore-min-isr": Finding(57, "unreplicated in"),
+    "ignore-min-isr": Finding(47, "unreplicated in"),
     "skip-truncation": Finding(20, "incomplete in"),
 }
 
