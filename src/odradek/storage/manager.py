@@ -192,7 +192,10 @@ class LogManager:
         clean_epoch = None
         if CLEAN_SHUTDOWN in names:
             clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
-            note_life(self._world, path, Life(clean_epoch, clean_epoch))
+            # One that stopped before it had joined adds nothing to what is noted already.
+            known = last_life(self._world, path)
+            if clean_epoch >= 0 and (known is None or clean_epoch not in known):
+                note_life(self._world, path, Life(clean_epoch, clean_epoch))
             # A crash from here on must count as one, even if nothing was written yet.
             disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
             disk.sync_directory(path)

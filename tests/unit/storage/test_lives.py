@@ -84,5 +84,24 @@ async def test_a_clean_life_is_known_even_if_the_next_one_is_killed_while_it_sta
     assert await last_life(later) == Life(3, 3)
 
 
+async def test_a_start_that_ends_before_it_has_joined_leaves_the_note_as_it_is() -> None:
+    world = world_of_boot("a")
+    await killed(world)
+    for _ in range(2):
+        manager = await started(world)
+        assert manager.last_killed_life == Life(3, 3)
+        await manager.close()
+
+
+async def test_a_clean_stop_between_two_epochs_leaves_both() -> None:
+    world = world_of_boot("a")
+    manager = await started(world)
+    manager.begin_life(3)
+    manager.note_life(3, 4)
+    await manager.close()
+    for _ in range(2):
+        assert await last_life(world) == Life(3, 4)
+
+
 def test_a_life_about_to_take_the_next_epoch_has_both() -> None:
     assert [epoch for epoch in range(6) if epoch in Life(2, 4)] == [2, 3, 4]
