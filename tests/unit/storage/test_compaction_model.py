@@ -70,6 +70,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.sequences: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.end = 0
+        self.known_up_to = 0
         self.last_sent: tuple[int, list[Written]] | None = None
         self.passes = 0
         self.buffer_bytes = "134217728"
@@ -127,6 +128,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.end += len(records)
         if producer >= 0:
             self.sequences[producer] = self.sequences.get(producer, 0) + len(records)
+            self.known_up_to = self.end
 
     @rule(records=records, codec=codecs)
     def write(self, records: list[Written], codec: Codec) -> None:
@@ -177,6 +179,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
         self.run(work())
         self.end += 1
+        self.known_up_to = self.end
         offsets = self.open.pop(producer)
         if not commits:
             for offset in offsets:
@@ -188,6 +191,22 @@ class CompactionMachine(RuleBasedStateMachine):
             self.log.roll()
 
         self.run(work())
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        """As a follower does: above what is compacted, and what producers are known by."""
+        lowest = max(self.known_up_to, self.log.first_dirty_offset)
+        if lowest == self.end:
+            return
+        offset = data.draw(st.integers(lowest, self.end))
+
+        async def work() -> None:
+            self.log.truncate_to(offset)
+
+        self.run(work())
+        self.end = self.log.log_end_offset
+        for lost in [one for one in self.history if one >= self.end]:
+            del self.history[lost]
 
     @rule(by_ms=st.integers(1, 1500))
     def time_passes(self, by_ms: int) -> None:
@@ -208,15 +227,20 @@ class CompactionMachine(RuleBasedStateMachine):
 
         self.run(work())
 
-    @rule(is_clean=st.booleans(), is_small=st.booleans())
-    def restart(self, is_clean: bool, is_small: bool) -> None:
+    @rule(is_clean=st.booleans(), is_small=st.booleans(), forgets=st.booleans())
+    def restart(self, is_clean: bool, is_small: bool, forgets: bool) -> None:
+        """Perhaps without snapshots: then batches alone tell where producers were."""
         self.buffer_bytes = "300" if is_small else "134217728"
+        path, disk = self.log.path, self.world.disk
 
         async def work() -> LogManager:
             if is_clean:
                 await self.manager.close()
             else:
                 self.manager.abandon()
+            for name in disk.list_directory(path) if forgets else ():
+                if name.endswith(".snapshot"):
+                    disk.remove(f"{path}/{name}")
             return await self.start_manager()
 
         self.manager = self.run(work())
