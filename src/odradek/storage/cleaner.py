@@ -19,7 +19,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.checkpoints import encode_offsets
-from odradek.storage.cleaner_job import Job, Message, Outcome, read_replacement
 from odradek.storage.cleaner_metrics import CleanerMetrics
 from odradek.storage.cleaning import Cleanable, examine, filthiest
 from odradek.storage.directory import LogDirectory
@@ -28,9 +27,10 @@ from odradek.storage.log import Log
 from odradek.storage.names import CLEANED_SUFFIX, CLEANER_CHECKPOINT
 from odradek.storage.swapping import find_replaced, swap_in
 from odradek.world import World
-from odradek.world.processes import Worker, WorkerDied, WorkFailed
+from odradek.world.processes import Message, Worker, WorkerDied, WorkFailed
 
 if TYPE_CHECKING:
+    from odradek.storage.cleaner_job import Job, Outcome
     from odradek.storage.manager import LogManager
 
 logger: Final = logging.getLogger("odradek.log_cleaner")
@@ -199,14 +199,18 @@ class LogCleaner:
             if not is_done:
                 self._remove_leftovers(log)
 
-    async def _work(self, chosen: Cleanable, take: Callable[[Message], None]) -> Outcome:
-        from odradek.storage.compacting import compact  # noqa: PLC0415 - seldom needed
+    async def _work(self, chosen: Cleanable, take: Callable[[Message], None]) -> "Outcome":
+        # A broker that compacts nothing starts without these.
+        from odradek.storage.cleaner_job import Outcome  # noqa: PLC0415
+        from odradek.storage.compacting import compact  # noqa: PLC0415
 
         job = self._job(chosen)
         result = await self._worker.run(compact, job.as_message(), take)
         return Outcome(**result)  # type: ignore[arg-type]  # it says what `as_message` said
 
-    def _job(self, chosen: Cleanable) -> Job:
+    def _job(self, chosen: Cleanable) -> "Job":
+        from odradek.storage.cleaner_job import Job  # noqa: PLC0415
+
         log, settings = chosen.log, self._manager.settings
         buffer_bytes = settings.log_cleaner_dedupe_buffer_size
         return Job(
@@ -231,6 +235,8 @@ class LogCleaner:
 
     def _take(self, log: Log, truncations: int, message: Message) -> None:
         """News from the worker: how far it is, or a segment to put in place."""
+        from odradek.storage.cleaner_job import read_replacement  # noqa: PLC0415
+
         if not log.is_usable:
             raise CleaningAborted("the log is no longer here")
         if log.flusher.truncations != truncations:
@@ -258,7 +264,7 @@ class LogCleaner:
         else:
             self._set_aside(log, f"{failure.kind}: {failure}")
 
-    def _report(self, log: Log, outcome: Outcome) -> None:
+    def _report(self, log: Log, outcome: "Outcome") -> None:
         self.metrics.done(outcome)
         logger.info(
             "%s: compacted up to offset %d in %.1f s (%.1f indexing, %.1f cleaning, %.1f paused): "

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from odradek.storage.cleaner_job import Message, Outcome
-from odradek.storage.cleaning import Cleanable
-from odradek.telemetry.metrics import Registry
+if TYPE_CHECKING:
+    from odradek.storage.cleaner_job import Message, Outcome
+    from odradek.storage.cleaning import Cleanable
+    from odradek.telemetry.metrics import Registry
 
 
 class CleanerMetrics:
@@ -37,26 +39,26 @@ class CleanerMetrics:
         self.progress = 0.0
         self._expected_bytes = 0
 
-    def examined(self, candidates: Sequence[Cleanable], now_ms: int) -> None:
+    def examined(self, candidates: "Sequence[Cleanable]", now_ms: int) -> None:
         ratios = [one.dirty_ratio for one in candidates]
         self.max_dirty_percent = 100 * max(ratios, default=0.0)
         self.max_compaction_delay_s = max(
             (one.delay_ms(now_ms) / 1000 for one in candidates), default=0.0
         )
 
-    def begin(self, chosen: Cleanable) -> None:
+    def begin(self, chosen: "Cleanable") -> None:
         topic, partition = chosen.log.topic_partition
         self.subject = f"{topic}-{partition}"
         self.progress = 0.0
         # The dirty part is read twice.
         self._expected_bytes = max(chosen.clean_bytes + 2 * chosen.dirty_bytes, 1)
 
-    def progressed(self, message: Message) -> None:
+    def progressed(self, message: "Message") -> None:
         done = message.get("bytes")
         if isinstance(done, int):
             self.progress = min(done / self._expected_bytes, 1.0)
 
-    def done(self, outcome: Outcome) -> None:
+    def done(self, outcome: "Outcome") -> None:
         self.passes += 1
         self.max_clean_time_s = max(self.max_clean_time_s, outcome.index_s + outcome.clean_s)
         self.recopy_percent = 100 * outcome.bytes_written / max(outcome.bytes_read, 1)
@@ -65,7 +67,7 @@ class CleanerMetrics:
         self.subject = None
         self.progress = 0.0
 
-    def register(self, registry: Registry) -> None:
+    def register(self, registry: "Registry") -> None:
         for name, doc in (
             ("max_dirty_percent", "The dirtiest compacted log, in percent of its bytes."),
             ("recopy_percent", "How much of what the last pass read it wrote again."),

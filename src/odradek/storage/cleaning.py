@@ -9,8 +9,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.storage.validation import MOST_LONG
 
@@ -23,8 +22,7 @@ _MOST_RELATIVE_OFFSET: Final = (1 << 31) - 1
 _MOST_IN_A_GROUP: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Cleanable:
+class Cleanable(NamedTuple):
     """A log as the cleaner sees it. `segments` are all that a pass would rewrite."""
 
     log: "Log"

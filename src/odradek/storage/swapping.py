@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.storage.aborted import AbortedTransaction
-from odradek.storage.cleaner_job import Replacement
 from odradek.storage.names import (
     CLEANED_SUFFIX,
     COMPACTED_FILES,
@@ -29,10 +28,11 @@ from odradek.storage.segment import Segment
 from odradek.world.disk import Disk
 
 if TYPE_CHECKING:
+    from odradek.storage.cleaner_job import Replacement
     from odradek.storage.log import Log
 
 
-def find_replaced(log: "Log", replacement: Replacement) -> list[Segment] | None:
+def find_replaced(log: "Log", replacement: "Replacement") -> list[Segment] | None:
     """The segments that a replacement was made from; None if they are not all there any more."""
     by_base = {segment.base_offset: number for number, segment in enumerate(log.segments)}
     numbers = [by_base.get(base_offset) for base_offset in replacement.base_offsets]
@@ -45,7 +45,7 @@ def find_replaced(log: "Log", replacement: Replacement) -> list[Segment] | None:
     return list(log.segments[first:behind])
 
 
-def swap_in(log: "Log", old: Sequence[Segment], replacement: Replacement) -> Segment:
+def swap_in(log: "Log", old: Sequence[Segment], replacement: "Replacement") -> Segment:
     """Replaces a row of closed segments of a log. A disk error takes the directory offline."""
     disk, base_offset = log.directory.disk, old[0].base_offset
     segment = Segment(
