@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from odradek.spark.progress import lag, total_lag
-    from odradek.spark.session import register, session
     from odradek.spark.source import OdradekDataSource
+    from odradek.spark.spark_session import register, session
 
 __all__ = ["OdradekDataSource", "lag", "register", "session", "total_lag"]
 
 _HOMES = {
     "OdradekDataSource": "odradek.spark.source",
     "lag": "odradek.spark.progress",
-    "register": "odradek.spark.session",
-    "session": "odradek.spark.session",
+    "register": "odradek.spark.spark_session",
+    "session": "odradek.spark.spark_session",
     "total_lag": "odradek.spark.progress",
 }
 

@@ -90,17 +90,22 @@ def session(
     for key, value in (_EVERYWHERE | wanted).items():
         builder = builder.config(key, value)
     made = builder.master(chosen).getOrCreate()
-    register(made)
+    # Spark finds the data source itself, in `pyspark_odradek`; `register` would only make it warn.
+    _set_what_it_needs(made)
     return made
 
 
 def register(spark: SparkSession) -> SparkSession:
     """Makes `format("odradek")` known to a session, and turns off what would harm its sink."""
+    _set_what_it_needs(spark)
+    spark.dataSource.register(OdradekDataSource)
+    return spark
+
+
+def _set_what_it_needs(spark: SparkSession) -> None:
     if spark.conf.get(_ADAPTIVE_STREAMS, None) is None:
         # A replayed batch must be split as it was: see `sink`.
         spark.conf.set(_ADAPTIVE_STREAMS, "false")
     if spark.conf.get(_FILTERS, None) is None:
         # For option("pushFilters", "true"); sources that do not ask for filters do not notice.
         spark.conf.set(_FILTERS, "true")
-    spark.dataSource.register(OdradekDataSource)
-    return spark

@@ -1,0 +1,71 @@
+"""One Spark and one broker for all tests here: starting Spark is what costs.
+
+Without the extra `spark` or without Java nothing here is collected but the test that says what
+to install.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from odradek.testing import Cluster
+
+_HAS_EXTRA = bool(find_spec("pyspark") and find_spec("numba") and find_spec("pyarrow"))
+collect_ignore_glob = [] if _HAS_EXTRA else ["test_[!n]*.py"]
+
+
+@pytest.fixture(scope="session")
+def brokers() -> "Iterator[Cluster]":
+    from odradek.testing import Cluster
+
+    # Records of 1970 are old: nothing may delete them.
+    with Cluster(settings={"log.retention.ms": "-1"}) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    from odradek import spark as odradek_spark
+    from odradek.spark.spark_session import JavaMissing
+
+    # Workers import the tests' own classes.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    where = str(tmp_path_factory.mktemp("spark"))
+    try:
+        session = odradek_spark.session(
+            "tests",
+            # A task may fail twice: kills are part of the tests.
+            master="local[2,3]",
+            config={
+                "spark.local.dir": where,
+                "spark.sql.warehouse.dir": f"{where}/warehouse",
+                "spark.driver.memory": "1g",
+                "spark.sql.shuffle.partitions": "2",
+            },
+        )
+    except JavaMissing as missing:
+        pytest.skip(str(missing))
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+Read = Callable[..., "DataFrame"]
+
+
+@pytest.fixture
+def read(spark: "SparkSession", brokers: "Cluster") -> Read:
+    """A batch query: `read(topic, startingOffsets="earliest")`."""
+
+    def made(topic: str, **options: str) -> "DataFrame":
+        given = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": topic, **options}
+        return spark.read.format("odradek").options(**given).load()
+
+    return made

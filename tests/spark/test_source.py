@@ -1,0 +1,114 @@
+"""Topics as DataFrames, with a real Spark and a real broker."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.sql import SparkSession
+
+from odradek.client.sync import Admin, Producer
+from odradek.protocol.types import TopicPartition
+from odradek.spark import total_lag
+from odradek.testing import Cluster
+from tests.spark.conftest import Read
+from tests.spark.topics import fill
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+
+
+def test_a_topic_is_a_data_frame_with_sparks_own_columns(brokers: Cluster, read: Read) -> None:
+    topic = brokers.create_topic(partitions=2)
+    with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+        headers = [("trace", b"1"), ("empty", None)]
+        producer.send(topic, b"v0", key=b"k0", partition=1, headers=headers, timestamp_ms=1_500)
+        producer.send(topic, None, partition=1, timestamp_ms=2_500)
+        producer.flush()
+    frame = read(topic, includeHeaders="true")
+    assert dict(frame.dtypes) == {
+        "key": "binary",
+        "value": "binary",
+        "topic": "string",
+        "partition": "int",
+        "offset": "bigint",
+        "timestamp": "timestamp",
+        "timestampType": "int",
+        "headers": "array<struct<key:string,value:binary>>",
+    }
+    first, second = frame.orderBy("offset").collect()
+    assert (first.key, first.value, first.topic, first.partition) == (b"k0", b"v0", topic, 1)
+    assert [(one.key, one.value) for one in first.headers] == [("trace", b"1"), ("empty", None)]
+    assert first.timestamp.astimezone(UTC) == datetime.fromtimestamp(1.5, UTC)
+    assert (second.key, second.value, second.headers, second.offset) == (None, None, None, 1)
+
+
+def test_ranges_by_offset_by_time_and_by_task(brokers: Cluster, read: Read) -> None:
+    topic = brokers.create_topic()
+    fill(brokers, topic, [b"%d" % index for index in range(100)])
+    by_offset = read(
+        topic,
+        startingOffsets=f'{{"{topic}": {{"0": 10}}}}',
+        endingOffsets=f'{{"{topic}": {{"0": 40}}}}',
+        minPartitions="3",
+    )
+    assert by_offset.rdd.getNumPartitions() == 3
+    assert [one.offset for one in by_offset.collect()] == list(range(10, 40))
+    by_time = read(topic, startingTimestamp="1090", endingTimestamp="1095")
+    assert [one.offset for one in by_time.collect()] == list(range(90, 95))
+    with pytest.raises(Exception, match="startingOffsetsByTimestampStrategy=latest"):
+        read(topic, startingTimestamp="9999").count()
+
+
+def test_filters_keep_records_from_being_fetched(brokers: Cluster, read: Read) -> None:
+    topic = brokers.create_topic(partitions=2)
+    fill(brokers, topic, [b"%d" % index for index in range(50)], partition=0)
+    fill(brokers, topic, [b"%d" % index for index in range(50)], partition=1)
+    frame = read(topic, pushFilters="true").filter("partition = 1 and offset >= 45")
+    assert frame.rdd.getNumPartitions() == 1
+    assert [one.offset for one in frame.collect()] == [45, 46, 47, 48, 49]
+    recent = read(topic, pushFilters="true").filter("timestamp >= timestamp_millis(1048)")
+    assert recent.count() == 4
+
+
+def test_lost_records_stop_a_query_unless_it_may_go_on(brokers: Cluster, read: Read) -> None:
+    topic = brokers.create_topic()
+    fill(brokers, topic, [b"%d" % index for index in range(20)])
+    with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 5})
+    options = {"startingOffsets": f'{{"{topic}": {{"0": 0}}}}'}
+    with pytest.raises(Exception, match="the log now begins at 5"):
+        read(topic, **options).count()
+    assert read(topic, failOnDataLoss="false", **options).count() == 15
+
+
+def test_a_stream_admits_what_it_is_told_and_shows_its_lag(
+    spark: SparkSession, brokers: Cluster, tmp_path: object
+) -> None:
+    topic = brokers.create_topic(partitions=2)
+    fill(brokers, topic, [b"%d" % index for index in range(100)])
+    stream = (
+        spark.readStream.format("odradek")
+        .option("kafka.bootstrap.servers", brokers.bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", "40")
+        .option("minPartitions", "4")
+        .option("commitOffsetsToGroup", "watched")
+        .load()
+    )
+    query = (
+        stream.writeStream.format("memory")
+        .queryName("admitted")
+        .option("checkpointLocation", f"{tmp_path}/checkpoint")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert spark.table("admitted").select("partition", "offset").distinct().count() == 100
+    rows = [one["numInputRows"] for one in query.recentProgress]
+    assert sum(rows) == 100
+    assert max(rows) <= 40
+    assert total_lag(query.recentProgress[0]) == 100 - rows[0]
+    assert total_lag(query.lastProgress) == 0
+    with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        committed = sum(one.offset for one in admin.list_group_offsets("watched").values())
+    # Spark tells the source when the next batch begins: the group is one batch behind.
+    assert committed == 100 - rows[-1]

@@ -1,0 +1,36 @@
+"""Fills topics and reads them back, without Spark."""
+
+from collections.abc import Iterable
+
+from odradek.client.sync import Consumer, Producer
+from odradek.protocol.types import TopicPartition
+from odradek.testing import Cluster
+
+
+def fill(
+    brokers: Cluster, topic: str, values: Iterable[bytes], *, partition: int | None = None
+) -> None:
+    """Each value with itself as its key; times count up from a second after 1970."""
+    with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+        for index, value in enumerate(values):
+            producer.send(topic, value, key=value, partition=partition, timestamp_ms=1000 + index)
+        producer.flush()
+
+
+def values_in(brokers: Cluster, topic: str, partitions: int) -> list[bytes]:
+    """What a read_committed consumer sees, partition by partition."""
+    places = [TopicPartition(topic, index) for index in range(partitions)]
+    found: list[bytes] = []
+    with Consumer(
+        bootstrap_servers=brokers.bootstrap,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        max_poll_records=10_000,
+    ) as consumer:
+        consumer.assign(places)
+        consumer.seek_to_beginning(places)
+        ends = consumer.end_offsets(places)
+        while any(consumer.position(place) < ends[place] for place in places):
+            for records in consumer.poll(1000).values():
+                found += [one.value for one in records]
+    return found
