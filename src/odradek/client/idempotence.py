@@ -8,7 +8,9 @@ number is never used twice within an epoch.
 
 A gap that nobody can fill (a batch expired after it was sent, the broker lost its state) ends
 the epoch: the producer raises its epoch by one and the batches of that partition, in order,
-start again from 0. Other partitions finish what they have in flight under the old epoch first.
+start again from 0. Other partitions finish what they have in flight under the old epoch first,
+and so does the same one what it sent before the gap: the broker may have that already, and would
+take it for something new under another epoch.
 
 Place: pure state, no I/O, no clock; the sender asks and tells. Invariant, for each partition:
 `in_flight` is ordered by sequence, and all of it carries the partition's own id and epoch.
@@ -77,9 +79,14 @@ class Idempotence:
 
     def failed(self, batch: ProducerBatch, *, sequence_unused: bool) -> None:
         """The batch failed for good; `sequence_unused` if the broker said it took nothing."""
+        is_oldest = batch.queue.sequences.in_flight[:1] == [batch]
         self._forget(batch)
-        if batch.has_sequence and sequence_unused:
+        if not batch.has_sequence or not sequence_unused:
+            return
+        if is_oldest:
             self._request_bump(batch.queue)
+        else:
+            self._leave_gap(batch)
 
     @staticmethod
     def split(batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
@@ -97,8 +104,11 @@ class Idempotence:
     def expired(self, batch: ProducerBatch) -> None:
         """The batch was given up after it was sent: whether the broker has it is unknown."""
         self._forget(batch)
-        if not batch.has_sequence:
-            return
+        if batch.has_sequence:
+            self._leave_gap(batch)
+
+    def _leave_gap(self, batch: ProducerBatch) -> None:
+        """What was sent before it is decided under this epoch; what comes after it, in the next."""
         state = batch.queue.sequences
         follower = (batch.last_sequence + 1) & _SEQUENCE_MASK
         state.unresolved_sequence = max(state.unresolved_sequence or 0, follower)
@@ -118,11 +128,9 @@ class Idempotence:
     def _judge_gap(self, batch: ProducerBatch) -> None:
         """A gap is real when nothing that we still have in hand could fill it."""
         state = batch.queue.sequences
-        unresolved = state.unresolved_sequence
-        if unresolved is None:
-            if not batch.was_renumbered and state.in_flight[:1] == [batch]:
-                self._request_bump(batch.queue)
-        elif batch.base_sequence == unresolved:
+        if state.in_flight[:1] == [batch] and (
+            state.unresolved_sequence is not None or not batch.was_renumbered
+        ):
             self._request_bump(batch.queue)
 
     def settle(self) -> None:

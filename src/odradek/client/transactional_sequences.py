@@ -38,5 +38,9 @@ class TransactionalSequences(Idempotence):
         super().expired(batch)
         self.must_restart = True
 
+    def _leave_gap(self, batch: ProducerBatch) -> None:
+        super()._leave_gap(batch)
+        self.must_restart = True
+
     def _request_bump(self, queue: PartitionQueue) -> None:
         self.must_restart = True

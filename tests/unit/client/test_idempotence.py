@@ -183,6 +183,39 @@ def test_a_refused_batch_leaves_its_numbers_unused() -> None:
     assert (second.producer_epoch, second.base_sequence) == (1, 0)
 
 
+def test_what_was_sent_before_a_refused_batch_is_decided_under_its_own_epoch() -> None:
+    """The broker may have the first already, and would take it again under another epoch."""
+    state = started()
+    partition = introduced(state)
+    first, refused, last = sent(state, partition, 5, 21, 2)
+    state.failed(refused, sequence_unused=True)
+    assert state.may_retry(last, GAP, -1)
+    state.settle()
+    assert (first.producer_epoch, first.base_sequence) == (0, 1)
+    assert state.may_send(partition, first)
+    assert not state.may_send(partition, last)
+    state.completed(first, 1)
+    state.settle()
+    assert state.may_send(partition, last)
+    assert state.may_retry(last, GAP, -1)
+    state.settle()
+    assert (last.producer_epoch, last.base_sequence) == (1, 0)
+
+
+def test_a_gap_behind_a_batch_of_unknown_fate_waits_for_what_was_sent_before_it() -> None:
+    state = started()
+    partition = introduced(state)
+    first, expired, last = sent(state, partition, 5, 21, 2)
+    state.expired(expired)
+    assert state.may_retry(last, GAP, -1)
+    state.settle()
+    assert (first.producer_epoch, last.producer_epoch) == (0, 0)
+    state.completed(first, 1)
+    assert state.may_retry(last, GAP, -1)
+    state.settle()
+    assert (last.producer_epoch, last.base_sequence) == (1, 0)
+
+
 def test_pieces_of_a_split_batch_share_its_numbers() -> None:
     state = started()
     partition = introduced(state)
