@@ -4,9 +4,16 @@ For look-ups by key: an index is built from the keys alone, and an answer needs 
 The bytes are untrusted, as in `record_parser`: every fault is a `MalformedRecords`.
 """
 
-from odradek.protocol.compression import DEFAULT_MAX_BYTES, MalformedCompression, decompress
+from collections.abc import Iterator
+
+from odradek.protocol.compression import (
+    DEFAULT_MAX_BYTES,
+    DecompressedTooLarge,
+    MalformedCompression,
+    decompress,
+)
 from odradek.protocol.record_parser import MalformedRecords, Record, parse_records
-from odradek.protocol.records import HEADER_SIZE, BatchHeader, Buffer
+from odradek.protocol.records import HEADER_SIZE, BatchHeader, Buffer, TooLargeInside
 from odradek.protocol.varint import read_zigzag
 
 _OUTSIDE = "a record ends beyond its batch"
@@ -21,6 +28,8 @@ def open_payload(
         return b""
     try:
         return decompress(header.codec, stored, max_bytes)
+    except DecompressedTooLarge as error:
+        raise TooLargeInside(str(error)) from error
     except MalformedCompression as error:
         raise MalformedRecords(str(error)) from error
 
@@ -28,16 +37,32 @@ def open_payload(
 def parse_keys(payload: bytes, count: int) -> list[tuple[int, bytes]]:
     """Distance in offset and key of each record that has one."""
     try:
-        return _parse_keys(payload, count)
+        return list(_keys(payload, count))
     except IndexError:
         raise MalformedRecords(_OUTSIDE) from None
     except OverflowError as error:
         raise MalformedRecords(f"a record holds {error}") from None
 
 
-def _parse_keys(payload: bytes, count: int) -> list[tuple[int, bytes]]:
-    keys: list[tuple[int, bytes]] = []
-    add = keys.append
+def newest_of_key(
+    payload: bytes, header: BatchHeader, key: bytes, first_offset: int, end_offset: int
+) -> Record | None:
+    """The last record of a key with an offset in this range."""
+    if payload.find(key) < 0:
+        return None
+    newest = -1
+    try:
+        for delta, found in _keys(payload, header.record_count):
+            if found == key and first_offset <= header.base_offset + delta < end_offset:
+                newest = header.base_offset + delta
+    except IndexError:
+        raise MalformedRecords(_OUTSIDE) from None
+    except OverflowError as error:
+        raise MalformedRecords(f"a record holds {error}") from None
+    return None if newest < 0 else record_at(payload, header, newest)
+
+
+def _keys(payload: bytes, count: int) -> Iterator[tuple[int, bytes]]:
     position, size = 0, len(payload)
     for _ in range(count):
         length = payload[position]
@@ -72,9 +97,8 @@ def _parse_keys(payload: bytes, count: int) -> list[tuple[int, bytes]]:
             position += length >> 1
             if length & 1 or delta & 1 or position > end:
                 raise MalformedRecords("a record's key has a wrong length")
-            add((delta >> 1, payload[start:position]))
+            yield delta >> 1, payload[start:position]
         position = end
-    return keys
 
 
 def record_at(payload: bytes, header: BatchHeader, offset: int) -> Record | None:

@@ -34,7 +34,7 @@ from odradek.storage.key_index_run import (
     parse_run_name,
     run_name,
 )
-from odradek.storage.key_index_search import BytesRead, FoundRecord, Search
+from odradek.storage.key_index_search import BesideTheLoop, BytesRead, FoundRecord, Search
 from odradek.storage.names import DELETED_SUFFIX
 from odradek.world import World
 
@@ -67,13 +67,14 @@ USUAL_LIMITS: Final = KeyIndexLimits()
 class KeyIndex:
     """Invariant: every run in the row has a whole file of its name."""
 
-    __slots__ = ("_disk", "_limits", "_scanning", "_workers", "asked_s", "log", "runs")
+    __slots__ = ("_beside", "_disk", "_limits", "_scanning", "_workers", "asked_s", "log", "runs")
 
     def __init__(self, log: "Log", world: World, limits: KeyIndexLimits = USUAL_LIMITS) -> None:
         self.log = log
         self._limits = limits
         self._disk = log.directory.disk
         self._workers = world.workers
+        self._beside = BesideTheLoop(world.workers)
         self._scanning = asyncio.Lock()
         # When it was last asked, by the monotonic clock.
         self.asked_s = 0.0
@@ -142,7 +143,12 @@ class KeyIndex:
     ) -> FoundRecord | None:
         """The newest record of a key below an offset; raises `StorageError`."""
         search = Search(
-            self.log, key, end_offset=end_offset, committed_only=committed_only, read=read
+            self.log,
+            key,
+            end_offset=end_offset,
+            committed_only=committed_only,
+            read=read,
+            beside=self._beside,
         )
         try:
             self.drop_untrue()
@@ -180,7 +186,7 @@ class KeyIndex:
                     continue
                 if offset < self.log.log_start_offset:
                     break
-                found = search.at(offset)
+                found = await search.at(offset)
                 if found is not None:
                     return found
                 tries += 1
@@ -204,7 +210,7 @@ class KeyIndex:
         """Reads downwards from `upper`, at least a chunk; where it came to."""
         if self._bytes_between(lower, upper) <= _LONG_SCAN_BYTES:
             while upper > lower:
-                found, upper = self._read_chunk(search, lower, upper)
+                found, upper = await self._read_chunk(search, lower, upper)
                 if found is not None:
                     return found, upper
             return None, upper
@@ -222,7 +228,7 @@ class KeyIndex:
                         )
                     finally:
                         batches.release()
-                    found = search.among(chunk, content)
+                    found = await search.among(chunk, content)
                     upper = chunk.first_offset
                     if found is not None:
                         return found, upper
@@ -231,7 +237,7 @@ class KeyIndex:
         return None, upper
 
     @staticmethod
-    def _read_chunk(search: Search, lower: int, upper: int) -> tuple[FoundRecord | None, int]:
+    async def _read_chunk(search: Search, lower: int, upper: int) -> tuple[FoundRecord | None, int]:
         chunk = search.chunk_below(upper, lower)
         if isinstance(chunk, int):
             return None, chunk
@@ -239,7 +245,7 @@ class KeyIndex:
             content = chunk.batches.read(0, len(chunk.batches))
         finally:
             chunk.batches.release()
-        return search.among(chunk, content), chunk.first_offset
+        return await search.among(chunk, content), chunk.first_offset
 
     # Jobs
 

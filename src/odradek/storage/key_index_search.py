@@ -2,19 +2,25 @@
 
 Whatever an index says, the key is compared here, in the log itself, and the batch's checksum is
 checked: so an index can make a look-up slow, but not wrong about what it finds.
+
+A batch may hold far more inside than it takes in the log. One that takes long to look into is
+looked into beside the loop, and one at a time, so that neither time nor memory goes to it.
 """
 
+import asyncio
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.protocol.compression import Codec
-from odradek.protocol.record_keys import open_payload, parse_keys, record_at
+from odradek.protocol.record_keys import newest_of_key, open_payload, record_at
 from odradek.protocol.records import (
     HEADER_SIZE,
     BatchHeader,
     MalformedRecords,
     Record,
+    TooLargeInside,
     crc_is_valid,
     read_header,
     split_batches,
@@ -22,6 +28,7 @@ from odradek.protocol.records import (
 from odradek.storage.descriptors import Slice
 from odradek.storage.errors import CorruptLog
 from odradek.storage.segment import Segment
+from odradek.world import Workers
 
 if TYPE_CHECKING:
     from odradek.storage.log import Log
@@ -30,6 +37,9 @@ if TYPE_CHECKING:
 _WALK_BYTES: Final = 2048
 # What is scanned at a time: it takes less than a millisecond.
 _CHUNK_BYTES: Final = 1 << 20
+# What is looked into at once: a few milliseconds' work.
+_BYTES_AT_ONCE: Final = 256 << 10
+_RECORDS_AT_ONCE: Final = 5_000
 
 
 class FoundRecord(NamedTuple):
@@ -64,12 +74,20 @@ class _Batch(NamedTuple):
 class Search:
     """One question to one log, for offsets below `end_offset`."""
 
-    __slots__ = ("_committed_only", "_end_offset", "_key", "_log", "read")
+    __slots__ = ("_beside", "_committed_only", "_end_offset", "_key", "_log", "read")
 
     def __init__(
-        self, log: "Log", key: bytes, *, end_offset: int, committed_only: bool, read: BytesRead
+        self,
+        log: "Log",
+        key: bytes,
+        *,
+        end_offset: int,
+        committed_only: bool,
+        read: BytesRead,
+        beside: "BesideTheLoop",
     ) -> None:
         self._log = log
+        self._beside = beside
         self._key = key
         self._end_offset = end_offset
         self._committed_only = committed_only
@@ -86,16 +104,15 @@ class Search:
 
     # At an offset
 
-    def at(self, offset: int) -> FoundRecord | None:
+    async def at(self, offset: int) -> FoundRecord | None:
         """The record at this offset if it has the key and may be seen."""
         segment = segment_of(self._log.segments, offset)
         batch = None if segment is None else self._batch_with(segment, offset)
         if segment is None or batch is None or not self._is_visible(batch.header):
             return None
-        try:
-            record = record_at(open_payload(batch.content, batch.header), batch.header, offset)
-        except MalformedRecords:
-            return None
+        header = batch.header
+        look = partial(record_at, header=header, offset=offset)
+        record = await self._beside.look_into(batch.content, header, look)
         if record is None or record.key != self._key:
             return None
         return _checked(segment.file.path, batch, record)
@@ -141,7 +158,7 @@ class Search:
         assert first_offset is not None  # `start` lies before the end of the segment
         return Chunk(Slice(segment.file, start, end - start), max(first_offset, lower))
 
-    def among(self, chunk: Chunk, content: bytes) -> FoundRecord | None:
+    async def among(self, chunk: Chunk, content: bytes) -> FoundRecord | None:
         """The newest record of the key in a chunk."""
         path, key = chunk.batches.file.path, self._key
         self.read.total += len(content)
@@ -156,25 +173,50 @@ class Search:
             if header.codec is Codec.NONE and content.find(key, start + HEADER_SIZE, end) < 0:
                 continue
             view = memoryview(content)[start:end]
-            record = self._newest_in(header, view)
+            look = partial(
+                newest_of_key,
+                header=header,
+                key=key,
+                first_offset=self._log.log_start_offset,
+                end_offset=self._end_offset,
+            )
+            record = await self._beside.look_into(view, header, look)
             if record is not None:
                 position = chunk.batches.position + start
                 return _checked(path, _Batch(position, header, view), record)
         return None
 
-    def _newest_in(self, header: BatchHeader, batch: memoryview) -> Record | None:
-        key = self._key
+
+class BesideTheLoop:
+    """Looks into batches: at once where that is quick, else in a thread, one after the other."""
+
+    __slots__ = ("_turn", "_workers")
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._turn = asyncio.Lock()
+
+    async def look_into(
+        self, batch: memoryview, header: BatchHeader, look: Callable[[bytes], Record | None]
+    ) -> Record | None:
+        """What `look` finds in a batch's records; nothing in a batch that nobody can read,
+        though its checksum may hold."""
         try:
-            payload = open_payload(batch, header)
-            if payload.find(key) < 0:
-                return None
-            for delta, found in reversed(parse_keys(payload, header.record_count)):
-                offset = header.base_offset + delta
-                if found == key and self._log.log_start_offset <= offset < self._end_offset:
-                    return record_at(payload, header, offset)
+            if header.record_count <= _RECORDS_AT_ONCE:
+                try:
+                    return look(open_payload(batch, header, max_bytes=_BYTES_AT_ONCE))
+                except TooLargeInside:
+                    pass
+            async with self._turn:
+                return await self._workers.run_blocking(partial(_look, batch, header, look))
         except MalformedRecords:
-            return None  # The checksum may hold all the same: then nobody can read it.
-        return None
+            return None
+
+
+def _look(
+    batch: memoryview, header: BatchHeader, look: Callable[[bytes], Record | None]
+) -> Record | None:
+    return look(open_payload(batch, header))
 
 
 def segment_of(segments: Sequence[Segment], offset: int) -> Segment | None:
