@@ -242,6 +242,19 @@ class TestSettings:
         complaint = odradek.refused("configs", "--describe", "--broker", "5")
         assert "there is no broker 5; the cluster has 1" in complaint
 
+    def test_groups(self, odradek: Shell) -> None:
+        whose = ("--entity-type", "groups", "--entity-name", "billing")
+        setting = "consumer.session.timeout.ms"
+        odradek.ok("configs", "--alter", *whose, "--add-config", f"{setting}=50000")
+        shown = odradek.ok("configs", "--describe", "--group", "billing").splitlines()
+        assert shown[0] == "Dynamic configs for group billing are:"
+        assert shown[1].startswith(f"  {setting}=50000 sensitive=false synonyms={{GROUP_CONFIG:")
+        assert "group billing" in odradek.ok("configs", "--describe", "--entity-type", "groups")
+        complaint = odradek.refused("configs", "--alter", *whose, "--add-config", f"{setting}=1")
+        assert setting in complaint
+        odradek.ok("configs", "--alter", *whose, "--delete-config", setting)
+        assert odradek.ok("configs", "--describe", *whose).count("\n") == 1
+
 
 def test_offsets_and_deleted_records(odradek: Shell, odradek_topic: str, tmp_path: Path) -> None:
     odradek.ok("console-producer", "--topic", odradek_topic, stdin="a\nb\nc\n")

@@ -21,6 +21,7 @@ _TYPES = {
     "topics": ConfigType.TOPIC,
     "brokers": ConfigType.BROKER,
     "broker-loggers": ConfigType.BROKER_LOGGER,
+    "groups": ConfigType.GROUP,
 }
 
 
@@ -43,13 +44,17 @@ async def describe(arguments: argparse.Namespace, entity: Entity) -> int:
 async def _all(admin: Admin, entity_type: str) -> list[str]:
     if entity_type == "topics":
         return list(await admin.list_topics(include_internal=True))
+    if entity_type == "groups":
+        found = {group.group_id for group in await admin.list_groups()}
+        found |= {one.name for one in await admin.list_config_resources([ConfigType.GROUP])}
+        return sorted(found)
     return [str(broker.id) for broker in (await admin.describe_cluster()).brokers] + [""]
 
 
 async def _require(admin: Admin, entity_type: str, names: list[str]) -> None:
     if entity_type == "topics":
         await topics_named(admin, names)
-    else:
+    elif entity_type != "groups":  # A group need not exist to have settings.
         await require_brokers(admin, (int(name) for name in names if name))
 
 
@@ -67,6 +72,8 @@ def _own_source(entity: Entity) -> ConfigSource:
     """Where settings come from that were made for this topic or broker and no other."""
     if entity.type == "topics":
         return ConfigSource.DYNAMIC_TOPIC_CONFIG
+    if entity.type == "groups":
+        return ConfigSource.GROUP_CONFIG
     if entity.type == "broker-loggers":
         return ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     if entity.name:
@@ -98,6 +105,10 @@ def _as_json(kind: str, name: str, entries: list[ConfigEntry]) -> dict[str, obje
                 "source": entry.source.name,
                 "sensitive": entry.is_sensitive,
                 "readOnly": entry.is_read_only,
+                "synonyms": [
+                    {"name": one.name, "value": one.value, "source": one.source.name}
+                    for one in entry.synonyms
+                ],
             }
             for entry in entries
         ],

@@ -1,4 +1,4 @@
-"""`odradek configs`: settings of topics and brokers, levels of loggers, as kafka-configs does."""
+"""`odradek configs`: settings of topics, brokers and groups, and levels of loggers."""
 
 import argparse
 import re
@@ -18,7 +18,7 @@ ENTITY_TYPES = (
     "client-metrics",
     "groups",
 )
-_NOT_YET = frozenset({"clients", "users", "ips", "client-metrics", "groups"})
+_NOT_YET = frozenset({"clients", "users", "ips", "client-metrics"})
 _SHORTCUTS = {
     "topic": "topics",
     "broker": "brokers",
@@ -37,6 +37,7 @@ examples:
       --add-config retention.ms=3600000,cleanup.policy=[compact,delete]
   odradek configs --alter --broker-defaults --delete-config log.retention.ms
   odradek configs --alter --broker-logger 1 --add-config odradek.request=DEBUG
+  odradek configs --alter --group billing --add-config consumer.session.timeout.ms=60000
 """
 
 
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE",
         action="append",
         choices=ENTITY_TYPES,
-        help="the long form: topics, brokers or broker-loggers ...",
+        help="the long form: topics, brokers, broker-loggers or groups ...",
     )
     whose.add_argument(
         "--entity-name", metavar="NAME", action="append", help="... and a name or id ..."
@@ -73,7 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument(
         "--entity-default", action="store_true", help="... or the default of all brokers"
     )
-    for later in ("client", "user", "ip", "group", "client-metrics"):
+    whose.add_argument("--group", metavar="NAME", help="a consumer group's, also before it exists")
+    for later in ("client", "user", "ip", "client-metrics"):
         whose.add_argument(f"--{later}", help=argparse.SUPPRESS)
     for later in ("client", "user", "ip"):
         whose.add_argument(f"--{later}-defaults", action="store_true", help=argparse.SUPPRESS)
@@ -138,6 +140,8 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
         raise UsageError(f"--broker takes a broker's id, a number, not {entity.name!r}")
     if entity == Entity("topics", ""):
         raise UsageError("topics have no common default; set it for brokers: --broker-defaults")
+    if entity == Entity("groups", ""):
+        raise UsageError("groups have no common default; set it in the brokers' files")
     return entity
 
 

@@ -136,7 +136,6 @@ class ClusterSettings(Settings):
         1,
         "How many connections a follower opens to one leader.",
         at_least=1,
-        scope=Scope.CLUSTER_WIDE,
         importance=Importance.HIGH,
     )
     auto_leader_rebalance_enable = boolean(
@@ -178,7 +177,6 @@ class ClusterSettings(Settings):
         MOST_LONG,
         "Bytes a second that moving replicas between log directories may take.",
         at_least=0,
-        scope=Scope.CLUSTER_WIDE,
     )
     controlled_shutdown_enable = boolean(
         "controlled.shutdown.enable",

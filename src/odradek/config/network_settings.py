@@ -26,7 +26,7 @@ class NetworkSettings(Settings):
         (Listener("PLAINTEXT", "", 9092),),
         "Where the broker listens: NAME://host:port, several separated by commas. An empty host "
         "means every address, port 0 any free one.",
-        scope=Scope.PER_BROKER,
+        scope=Scope.READ_ONLY,
     )
     advertised_listeners = advertised_listeners(
         "advertised.listeners",
@@ -39,7 +39,7 @@ class NetworkSettings(Settings):
         "Which security protocol each listener name stands for: NAME:PROTOCOL pairs.",
         read=parse_protocol_map,
         takes="NAME:PROTOCOL pairs separated by commas",
-        scope=Scope.PER_BROKER,
+        scope=Scope.READ_ONLY,
     )
     inter_broker_listener_name = string(
         "inter.broker.listener.name",
@@ -111,7 +111,6 @@ class NetworkSettings(Settings):
         MOST_INT,
         "How many new connections a second the broker takes.",
         at_least=0,
-        scope=Scope.CLUSTER_WIDE,
     )
     connection_failed_authentication_delay_ms = integer(
         "connection.failed.authentication.delay.ms",

@@ -97,7 +97,6 @@ class StorageSettings(Settings):
         2,
         "How many logs of a directory are recovered at once.",
         at_least=1,
-        scope=Scope.CLUSTER_WIDE,
         importance=Importance.HIGH,
     )
     producer_id_expiration_ms = integer(

@@ -141,6 +141,8 @@ class TestConfigs:
             (["--entity-type", "topics", "--entity-name", "t"], ("topics", "t")),
             (["--entity-type", "brokers", "--entity-default"], ("brokers", "")),
             (["--entity-type", "topics"], ("topics", None)),
+            (["--group", "g"], ("groups", "g")),
+            (["--entity-type", "groups", "--entity-name", "g"], ("groups", "g")),
         ],
     )
     def test_whose_settings(self, flags: list[str], entity: tuple[str, str | None]) -> None:
@@ -154,6 +156,7 @@ class TestConfigs:
             (["--broker", "x"], "a broker's id"),
             (["--topic", "a", "--broker", "1"], "at a time"),
             (["--entity-type", "topics", "--entity-default"], "no common default"),
+            (["--entity-type", "groups", "--entity-default"], "no common default"),
         ],
     )
     def test_whose_settings_cannot_be(self, flags: list[str], complaint: str) -> None:

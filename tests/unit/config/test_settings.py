@@ -292,11 +292,11 @@ def test_a_stored_dynamic_value_that_cannot_be_used_is_a_warning() -> None:
     [
         ({"num.partitions": "3"}, True, "it cannot change while the broker runs"),
         ({"broker.id": "3"}, True, "it cannot change while the broker runs"),
-        ({"listeners": "PLAINTEXT://:1"}, False, "it can only be set for one broker"),
+        ({"listeners": "PLAINTEXT://:1"}, True, "it cannot change while the broker runs"),
         ({"max.connections": "x"}, False, "it takes a whole number"),
         ({"max.connections": None}, False, "it takes a whole number"),
         ({"advertised.listeners": "OTHER://h:1"}, True, "it cannot change while the broker runs"),
-        ({"listeners": "OTHER://:1"}, True, "add the name to listener.security.protocol.map"),
+        ({"log.retention.ms": "0"}, True, "1 and more, or -1"),
         ({"log.roll.hours": "2"}, True, "it cannot change while the broker runs"),
     ],
 )
@@ -310,7 +310,7 @@ def test_broker_overrides_are_refused(
 def test_broker_overrides_are_taken() -> None:
     current = BrokerSettings()
     check_broker_overrides({"log.retention.ms": "5", "plugin.x": "y"}, current, per_broker=False)
-    check_broker_overrides({"listeners": "PLAINTEXT://:1"}, current, per_broker=True)
+    check_broker_overrides({"max.connections": "7"}, current, per_broker=True)
 
 
 def test_only_the_finest_unit_changes_while_running() -> None:
