@@ -19,6 +19,9 @@ CLUSTER_NAME: Final = "kafka-cluster"
 class _Code(IntEnum):
     """A number of the protocol; whatever this version does not know is `UNKNOWN`."""
 
+    # An enum's own is written in Python, and rules are looked up by these all the time.
+    __hash__ = int.__hash__
+
     @classmethod
     def _missing_(cls, value: object) -> Self:
         return cls(0)
