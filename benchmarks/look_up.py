@@ -41,6 +41,7 @@ WHERE = TopicPartition(TOPIC, 0)
 RECORD_BYTES = 100
 BATCH_BYTES = 16 << 10
 IN_FLIGHT = 16
+PRODUCED = 5000
 # What a broker leaves to be read at each look-up before it is worth indexing.
 TAIL_BYTES = 1 << 20
 
@@ -67,13 +68,15 @@ def key_of(number: int) -> bytes:
     return b"customer-%09d" % number
 
 
-def batches(records: int, keys: int, chance: random.Random) -> Iterator[bytes]:
+def batches(
+    records: int, keys: int, chance: random.Random, batch_bytes: int = BATCH_BYTES
+) -> Iterator[bytes]:
     written = 0
     padding = bytes(RECORD_BYTES)
     while written < records:
         builder = BatchBuilder()
         now_ms = int(time.time() * 1000)
-        while builder.size_bytes < BATCH_BYTES and written < records:
+        while written < records and (not builder.record_count or builder.size_bytes < batch_bytes):
             # Every key once, then again at random.
             number = written if written < keys else chance.randrange(keys)
             key = key_of(number)
@@ -95,17 +98,7 @@ class Bench:
         under_way: list[asyncio.Future[ProduceResponse]] = []
         begun_s = time.monotonic()
         for sent, batch in enumerate(content, 1):
-            request = ProduceRequest(
-                acks=1,
-                timeout_ms=30_000,
-                topic_data=[
-                    TopicProduceData(
-                        name=TOPIC,
-                        topic_id=self.cluster.view.topics[TOPIC].id,
-                        partition_data=[PartitionProduceData(index=0, records=batch)],
-                    )
-                ],
-            )
+            request = self._request(batch)
             under_way.append(connection.send(request, ProduceResponse))
             if len(under_way) >= IN_FLIGHT:
                 await under_way.pop(0)
@@ -114,6 +107,23 @@ class Bench:
         for response in await asyncio.gather(*under_way):
             code = response.responses[0].partition_responses[0].error_code
             assert not code, code
+
+    def _request(self, batch: bytes) -> ProduceRequest:
+        data = PartitionProduceData(index=0, records=batch)
+        topic_id = self.cluster.view.topics[TOPIC].id
+        topic = TopicProduceData(name=TOPIC, topic_id=topic_id, partition_data=[data])
+        return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[topic])
+
+    async def time_produce(self, count: int) -> str:
+        """One record after the other."""
+        connection = await self.cluster.connection(self.cluster.view.leader(WHERE), "produce")
+        took_ms = []
+        for batch in batches(count, 1, random.Random(1), 1):
+            begun_s = time.perf_counter()
+            await connection.request(self._request(batch), ProduceResponse)
+            took_ms.append(1000 * (time.perf_counter() - begun_s))
+        took_ms.sort()
+        return f"p50 {_share(took_ms, 0.5):.2f} ms, p99 {_share(took_ms, 0.99):.2f} ms"
 
     async def ask(self, key: bytes) -> LookUp:
         answers = await look_up(
@@ -197,10 +207,12 @@ async def measure_topic(bench: Bench, arguments: argparse.Namespace, chance: ran
     present = [key_of(chance.randrange(keys)) for _ in range(arguments.look_ups)]
     missing = [b"nobody-%d" % number for number in range(arguments.look_ups // 4)]
 
+    say("one record written, before", await bench.time_produce(PRODUCED))
     watch = WorkerWatch(bench.process)
     watch.start()
     say("first look-up, no index", await bench.time(present[:1]))
     say("a missing key, no index", await bench.time(missing[:1]))
+    say("one record written, index in the making", await bench.time_produce(PRODUCED))
     say("index made after", f"{await bench.wait_for_index():.1f} s more")
     watch.end()
     say("CPU of the worker, its most memory", f"{watch.cpu_s:.1f} s, {watch.most_mb:.0f} MB")
