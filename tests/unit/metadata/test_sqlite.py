@@ -238,3 +238,23 @@ def test_nobody_waits_for_a_commit_that_is_cut_off(tmp_path: Path) -> None:
         await metadata.close()
 
     asyncio.run(scenario())
+
+
+async def test_a_full_disk_refuses_one_change_and_takes_the_next(tmp_path: Path) -> None:
+    metadata = opened(tmp_path)
+    store = metadata.connect()
+    await store.multi(Create("/a", b"1"))
+    # SQLite says the same when it may not grow as when the disk has no room.
+    metadata._database.execute("pragma max_page_count = 1")
+    with pytest.raises(StoreUnavailable, match="is full"):
+        await store.multi(Create("/b", bytes(1 << 20)))
+    assert await store.read("/b") is None
+    await store.multi(Set("/a", b"2"))
+    metadata._database.execute("pragma max_page_count = 100000")
+    await store.multi(Create("/b", bytes(1 << 20)))
+    await metadata.close()
+    again = opened(tmp_path)
+    found = await again.connect().read("/b")
+    assert found is not None
+    assert len(found.value) == 1 << 20
+    await again.close()

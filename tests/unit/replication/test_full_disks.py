@@ -3,7 +3,17 @@
 import asyncio
 
 from odradek.protocol.errors import ErrorCode
-from tests.unit.replication.cluster import Cluster, with_cluster
+from odradek.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from tests.unit.replication.cluster import TOPIC, Cluster, with_cluster
 
 _VALUE = bytes(1000)
 
@@ -98,3 +108,44 @@ def test_a_topic_made_on_a_full_disk_is_served_when_there_is_room() -> None:
         assert (await cluster.produce(1, _VALUE)).error_code == 0
 
     with_cluster(test, brokers=1)
+
+
+async def commit(cluster: Cluster) -> int:
+    request = OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            OffsetCommitRequestTopic(
+                name=TOPIC,
+                partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=1)],
+            )
+        ],
+    )
+    connection = await cluster.connection(1)
+    answer = await connection.request(request, OffsetCommitResponse, max_version=8)
+    return answer.topics[0].partitions[0].error_code
+
+
+def test_groups_keep_what_they_know_while_nothing_can_be_committed() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1])
+        find = FindCoordinatorRequest(key="g", coordinator_keys=["g"])
+        loop = asyncio.get_running_loop()
+        while await commit(cluster) != 0:
+            await (await cluster.connection(1)).request(find, FindCoordinatorResponse)
+            assert loop.time() < 20
+            await asyncio.sleep(0.1)
+        fill_up(cluster, 1)
+        assert (await cluster.produce(1, _VALUE)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert await commit(cluster) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await commit(cluster) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        make_room(cluster, 1)
+        await asyncio.sleep(1.5)
+        # Nobody had to load the group again.
+        assert await commit(cluster) == 0
+
+    with_cluster(
+        test,
+        brokers=1,
+        offsets_topic_num_partitions="1",
+        offsets_topic_replication_factor="1",
+    )
