@@ -3,6 +3,7 @@
 StorageError
 ├── AppendRejected         the batch is wrong; the log is as before; carries Kafka's error code
 ├── OffsetOutOfRange       the log does not hold this offset
+├── TooLargeToOpen         a batch holds more inside than a broker looks into
 ├── CorruptLog             bytes in a segment are not the batches they should be
 ├── LogClosed              the log was deleted, closed, or cut below what was waited for
 ├── LogDirectoryFull       no room on the disk; nothing was written, reads go on
@@ -47,6 +48,16 @@ class OffsetOutOfRange(StorageError):
         self.offset = offset
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
+
+
+class TooLargeToOpen(StorageError):
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+    def __init__(self, base_offset: int, most_bytes: int) -> None:
+        super().__init__(
+            f"the batch at offset {base_offset} holds more than the {most_bytes >> 20} MiB that a "
+            "broker looks into; read the partition with a consumer"
+        )
 
 
 class CorruptLog(StorageError):

@@ -4,7 +4,7 @@ Whatever an index says, the key is compared here, in the log itself, and the bat
 checked: so an index can make a look-up slow, but not wrong about what it finds.
 
 A batch may hold far more inside than it takes in the log. One that takes long to look into is
-looked into beside the loop, and one at a time, so that neither time nor memory goes to it.
+looked into beside the loop, one at a time; one that would take much memory is refused.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.record_keys import newest_of_key, open_payload, record_at
 from odradek.protocol.records import (
     HEADER_SIZE,
+    OPENED_BYTES,
     BatchHeader,
     MalformedRecords,
     Record,
@@ -26,7 +27,7 @@ from odradek.protocol.records import (
     split_batches,
 )
 from odradek.storage.descriptors import Slice
-from odradek.storage.errors import CorruptLog
+from odradek.storage.errors import CorruptLog, TooLargeToOpen
 from odradek.storage.segment import Segment
 from odradek.world import Workers
 
@@ -209,6 +210,8 @@ class BesideTheLoop:
                     pass
             async with self._turn:
                 return await self._workers.run_blocking(partial(_look, batch, header, look))
+        except TooLargeInside:
+            raise TooLargeToOpen(header.base_offset, OPENED_BYTES) from None
         except MalformedRecords:
             return None
 
@@ -216,7 +219,7 @@ class BesideTheLoop:
 def _look(
     batch: memoryview, header: BatchHeader, look: Callable[[bytes], Record | None]
 ) -> Record | None:
-    return look(open_payload(batch, header))
+    return look(open_payload(batch, header, max_bytes=OPENED_BYTES))
 
 
 def segment_of(segments: Sequence[Segment], offset: int) -> Segment | None:

@@ -9,6 +9,7 @@ import pytest
 from odradek.protocol.compression import Codec
 from odradek.protocol.record_keys import newest_of_key
 from odradek.protocol.records import BatchBuilder, read_header
+from odradek.storage.errors import TooLargeToOpen
 from odradek.storage.key_index_search import BesideTheLoop
 
 T = TypeVar("T")
@@ -61,3 +62,13 @@ async def test_a_batch_that_nobody_can_read_holds_nothing() -> None:
     header = read_header(batch)
     look = partial(newest_of_key, header=header, key=b"key", first_offset=0, end_offset=1)
     assert await BesideTheLoop(CountingWorkers()).look_into(memoryview(batch), header, look) is None
+
+
+async def test_a_bomb_is_refused() -> None:
+    builder = BatchBuilder(Codec.ZSTD)
+    builder.append(b"key", bytes(17 << 20), [], 0)
+    batch = builder.build(base_offset=7)
+    header = read_header(batch)
+    look = partial(newest_of_key, header=header, key=b"key", first_offset=0, end_offset=9)
+    with pytest.raises(TooLargeToOpen, match="the batch at offset 7 holds more than the 16 MiB"):
+        await BesideTheLoop(CountingWorkers()).look_into(memoryview(batch), header, look)
