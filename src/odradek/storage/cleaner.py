@@ -256,7 +256,8 @@ class LogCleaner:
         if failure.kind in _DAMAGE:
             self._set_aside(log, str(failure))
         elif failure.kind == "FileNotFoundError":
-            logger.info("%s: compaction given up, its segments changed", _name(log))
+            # Retention was faster; or somebody removed a file, which will be missing again.
+            self._rest(log, f"a segment is gone ({failure})")
         elif failure.number == errno.ENOSPC:
             self._rest(log, f"the disk is full ({failure}); compaction needs room for a segment")
         elif failure.number is not None:
