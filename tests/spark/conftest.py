@@ -36,7 +36,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from odradek.spark.spark_session import JavaMissing
 
     # Workers import the tests' own classes.
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    known = os.environ.get("PYTHONPATH")
+    here = str(Path(__file__).parents[2])
+    os.environ["PYTHONPATH"] = f"{known}{os.pathsep}{here}" if known else here
     where = str(tmp_path_factory.mktemp("spark"))
     try:
         session = odradek_spark.session(
