@@ -52,6 +52,8 @@ class InlineWorkers:
     async def run_blocking(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(None, call)
 
+    compute = run_blocking
+
     def close(self) -> None:
         """There are no threads."""
 

@@ -94,9 +94,9 @@ class Dispatcher:
     ) -> Parts | None:
         """Tens of thousands of elements take fifty milliseconds to decode and as long to encode:
         in a thread, which leaves the interpreter to the loop every few milliseconds."""
-        run_blocking = self._services.world.workers.run_blocking
+        compute = self._services.world.workers.compute
         version = large.version
-        request = await run_blocking(large.decode)
+        request = await compute(large.decode)
         context = RequestContext(connection, version, client_id)
         reply = large.handler.handle(self._services, context, request)
         if isinstance(reply, Awaitable):
@@ -105,7 +105,7 @@ class Dispatcher:
             return None
         assert isinstance(reply, Response)
         encode = partial(encode_response, reply, version, large.correlation_id)
-        return cast("Parts", await run_blocking(encode))
+        return cast("Parts", await compute(encode))
 
     def _load(self, key: int) -> _Handler:
         served = TABLE.get(key)

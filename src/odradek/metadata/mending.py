@@ -31,7 +31,8 @@ def mended(path: str, node: Node, image: ClusterImage) -> Node | None:
 
 def is_needed_to_start(path: str) -> bool:
     """Whether a broker that has no image yet would do harm without this node: it would take
-    a topic for deleted, or let in whom a rule keeps out. Who is there and who controls is found out soon enough."""
+    a topic for deleted, or let in whom a rule keeps out. Who is there and who controls is found
+    out soon enough."""
     return path != CONTROLLER and not path.startswith(BROKER_IDS + "/")
 
 
@@ -60,7 +61,7 @@ def _last_known(path: str, image: ClusterImage) -> bytes | None:
             known = ConfigOverrides(image.broker_configs[name]).encode()
         case ["kafka-acl" | "kafka-acl-extended", *_]:
             resource = acl_nodes.resource_of(path)
-            if resource in image.acls:
+            if resource is not None and resource in image.acls:
                 known = acl_nodes.encode_entries(image.acls[resource])
     return known
 

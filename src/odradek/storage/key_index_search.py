@@ -4,10 +4,9 @@ Whatever an index says, the key is compared here, in the log itself, and the bat
 checked: so an index can make a look-up slow, but not wrong about what it finds.
 
 A batch may hold far more inside than it takes in the log. One that takes long to look into is
-looked into beside the loop, one at a time; one that would take much memory is refused.
+looked into beside the loop; one that would take much memory is refused.
 """
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -189,13 +188,12 @@ class Search:
 
 
 class BesideTheLoop:
-    """Looks into batches: at once where that is quick, else in a thread, one after the other."""
+    """Looks into batches: at once where that is quick, else in a thread."""
 
-    __slots__ = ("_turn", "_workers")
+    __slots__ = ("_workers",)
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._turn = asyncio.Lock()
 
     async def look_into(
         self, batch: memoryview, header: BatchHeader, look: Callable[[bytes], Record | None]
@@ -208,8 +206,7 @@ class BesideTheLoop:
                     return look(open_payload(batch, header, max_bytes=_BYTES_AT_ONCE))
                 except TooLargeInside:
                     pass
-            async with self._turn:
-                return await self._workers.run_blocking(partial(_look, batch, header, look))
+            return await self._workers.compute(partial(_look, batch, header, look))
         except TooLargeInside:
             raise TooLargeToOpen(header.base_offset, OPENED_BYTES) from None
         except MalformedRecords:

@@ -135,11 +135,11 @@ class AppendRules:
         """The same; others get their turns meanwhile. To compress releases the interpreter lock."""
         records, header = self._check_header(records, now_ms)
         if self._looks_inside:
-            opened = await workers.run_blocking(partial(_opened, records, OPENED_BYTES))
+            opened = await workers.compute(partial(_opened, records, OPENED_BYTES))
             for _ in self._inspection(opened, now_ms):
                 await asyncio.sleep(0)
         if self._codec is not None and header.attributes & _CODEC_MASK != self._codec:
-            records, header = await workers.run_blocking(
+            records, header = await workers.compute(
                 partial(self._recompressed, records, self._codec, OPENED_BYTES)
             )
         if header.batch_length + LENGTH_OVERHEAD > self.segment_bytes:

@@ -18,6 +18,11 @@ class Workers(Protocol):
         """Runs a call that waits for the operating system and releases the interpreter lock."""
         ...
 
+    async def compute(self, call: Callable[[], T]) -> T:
+        """Runs a short computation that would hold up the loop: one at a time, because a thread
+        keeps the memory of the largest that it ever ran."""
+        ...
+
     def close(self) -> None:
         """Waits for the calls under way and lets the threads go."""
         ...
@@ -28,14 +33,21 @@ class ThreadWorkers:
 
     def __init__(self, threads: int = 4) -> None:
         self._threads = threads
-        self._executor: ThreadPoolExecutor | None = None
+        self._blocking: ThreadPoolExecutor | None = None
+        self._computing: ThreadPoolExecutor | None = None
 
     async def run_blocking(self, call: Callable[[], T]) -> T:
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="odradek")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+        if self._blocking is None:
+            self._blocking = ThreadPoolExecutor(self._threads, thread_name_prefix="odradek")
+        return await asyncio.get_running_loop().run_in_executor(self._blocking, call)
+
+    async def compute(self, call: Callable[[], T]) -> T:
+        if self._computing is None:
+            self._computing = ThreadPoolExecutor(1, thread_name_prefix="odradek-compute")
+        return await asyncio.get_running_loop().run_in_executor(self._computing, call)
 
     def close(self) -> None:
-        if self._executor is not None:
-            self._executor.shutdown(wait=True)
-            self._executor = None
+        for executor in (self._blocking, self._computing):
+            if executor is not None:
+                executor.shutdown(wait=True)
+        self._blocking = self._computing = None

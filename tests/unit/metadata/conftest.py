@@ -31,6 +31,8 @@ class InlineWorkers:
     async def run_blocking(self, call: Callable[[], T]) -> T:
         return call()
 
+    compute = run_blocking
+
     def close(self) -> None:
         pass
 

@@ -47,6 +47,8 @@ class GatedWorkers:
         await self.gate.wait()
         return call()
 
+    compute = run_blocking
+
     def close(self) -> None:
         pass
 

@@ -35,6 +35,8 @@ class GatedWorkers:
         await self.gate.acquire()
         return call()
 
+    compute = run_blocking
+
     def close(self) -> None:
         pass
 
@@ -45,6 +47,8 @@ class FailingWorkers:
 
     async def run_blocking(self, call: Callable[[], T]) -> T:
         raise self._error
+
+    compute = run_blocking
 
     def close(self) -> None:
         pass

@@ -45,6 +45,8 @@ class InlineWorkers:
         self.calls += 1
         return call()
 
+    compute = run_blocking
+
     def close(self) -> None:
         """There are no threads."""
 

@@ -25,6 +25,8 @@ class CountingWorkers:
         self.calls += 1
         return call()
 
+    compute = run_blocking
+
     def close(self) -> None:
         pass
 
