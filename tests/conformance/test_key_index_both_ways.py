@@ -19,8 +19,8 @@ from odradek.config import BrokerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.storage import LogManager
 from odradek.storage.checkpoints import read_directory_properties
-from odradek.storage.key_index import KeyIndex, KeyIndexLimits
-from odradek.storage.key_index_search import BytesRead
+from odradek.storage.key_index.index import KeyIndex, KeyIndexLimits
+from odradek.storage.key_index.search import BytesRead
 from odradek.world import World
 from tests.conformance.test_storage_both_ways import (
     KAFKA_SETTINGS,
@@ -30,7 +30,7 @@ from tests.conformance.test_storage_both_ways import (
     value_of,
     values_up_to,
 )
-from tests.unit.storage.test_key_index_model import do_jobs
+from tests.unit.storage.key_index.test_model import do_jobs
 
 LIMITS = KeyIndexLimits(least_bytes=1000, job_bytes=20_000, job_entries=500)
 

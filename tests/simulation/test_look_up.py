@@ -18,8 +18,8 @@ from odradek.client.errors import ClientError
 from odradek.client.settings import ConsumerSettings, ProducerSettings
 from odradek.metadata.memory import MemoryMetadata
 from odradek.protocol.errors import KafkaError
-from odradek.storage.key_index import KeyIndexLimits
-from odradek.storage.key_index_keeper import KeyIndexes
+from odradek.storage.key_index.index import KeyIndexLimits
+from odradek.storage.key_index.keeper import KeyIndexes
 from odradek.world import World
 from simulation.cluster import SimulatedBroker
 from simulation.run import run

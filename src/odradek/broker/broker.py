@@ -49,7 +49,7 @@ from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import load_authorizer
 from odradek.storage import StorageError
 from odradek.storage.checkpoints import encode_uuid, read_directory_properties
-from odradek.storage.key_index_keeper import KeyIndexes
+from odradek.storage.key_index.keeper import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.telemetry.logs import TOLD
 from odradek.world import World

@@ -21,7 +21,7 @@ from odradek.protocol.types import BrokerId
 from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import Authorizer
-from odradek.storage.key_index_keeper import KeyIndexes
+from odradek.storage.key_index.keeper import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.world import World

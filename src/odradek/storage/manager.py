@@ -29,8 +29,8 @@ from odradek.storage.checkpoints import (
     read_directory_properties,
     read_offsets,
 )
-from odradek.storage.cleaner import LogCleaner
-from odradek.storage.cleaning import first_dirty_offset
+from odradek.storage.compaction.choosing import first_dirty_offset
+from odradek.storage.compaction.cleaner import LogCleaner
 from odradek.storage.descriptors import Descriptors
 from odradek.storage.directory import NO_DIRECTORY_ID, LogDirectory
 from odradek.storage.errors import StorageError

@@ -26,7 +26,7 @@ from odradek.protocol.messages.look_up import (
 )
 from odradek.replication.refusal import Refused
 from odradek.storage import StorageError
-from odradek.storage.key_index_search import BytesRead, FoundRecord
+from odradek.storage.key_index.search import BytesRead, FoundRecord
 
 _READ_COMMITTED: Final = 1
 # Then others get a turn.

@@ -1,7 +1,7 @@
 """The key index of one log: which offsets may hold a key, without reading the log.
 
-It is a row of runs (`key_index_run`), each for a stretch of committed offsets, made by jobs
-(`key_index_building`) that somebody else carries out. Between and behind the runs are holes:
+It is a row of runs (`run`), each for a stretch of committed offsets, made by jobs
+(`building`) that somebody else carries out. Between and behind the runs are holes:
 what was appended since, or is not indexed yet. A look-up goes from the newest offset downwards,
 asks runs, reads holes, and takes the first visible record that really has the key.
 
@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from odradek.storage.key_index_building import IndexJob, Job, MergeJob, Stretch
-from odradek.storage.key_index_run import (
+from odradek.storage.key_index.building import IndexJob, Job, MergeJob, Stretch
+from odradek.storage.key_index.run import (
     KEYS_SUFFIX,
     MOST_SPAN,
     UNFINISHED_SUFFIX,
@@ -34,7 +34,7 @@ from odradek.storage.key_index_run import (
     parse_run_name,
     run_name,
 )
-from odradek.storage.key_index_search import BesideTheLoop, BytesRead, FoundRecord, Search
+from odradek.storage.key_index.search import BesideTheLoop, BytesRead, FoundRecord, Search
 from odradek.storage.names import DELETED_SUFFIX
 from odradek.world import World
 

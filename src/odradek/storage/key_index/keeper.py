@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Final
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage.errors import StorageError
-from odradek.storage.key_index import USUAL_LIMITS, KeyIndex, KeyIndexLimits
-from odradek.storage.key_index_building import Job, carry_out, encode_job
-from odradek.storage.key_index_run import DamagedRun, RunHeader
+from odradek.storage.key_index.building import Job, carry_out, encode_job
+from odradek.storage.key_index.index import USUAL_LIMITS, KeyIndex, KeyIndexLimits
+from odradek.storage.key_index.run import DamagedRun, RunHeader
 from odradek.storage.log import Log
 from odradek.world import World
 from odradek.world.processes import Worker, WorkerDied, WorkFailed

@@ -9,10 +9,10 @@ import pytest
 
 from odradek.protocol.records import BatchBuilder
 from odradek.storage import Log, StorageError
-from odradek.storage.key_index import KeyIndexLimits
-from odradek.storage.key_index_keeper import KeyIndexes
-from odradek.storage.key_index_run import KEYS_SUFFIX
-from odradek.storage.key_index_search import BytesRead
+from odradek.storage.key_index.index import KeyIndexLimits
+from odradek.storage.key_index.keeper import KeyIndexes
+from odradek.storage.key_index.run import KEYS_SUFFIX
+from odradek.storage.key_index.search import BytesRead
 from odradek.world import MemoryDisk, World
 from odradek.world.disk import Buffer
 from odradek.world.memory_disk import MemoryFile

@@ -10,7 +10,7 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.record_keys import newest_of_key
 from odradek.protocol.records import BatchBuilder, read_header
 from odradek.storage.errors import TooLargeToOpen
-from odradek.storage.key_index_search import BesideTheLoop
+from odradek.storage.key_index.search import BesideTheLoop
 
 T = TypeVar("T")
 

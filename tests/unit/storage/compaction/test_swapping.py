@@ -3,8 +3,15 @@
 from odradek.storage import Log
 from odradek.storage.verify import verify_log
 from odradek.world import MemoryDisk, World
+from tests.unit.storage.compaction.test_compaction import (
+    compact,
+    make_log,
+    put,
+    records,
+    settle,
+    start,
+)
 from tests.unit.storage.storage_world import PARTITION, make_world
-from tests.unit.storage.test_compaction import compact, make_log, put, records, settle, start
 
 FILES = (".log", ".index", ".timeindex", ".txnindex")
 COMPACTED = [(4, b"a", b"2"), (5, b"b", b"2")]

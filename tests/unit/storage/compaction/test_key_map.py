@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from odradek.storage.key_map import KeyMap, PlainKeyMap, make_key_map
-from odradek.storage.vector_key_map import VectorKeyMap
+from odradek.storage.compaction.key_map import KeyMap, PlainKeyMap, make_key_map
+from odradek.storage.compaction.vector_key_map import VectorKeyMap
 
 Make = Callable[[int], KeyMap]
 BOTH = pytest.mark.parametrize("make", [PlainKeyMap, VectorKeyMap])

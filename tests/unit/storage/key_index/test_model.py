@@ -29,12 +29,13 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
 )
 from odradek.storage import Log, LogManager
-from odradek.storage.key_index import KeyIndex, KeyIndexLimits
-from odradek.storage.key_index_building import carry_out, encode_job
-from odradek.storage.key_index_run import KEYS_SUFFIX, DamagedRun, RunHeader
-from odradek.storage.key_index_search import BytesRead
+from odradek.storage.key_index.building import carry_out, encode_job
+from odradek.storage.key_index.index import KeyIndex, KeyIndexLimits
+from odradek.storage.key_index.run import KEYS_SUFFIX, DamagedRun, RunHeader
+from odradek.storage.key_index.search import BytesRead
 from odradek.storage.producer_state import Membership
 from odradek.world import World
+from tests.unit.storage.compaction.test_compaction_model import CompactionMachine
 from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,
@@ -43,7 +44,6 @@ from tests.unit.storage.storage_world import (
     make_world,
     topic,
 )
-from tests.unit.storage.test_compaction_model import CompactionMachine
 
 T = TypeVar("T")
 
@@ -306,8 +306,8 @@ TestLookUpsAndCuts = LookUpsAndCuts.TestCase
 
 @pytest.fixture
 def hashes_collide(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("key_index", "key_index_building"):
-        monkeypatch.setattr(f"odradek.storage.{module}.hash_of", lambda key: len(key) % 2)
+    for module in ("index", "building"):
+        monkeypatch.setattr(f"odradek.storage.key_index.{module}.hash_of", lambda key: len(key) % 2)
 
 
 @pytest.mark.usefixtures("hashes_collide")

@@ -1,6 +1,6 @@
 """Compacts logs, one after the other, the dirtiest first: decides here, works elsewhere.
 
-A worker process reads and rewrites (`compacting`); this side chooses (`cleaning`), puts each
+A worker process reads and rewrites (`rewriting`); this side chooses (`choosing`), puts each
 finished segment in place (`swapping`), and remembers how far a log is compacted, in
 `cleaner-offset-checkpoint`. The process starts with the first work and ends when there is none.
 
@@ -19,18 +19,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from odradek.storage.checkpoints import encode_offsets
-from odradek.storage.cleaner_metrics import CleanerMetrics
-from odradek.storage.cleaning import Cleanable, examine, filthiest
+from odradek.storage.compaction.choosing import Cleanable, examine, filthiest
+from odradek.storage.compaction.metrics import CleanerMetrics
+from odradek.storage.compaction.swapping import find_replaced, swap_in
 from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.log import Log
 from odradek.storage.names import CLEANED_SUFFIX, CLEANER_CHECKPOINT
-from odradek.storage.swapping import find_replaced, swap_in
 from odradek.world import World
 from odradek.world.processes import Message, Worker, WorkerDied, WorkFailed
 
 if TYPE_CHECKING:
-    from odradek.storage.cleaner_job import Job, Outcome
+    from odradek.storage.compaction.job import Job, Outcome
     from odradek.storage.manager import LogManager
 
 logger: Final = logging.getLogger("odradek.log_cleaner")
@@ -201,15 +201,15 @@ class LogCleaner:
 
     async def _work(self, chosen: Cleanable, take: Callable[[Message], None]) -> "Outcome":
         # A broker that compacts nothing starts without these.
-        from odradek.storage.cleaner_job import Outcome  # noqa: PLC0415
-        from odradek.storage.compacting import compact  # noqa: PLC0415
+        from odradek.storage.compaction.job import Outcome  # noqa: PLC0415
+        from odradek.storage.compaction.rewriting import compact  # noqa: PLC0415
 
         job = self._job(chosen)
         result = await self._worker.run(compact, job.as_message(), take)
         return Outcome(**result)  # type: ignore[arg-type]  # it says what `as_message` said
 
     def _job(self, chosen: Cleanable) -> "Job":
-        from odradek.storage.cleaner_job import Job  # noqa: PLC0415
+        from odradek.storage.compaction.job import Job  # noqa: PLC0415
 
         log, settings = chosen.log, self._manager.settings
         buffer_bytes = settings.log_cleaner_dedupe_buffer_size
@@ -235,7 +235,7 @@ class LogCleaner:
 
     def _take(self, log: Log, truncations: int, message: Message) -> None:
         """News from the worker: how far it is, or a segment to put in place."""
-        from odradek.storage.cleaner_job import read_replacement  # noqa: PLC0415
+        from odradek.storage.compaction.job import read_replacement  # noqa: PLC0415
 
         if not log.is_usable:
             raise CleaningAborted("the log is no longer here")

@@ -22,7 +22,7 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.storage.errors import StorageError
-from odradek.storage.key_index_run import MOST_SPAN, Run, RunHeader, hash_of, merged, write_run
+from odradek.storage.key_index.run import MOST_SPAN, Run, RunHeader, hash_of, merged, write_run
 from odradek.storage.names import LOG_SUFFIX, offset_file
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk, File

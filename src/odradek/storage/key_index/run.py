@@ -14,10 +14,10 @@ a look-up reads one block. Hashes collide: whoever looks up compares the key in 
 
 Offsets do not move when a log is compacted or its old end is deleted, so a run stays true; it
 only names records that are gone. What it says is wrong only if the log was cut and written
-anew. Then the last offset has another leader epoch (see `key_index`).
+anew. Then the last offset has another leader epoch (see `index`).
 
 Invariant: a file under this name is whole: it was synced before it got it. It gets it from the
-one who looks things up in it (`key_index`), for a new file may take the place of an old one.
+one who looks things up in it (`index`), for a new file may take the place of an old one.
 """
 
 import struct
@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 from odradek.protocol.checksum import crc32c
 from odradek.storage.errors import StorageError
-from odradek.storage.key_index_search import BytesRead
+from odradek.storage.key_index.search import BytesRead
 from odradek.world.disk import Disk, File
 
 KEYS_SUFFIX: Final = ".keys"

@@ -28,7 +28,7 @@ from odradek.storage.segment import Segment
 from odradek.world.disk import Disk
 
 if TYPE_CHECKING:
-    from odradek.storage.cleaner_job import Replacement
+    from odradek.storage.compaction.job import Replacement
     from odradek.storage.log import Log
 
 

@@ -5,8 +5,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.storage.cleaner_job import Message, Outcome
-    from odradek.storage.cleaning import Cleanable
+    from odradek.storage.compaction.choosing import Cleanable
+    from odradek.storage.compaction.job import Message, Outcome
     from odradek.telemetry.metrics import Registry
 
 

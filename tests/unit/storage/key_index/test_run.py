@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from odradek.protocol.record_keys import open_payload, parse_keys, record_at
 from odradek.protocol.records import BatchBuilder, MalformedRecords, decode_records, read_header
-from odradek.storage.key_index_building import MergeJob, carry_out, encode_job
-from odradek.storage.key_index_run import (
+from odradek.storage.key_index.building import MergeJob, carry_out, encode_job
+from odradek.storage.key_index.run import (
     UNFINISHED_SUFFIX,
     DamagedRun,
     Run,
@@ -21,7 +21,7 @@ from odradek.storage.key_index_run import (
     run_name,
     write_run,
 )
-from odradek.storage.key_index_search import BytesRead
+from odradek.storage.key_index.search import BytesRead
 from odradek.world import MemoryDisk, SystemClock
 
 Entry = tuple[int, int]

@@ -83,7 +83,7 @@ def _identities(keys: Sequence[bytes]) -> Sequence[bytes]:
 def make_key_map(budget_bytes: int) -> KeyMap:
     """On arrays if numpy is there, else on a dict."""
     try:
-        from odradek.storage.vector_key_map import VectorKeyMap  # noqa: PLC0415 - heavy
+        from odradek.storage.compaction.vector_key_map import VectorKeyMap  # noqa: PLC0415 - heavy
     except ImportError:
         return PlainKeyMap(budget_bytes)
     return VectorKeyMap(budget_bytes)

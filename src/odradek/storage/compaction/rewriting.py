@@ -21,14 +21,14 @@ from typing import Any
 from odradek.protocol.batch_rewriting import with_records, without_records
 from odradek.protocol.record_scan import ScannedRecord, record_bounds, scan_keys, scan_records
 from odradek.protocol.records import BatchHeader, Buffer, MalformedRecords
-from odradek.storage.cleaned_segment import CleanedSegment
-from odradek.storage.cleaner_job import Job, Message, Outcome, Replacement, read_job
-from odradek.storage.cleaner_transactions import TransactionLedger
-from odradek.storage.cleaning import group_segments
+from odradek.storage.compaction.choosing import group_segments
+from odradek.storage.compaction.cleaned_segment import CleanedSegment
+from odradek.storage.compaction.job import Job, Message, Outcome, Replacement, read_job
+from odradek.storage.compaction.key_map import KeyMap, make_key_map
+from odradek.storage.compaction.reading import Chunk, payload, read_chunks
+from odradek.storage.compaction.transactions import TransactionLedger
 from odradek.storage.errors import CorruptLog
-from odradek.storage.key_map import KeyMap, make_key_map
 from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, offset_file
-from odradek.storage.segment_reading import Chunk, payload, read_chunks
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk
 
@@ -40,7 +40,7 @@ Steps = Generator[Message, None, None]
 def compact(
     disk: Disk, clock: Clock, message: Mapping[str, Any]
 ) -> Generator[Message, None, Message]:
-    """The work of a worker: see `cleaner_job` for what it yields and returns."""
+    """The work of a worker: see `job` for what it yields and returns."""
     job = read_job(message)
     compaction = Compaction(disk, clock, job, make_key_map(job.key_map_bytes))
     yield from compaction.run()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from odradek.storage import Log, LogManager
-from odradek.storage.cleaner_job import Job
-from odradek.storage.compacting import compact as work_of
+from odradek.storage.compaction.job import Job
+from odradek.storage.compaction.rewriting import compact as work_of
 from odradek.telemetry.metrics import Registry
 from odradek.world import Disk, MemoryDisk, Randomness, World
 from odradek.world.clock import Clock
@@ -20,8 +20,8 @@ from odradek.world.processes import (
     WorkerDied,
     WorkFailed,
 )
+from tests.unit.storage.compaction.test_compaction import make_log, put, records, settle, unfinished
 from tests.unit.storage.storage_world import InlineWorkers, StillClock, clock_of
-from tests.unit.storage.test_compaction import make_log, put, records, settle, unfinished
 
 
 class StumblingWorker:
