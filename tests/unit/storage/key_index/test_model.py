@@ -174,7 +174,9 @@ class LookUpsAndCuts(RuleBasedStateMachine):
         return manager
 
     keys = st.one_of(st.none(), st.sampled_from(KEYS))
-    records = st.lists(st.tuples(keys, st.one_of(st.none(), st.binary(max_size=30))), min_size=1)
+    values = st.one_of(st.none(), st.binary(max_size=30))
+    # However large each is, together they fit into a segment.
+    records = st.lists(st.tuples(keys, values), min_size=1, max_size=8)
 
     @rule(
         records=records,
@@ -270,6 +272,8 @@ class LookUpsAndCuts(RuleBasedStateMachine):
             return
         path = f"{self.log.path}/{data.draw(st.sampled_from(names))}"
         content = bytearray(disk.read(path))
+        if not content:
+            return  # Nothing was left of it the last time.
         content[data.draw(st.integers(0, len(content) - 1))] ^= 0xFF
         disk.replace(path, bytes(content[: data.draw(st.integers(0, 2 * len(content)))]))
         # What is kept in memory of it was read before: as after a restart.
