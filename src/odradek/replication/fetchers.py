@@ -80,8 +80,10 @@ class ReplicaFetchers:
 
     def _remove(self, key: "Key") -> None:
         leader = self._leaders.pop(key, None)
-        if leader is not None:
-            self._fetchers[leader][0].leave(key)
+        known = None if leader is None else self._fetchers.get(leader)
+        # None: a fetcher leaves what its disk does not take, and is let go with the last of it.
+        if known is not None:
+            known[0].leave(key)
 
     def _fetcher(self, leader: BrokerId) -> "LeaderFetcher":
         known = self._fetchers.get(leader)

@@ -368,3 +368,23 @@ def test_a_follower_whose_disk_fails_leaves_and_disturbs_nobody() -> None:
         assert (await cluster.state()).isr == (1, 2)
 
     with_cluster(test, replica_lag_time_max_ms="2000", log_dirs="/data,/more")
+
+
+def test_a_leader_may_die_after_the_disk_of_its_last_follower() -> None:
+    """Nobody changed the partition in between: the follower was not in sync yet."""
+
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 3], min_insync_replicas="1")
+        cluster.brokers[3].kill()
+        await cluster.until(lambda state: state.isr == (1,))
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        failing = f"/data/{TOPIC}-0/00000000000000000000.log"
+        cluster.brokers[3].host.disk.fail_next("write", under=failing)
+        cluster.brokers[3].start()
+        await asyncio.sleep(5)
+        cluster.brokers[1].kill()
+        await cluster.until(lambda state: state.leader < 0)
+        await asyncio.sleep(1)
+        assert cluster.brokers[3].is_running
+
+    with_cluster(test, log_dirs="/data,/more")
