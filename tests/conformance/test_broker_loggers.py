@@ -26,7 +26,7 @@ def test_levels_by_kafkas_tool(kafka_home: ApacheKafka, odradek_broker: BrokerPr
     described = configs(kafka_home, odradek_broker, "--describe")
     assert "  odradek.request=DEBUG " in described
     assert "  kafka.controller=ERROR " in described
-    requests = odradek_broker.data_directory / "logs" / "request.log"
+    requests = odradek_broker.data_directory / "request.log"
     assert " api=DescribeConfigs version=4 " in requests.read_text()
     back = "odradek.request,odradek.controller"
     configs(kafka_home, odradek_broker, "--alter", "--delete-config", back)
