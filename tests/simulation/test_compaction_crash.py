@@ -121,7 +121,7 @@ async def one_life(seed: int, operations: int, *, is_power_cut: bool) -> bool:
     run_deletions(log.directory, 1e12)
     sequence = write(log, random, newest, sequence)
     await make_compactable(log)
-    await manager.checkpoint_high_watermarks(log.directory)
+    await manager.checkpoints.write_high_watermarks(log.directory)
     disk.cut_power_after(operations)
     died = False
     try:

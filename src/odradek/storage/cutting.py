@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from odradek.storage.aborted import rewrite
 from odradek.storage.directory import LogDirectory
+from odradek.storage.rolling import begin_segment
 from odradek.storage.segment import Segment
 from odradek.storage.segments import mark_deleted
 from odradek.storage.snapshots import drop_snapshots, rebuild_producers
@@ -52,7 +53,7 @@ def start_over(log: "Log", offset: int) -> None:
         log.flusher.segments_gone(removed)
         log.remove(removed)
         log.log_start_offset = log.log_end_offset = offset
-        log.begin_segment(offset)
+        begin_segment(log, offset)
         drop_snapshots(log.directory.disk, log.path)
     except OSError as error:
         raise log.directory.fail(error, is_halfway=True) from error

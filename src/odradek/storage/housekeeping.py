@@ -122,12 +122,12 @@ class Housekeeping:
 
     async def _checkpoint(self) -> None:
         for directory in self._manager.directories:
-            await self._manager.checkpoint_recovery_points(directory)
-            await self._manager.checkpoint_high_watermarks(directory)
+            await self._manager.checkpoints.write_recovery_points(directory)
+            await self._manager.checkpoints.write_high_watermarks(directory)
 
     async def _log_starts(self) -> None:
         for directory in self._manager.directories:
-            await self._manager.checkpoint_log_starts(directory)
+            await self._manager.checkpoints.write_log_starts(directory)
 
     async def apply_retention(self) -> None:
         for number, log in enumerate(self._logs()):

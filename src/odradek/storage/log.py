@@ -14,7 +14,6 @@ Invariant: offsets rise from batch to batch and from segment to segment; a faile
 the directory offline before anything else sees the log.
 """
 
-import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.statemachine.watermark import Watermark
-from odradek.storage import cutting
+from odradek.storage import cutting, rolling
 from odradek.storage.aborted import AbortedTransaction, AbortedTransactions
 from odradek.storage.descriptors import Slice
 from odradek.storage.directory import LogDirectory
@@ -46,6 +45,7 @@ from odradek.storage.names import partition_directory
 from odradek.storage.producer_state import Membership, ProducerStates, RememberedBatch
 from odradek.storage.producing import check_producer, note_producer
 from odradek.storage.retention import apply_retention
+from odradek.storage.rolling import MOST_RELATIVE_OFFSET, must_roll
 from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
 from odradek.storage.segment import Segment
 from odradek.storage.segments import Segments
@@ -53,10 +53,7 @@ from odradek.storage.snapshots import write_snapshot
 from odradek.storage.validation import Admitted, AppendRules, check_from_leader
 from odradek.world import World
 
-logger = logging.getLogger("odradek.storage")
-
 _TRANSACTIONAL = 0x10
-_MOST_RELATIVE_OFFSET = (1 << 31) - 1
 _NO_TIMESTAMP = -1
 # Half the time of a NamedTuple's own constructor, on the way of every batch.
 _new_tuple = tuple.__new__
@@ -78,10 +75,8 @@ class Log:
         "_clock",
         "_flusher",
         "_refusal",
-        "_rules",
         "_unflushed_records",
         "_unusable",
-        "_world",
         "aborted",
         "active_segment",
         "directory",
@@ -93,9 +88,11 @@ class Log:
         "path",
         "producers",
         "row",
+        "rules",
         "topic_id",
         "topic_partition",
         "unflushed_since_s",
+        "world",
     )
 
     def __init__(
@@ -127,7 +124,7 @@ class Log:
         self.producers = producers or ProducerStates(log_start_offset)
         self.aborted = aborted or AbortedTransactions()
         self.unflushed_since_s = 0.0
-        self._world = world
+        self.world = world
         self._clock = world.clock
         self.row = segments
         self.active_segment = segments.active
@@ -136,8 +133,8 @@ class Log:
         self._unusable: StorageError | None = None
         # Why nothing is appended: it is unusable, or its disk is full.
         self._refusal: StorageError | None = directory.full
-        self._rules = AppendRules(settings)
-        self.active_segment.index_bytes = self._rules.index_bytes
+        self.rules = AppendRules(settings)
+        self.active_segment.index_bytes = self.rules.index_bytes
         self._flusher = Flusher(self, world.workers, min(recovery_point, self.log_end_offset))
         directory.logs[self] = None
 
@@ -148,11 +145,11 @@ class Log:
 
     @property
     def settings(self) -> TopicSettings:
-        return self._rules.settings
+        return self.rules.settings
 
     def configure(self, rules: AppendRules) -> None:
         """New settings, from the next append on."""
-        self._rules = rules
+        self.rules = rules
         self.active_segment.index_bytes = rules.index_bytes
 
     @property
@@ -209,7 +206,7 @@ class Log:
     @property
     def flushes_before_acknowledging(self) -> bool:
         """With `flush.messages=1`, an acknowledgement waits for `flush_to`."""
-        return self._rules.flush_messages == 1
+        return self.rules.flush_messages == 1
 
     async def flush_to(self, offset: int) -> None:
         """Returns when all below `offset` is durable; one sync serves everyone who waits."""
@@ -257,7 +254,7 @@ class Log:
         """Looks at a batch for which `append` would hold up others, and lets them have turns."""
         self.require_usable()
         now_ms = self._clock.now_ms()
-        return await self._rules.admit_patiently(records, now_ms, self._world.workers)
+        return await self.rules.admit_patiently(records, now_ms, self.world.workers)
 
     def append(
         self,
@@ -280,7 +277,7 @@ class Log:
         if as_follower:
             return self._append_as_follower(records, leader_epoch)
         now_ms = self._clock.now_ms()
-        rules = self._rules
+        rules = self.rules
         base_offset = self.log_end_offset
         if by_coordinator:
             header = read_header(records)
@@ -295,8 +292,8 @@ class Log:
         size = header.batch_length + LENGTH_OVERHEAD
         segment = self.active_segment
         try:
-            if self._must_roll(segment, size, last_offset, max_timestamp, now_ms):
-                segment = self._roll()
+            if must_roll(self, size, last_offset, max_timestamp, now_ms):
+                segment = rolling.roll(self, base_offset)
             if not segment.size:
                 # The file appears only now, perhaps after the sync that followed the roll.
                 self._flusher.has_new_names = True
@@ -316,7 +313,7 @@ class Log:
         )
 
     def _repeated(self, batch: RememberedBatch) -> AppendResult:
-        append_time_ms = batch.timestamp if self._rules.is_log_append_time else _NO_TIMESTAMP
+        append_time_ms = batch.timestamp if self.rules.is_log_append_time else _NO_TIMESTAMP
         return AppendResult(
             batch.first_offset, batch.last_offset, append_time_ms, self.log_start_offset, True
         )
@@ -326,7 +323,7 @@ class Log:
         if not self._unflushed_records:
             self.unflushed_since_s = self._clock.monotonic_s()
         self._unflushed_records += record_count
-        if self._unflushed_records >= self._rules.flush_messages:
+        if self._unflushed_records >= self.rules.flush_messages:
             self._flusher.request(log_end_offset)
 
     def _append_as_follower(self, records: Buffer, leader_epoch: int) -> AppendResult:
@@ -339,8 +336,8 @@ class Log:
         run: list[BatchHeader] = []
         try:
             for position, header in batches:
-                if self._must_roll(
-                    self.active_segment,
+                if must_roll(
+                    self,
                     header.size_bytes,
                     header.last_offset,
                     header.max_timestamp,
@@ -349,9 +346,9 @@ class Log:
                 ):
                     self._write_run(view[written:position], run)
                     run, written = [], position
-                    self._roll()
-                    if header.last_offset - self.log_end_offset > _MOST_RELATIVE_OFFSET:
-                        self._roll(header.base_offset)
+                    rolling.roll(self, self.log_end_offset)
+                    if header.last_offset - self.log_end_offset > MOST_RELATIVE_OFFSET:
+                        rolling.roll(self, header.base_offset)
                 run.append(header)
             self._write_run(view[written : batches[-1][0] + last.size_bytes], run)
         except OSError as error:
@@ -379,7 +376,7 @@ class Log:
         """Writes a run of batches with one call."""
         if not headers:
             return
-        segment, interval = self.active_segment, self._rules.index_interval_bytes
+        segment, interval = self.active_segment, self.rules.index_interval_bytes
         if not segment.size:
             self._flusher.has_new_names = True
         segment.write((run,))
@@ -389,84 +386,14 @@ class Log:
 
     # Rolling
 
-    def _must_roll(
-        self,
-        segment: Segment,
-        size: int,
-        last_offset: int,
-        max_timestamp: int,
-        now_ms: int,
-        *,
-        unwritten: int = 0,
-    ) -> bool:
-        """Whether a batch needs a new segment; `unwritten` bytes will go before it."""
-        rules = self._rules
-        occupied = segment.size + unwritten
-        if not occupied:
-            return last_offset - segment.base_offset > _MOST_RELATIVE_OFFSET
-        if occupied + size > rules.segment_bytes or segment.indexes_full:
-            return True
-        first_timestamp = segment.first_timestamp
-        if first_timestamp < 0:
-            first_timestamp = segment.load_first_timestamp()
-        age_ms = (
-            max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
-        )
-        return (
-            age_ms > rules.segment_ms - segment.roll_early_ms
-            or last_offset - segment.base_offset > _MOST_RELATIVE_OFFSET
-        )
-
-    def _roll(self, base_offset: int | None = None) -> Segment:
-        """Closes the active segment and begins the next one at the log's end."""
-        old = self.active_segment
-        try:
-            if old.size:
-                old.finish()
-                write_snapshot(self.directory.disk, self.path, self.producers)
-            else:
-                self.remove([old])
-            self.begin_segment(self.log_end_offset if base_offset is None else base_offset)
-        except OSError:
-            old.is_dirty = True  # It stays the active one, and is to be finished again.
-            raise
-        logger.info(
-            "%s: new segment at offset %d; the last one has %d bytes",
-            self.topic_partition,
-            self.active_segment.base_offset,
-            old.size,
-        )
-        if old.size:
-            # Pinned for its sync before appends let go of it: only the descriptor that wrote
-            # is sure to be told of a write that failed later.
-            self._flusher.segment_closed(old)
-            old.close_for_appends()
-        return self.active_segment
-
     def roll(self) -> None:
         """Begins a new segment now, unless the active one is empty."""
         self.require_usable()
         if self.active_segment.size:
             try:
-                self._roll()
+                rolling.roll(self, self.log_end_offset)
             except OSError as error:
                 raise self.directory.fail(error) from error
-
-    def begin_segment(self, base_offset: int) -> None:
-        """The next append goes to a new segment."""
-        segment = self.row.add(base_offset, self._clock.now_ms())
-        segment.index_bytes = self._rules.index_bytes
-        if self._rules.segment_jitter_ms:
-            segment.roll_early_ms = self._world.randomness.below(self._rules.segment_jitter_ms)
-        if base_offset:
-            # Retention may remove all that lies before: then this name alone tells the offset.
-            try:
-                segment.create_file()
-            except OSError:
-                self.row.remove([segment])
-                raise
-        self.active_segment = segment
-        self._flusher.has_new_names = True
 
     # Reading
 
@@ -561,4 +488,4 @@ class Log:
 
     def delete_files_at_s(self) -> float:
         """When files that leave the log now are to be deleted, by the monotonic clock."""
-        return self._clock.monotonic_s() + self._rules.settings.file_delete_delay_ms / 1000
+        return self._clock.monotonic_s() + self.rules.settings.file_delete_delay_ms / 1000

@@ -14,19 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
-from uuid import UUID
 
 from odradek.config import BrokerSettings, TopicSettings
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.storage.checkpointing import Checkpointer
 from odradek.storage.checkpoints import (
-    STORE_ID_PROPERTY,
-    DirectoryProperties,
-    MalformedCheckpoint,
     decode_clean_shutdown,
-    decode_uuid,
     encode_clean_shutdown,
-    encode_offsets,
-    read_directory_properties,
     read_offsets,
 )
 from odradek.storage.compaction.choosing import first_dirty_offset
@@ -42,21 +36,18 @@ from odradek.storage.names import (
     CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
-    LOCK,
     LOG_START_CHECKPOINT,
-    META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     deleted_directory,
     is_deleted_directory,
     parse_partition_directory,
     stray_directory,
 )
+from odradek.storage.ownership import Owner
 from odradek.storage.recovery import LogLoader, create_log, write_topic_id
-from odradek.storage.reserve import NO_ROOM
 from odradek.storage.segment import SegmentStores
 from odradek.storage.validation import MOST_LONG, AppendRules
 from odradek.world import World
-from odradek.world.disk import DirectoryLock
 
 logger = logging.getLogger("odradek.storage")
 
@@ -99,22 +90,18 @@ class LogManager:
         # One that was killed under this boot, if every directory tells of it.
         self.last_killed_life: Life | None = None
         self._world = world
-        self._cluster_id = cluster_id
-        self._node_id = node_id
-        self._store_id = store_id
+        self._owner = Owner(world, cluster_id=cluster_id, node_id=node_id, store_id=store_id)
         self._by_topic: dict[str, dict[int, Log]] = {}
         self._rules: dict[TopicSettings, AppendRules] = {}
         # Where logs that are not there yet were asked to be.
         self._preferred: dict[TopicPartition, LogDirectory] = {}
-        self._locks: dict[LogDirectory, DirectoryLock] = {}
         # Told when a directory goes offline or is full: its partitions are others' to lead.
         self.on_directory_failure: Callable[[], None] | None = None
         # Told when a directory is full, and when it has room again: who copies stops, or goes on.
         self.on_room_changed: Callable[[], None] | None = None
         # Told when retention has moved the start of a log: replicas and readers wait for news.
         self.on_start_moved: Callable[[TopicPartition], None] | None = None
-        self._checkpointing: set[LogDirectory] = set()
-        self._recheckpoint: set[LogDirectory] = set()
+        self.checkpoints = Checkpointer(self.logs, world)
         # Half of what is allowed: the other half is for connections.
         most_open_files = most_open_files or world.disk.most_open_files() // 2
         descriptors = Descriptors(world.disk, most_open_files)
@@ -131,7 +118,7 @@ class LogManager:
         for directory in self.directories:
             directory.on_failure = self._directory_failed
             directory.on_full = self._directory_full
-            directory.on_truncation = self._checkpoint_after_truncation
+            directory.on_truncation = self.checkpoints.recovery_point_fell
         self.cleaner = LogCleaner(self, world)
 
     # Starting
@@ -155,7 +142,7 @@ class LogManager:
             if not any(directory.is_online for directory in self.directories):
                 raise self.directories[0].failure or StorageError("no log directory is usable")
         except BaseException:
-            self._release_locks()
+            self._owner.release_all()
             raise
         known = [epoch for epoch in epochs if epoch is not None]
         self.had_clean_shutdown = len(known) == len(self.directories)
@@ -183,12 +170,12 @@ class LogManager:
         """The broker epoch of the clean-shutdown marker; None if there was no marker."""
         disk, path = self._world.disk, directory.path
         disk.make_directories(path)
-        self._locks[directory] = disk.lock(f"{path}/{LOCK}")
+        self._owner.lock(directory)
         # What recovery writes is to find room; housekeeping makes it again.
         directory.reserve.release()
         names = disk.list_directory(path)
         has_logs = any(parse_partition_directory(name) is not None for name in names)
-        self._claim(directory, has_logs=has_logs)
+        self._owner.claim(directory, has_logs=has_logs)
         clean_epoch = None
         if CLEAN_SHUTDOWN in names:
             clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
@@ -239,46 +226,10 @@ class LogManager:
         )
         return clean_epoch
 
-    def _claim(self, directory: LogDirectory, *, has_logs: bool) -> None:
-        """Checks that the directory is ours, or makes it ours if it is nobody's."""
-        disk, path = self._world.disk, directory.path
-        found = read_directory_properties(disk, path)
-        for name, expected in (("cluster.id", self._cluster_id), ("node.id", str(self._node_id))):
-            value = found.get(name, expected)
-            if value != expected:
-                raise StorageError(
-                    f"{path}/{META_PROPERTIES} says {name}={value}, this broker has {expected}; "
-                    "choose another directory with log.dirs, or remove the file if it is stale"
-                )
-        try:
-            directory.directory_id = UUID(bytes=decode_uuid(found["directory.id"]))
-        except (KeyError, MalformedCheckpoint):
-            directory.directory_id = self._world.randomness.uuid()
-        known = found.get(STORE_ID_PROPERTY, "")
-        directory.store_id = known if has_logs else self._store_id
-        if directory.store_id != known or not found.keys() >= {
-            "cluster.id",
-            "node.id",
-            "directory.id",
-            "version",
-        }:
-            self._write_properties(directory)
-
-    def _write_properties(self, directory: LogDirectory) -> None:
-        properties = DirectoryProperties(
-            self._cluster_id, self._node_id, directory.directory_id, directory.store_id
-        )
-        self._world.disk.replace(f"{directory.path}/{META_PROPERTIES}", properties.encode())
-
     def trust_store(self) -> None:
         """From now on the metadata store knows every log here: what it lacks was deleted."""
         for directory in self.directories:
-            if directory.is_online and directory.store_id != self._store_id:
-                directory.store_id = self._store_id
-                try:
-                    self._write_properties(directory)
-                except OSError as error:
-                    directory.fail(error, is_halfway=True)
+            self._owner.trust_store(directory)
 
     def _add(self, log: Log) -> None:
         known = self.logs.get(log.topic_partition)
@@ -444,86 +395,10 @@ class LogManager:
                 if self.on_room_changed is not None:
                     self.on_room_changed()
 
-    # Checkpoints
-
-    async def checkpoint_recovery_points(self, directory: LogDirectory) -> None:
-        """Where recovery would have to start. Written off the loop."""
-        self._checkpointing.add(directory)
-        try:
-            await self._checkpoint(
-                directory,
-                RECOVERY_POINT_CHECKPOINT,
-                {log.topic_partition: log.recovery_point for log in self._logs_in(directory)},
-            )
-        finally:
-            self._checkpointing.discard(directory)
-        if directory in self._recheckpoint:
-            self._recheckpoint.discard(directory)
-            self._checkpoint_after_truncation(directory)
-
-    def _checkpoint_after_truncation(self, directory: LogDirectory) -> None:
-        """A recovery point fell: until that is on disk, a crash could skip unflushed records."""
-        if directory in self._checkpointing:
-            self._recheckpoint.add(directory)
-            return
-        offsets = {log.topic_partition: log.recovery_point for log in self._logs_in(directory)}
-        path = f"{directory.path}/{RECOVERY_POINT_CHECKPOINT}"
-        try:
-            try:
-                self._world.disk.replace(path, encode_offsets(offsets))
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-                directory.run_out_of_room(error)
-                # Without a checkpoint everything is recovered: slow, and right.
-                with suppress(FileNotFoundError):
-                    self._world.disk.remove(path)
-        except OSError as error:
-            directory.fail(error)
-
-    async def checkpoint_log_starts(self, directory: LogDirectory) -> None:
-        async with directory.log_starts_lock:
-            await self._write_log_starts(directory)
-
     async def keep_log_starts(self) -> None:
         """Returns when no crash can take back a log start that has moved."""
         for directory in self.directories:
-            async with directory.log_starts_lock:
-                if directory.log_starts_changed:
-                    await self._write_log_starts(directory)
-
-    async def _write_log_starts(self, directory: LogDirectory) -> None:
-        """Only offsets that no segment's name tells."""
-        directory.log_starts_changed = False
-        offsets = {
-            log.topic_partition: log.log_start_offset
-            for log in self._logs_in(directory)
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        if not await self._checkpoint(directory, LOG_START_CHECKPOINT, offsets):
-            directory.log_starts_changed = True
-
-    async def checkpoint_high_watermarks(self, directory: LogDirectory) -> None:
-        offsets = {log.topic_partition: log.high_watermark for log in self._logs_in(directory)}
-        await self._checkpoint(directory, HIGH_WATERMARK_CHECKPOINT, offsets)
-
-    def _logs_in(self, directory: LogDirectory) -> list[Log]:
-        return [log for log in self.logs.values() if log.directory is directory]
-
-    async def _checkpoint(
-        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]
-    ) -> bool:
-        if not directory.is_online:
-            return False
-        work = partial(
-            self._world.disk.replace, f"{directory.path}/{name}", encode_offsets(offsets)
-        )
-        try:
-            await self._world.workers.run_blocking(work)
-        except OSError as error:
-            directory.fail(error)
-            return False
-        return True
+            await self.checkpoints.keep_log_starts(directory)
 
     # Running and stopping
 
@@ -546,7 +421,7 @@ class LogManager:
                 if directory.is_online:
                     await self._close_directory(directory)
         finally:
-            self._release_locks()
+            self._owner.release_all()
 
     async def _close_logs(self, logs: Iterable[Log]) -> None:
         waiting = iter(logs)
@@ -558,9 +433,9 @@ class LogManager:
         await asyncio.gather(*(close_some() for _ in range(_CLOSES_AT_ONCE)))
 
     async def _close_directory(self, directory: LogDirectory) -> None:
-        await self.checkpoint_recovery_points(directory)
-        await self.checkpoint_log_starts(directory)
-        await self.checkpoint_high_watermarks(directory)
+        await self.checkpoints.write_recovery_points(directory)
+        await self.checkpoints.write_log_starts(directory)
+        await self.checkpoints.write_high_watermarks(directory)
         if directory.is_online and not directory.log_starts_changed:
             marker = encode_clean_shutdown(self.broker_epoch)
             path = f"{directory.path}/{CLEAN_SHUTDOWN}"
@@ -575,12 +450,7 @@ class LogManager:
         """Lets go of the directories as a killed process would: no marker, nothing synced."""
         for log in self.logs.values():
             log.mark_deleted()
-        self._release_locks()
-
-    def _release_locks(self) -> None:
-        for lock in self._locks.values():
-            lock.release()
-        self._locks.clear()
+        self._owner.release_all()
 
 
 __all__ = ["NO_DIRECTORY_ID", "DirectoryDescription", "LogManager"]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 from odradek.config import BrokerSettings, TopicSettings
@@ -107,7 +108,8 @@ def numbered(first: int, count: int = 1, padding: int = 0) -> list[bytes]:
 def run_deletions(directory: LogDirectory, now_s: float) -> None:
     while due := directory.take_due_deletions(now_s):
         for delete in due:
-            delete()
+            with suppress(FileNotFoundError):  # As housekeeping does: two files may share a name.
+                delete()
 
 
 def read_slice(log: Log, offset: int, max_bytes: int = 1 << 20, **limits: int) -> bytes:

@@ -232,7 +232,7 @@ async def test_a_truncation_whose_checkpoint_finds_no_room_costs_a_recovery() ->
     for _ in range(5):
         log.append(make_batch(), leader_epoch=0)
     await log.flush()
-    await manager.checkpoint_recovery_points(log.directory)
+    await manager.checkpoints.write_recovery_points(log.directory)
     disk.fail_next("write", errno.ENOSPC, under="/data/recovery-point-offset-checkpoint.tmp")
     log.truncate_to(2)
     assert log.is_usable

@@ -173,7 +173,7 @@ class LogMachine(RuleBasedStateMachine):
     def kill(self) -> None:
         async def work() -> LogManager:
             # DeleteRecords is durable from its checkpoint on.
-            await self.manager.checkpoint_log_starts(self.manager.directories[0])
+            await self.manager.checkpoints.write_log_starts(self.manager.directories[0])
             self.manager.abandon()
             return await self.start_manager()
 

@@ -201,7 +201,7 @@ async def test_segments_below_the_recovery_point_are_not_read() -> None:
     world = make_world()
     manager = await filled(world, **SMALL)
     await log_of(manager).flush()
-    await manager.checkpoint_recovery_points(manager.directories[0])
+    await manager.checkpoints.write_recovery_points(manager.directories[0])
     disk = world.disk
     assert isinstance(disk, MemoryDisk)
     # Damage that only a reader would notice.
@@ -218,7 +218,7 @@ async def test_a_segment_that_was_closed_after_its_flush_is_read_again() -> None
     log = log_of(manager)
     await log.flush()
     log.roll()
-    await manager.checkpoint_recovery_points(manager.directories[0])
+    await manager.checkpoints.write_recovery_points(manager.directories[0])
     disk = world.disk
     assert isinstance(disk, MemoryDisk)
     index = disk.files[LOG.replace(".log", ".index")]

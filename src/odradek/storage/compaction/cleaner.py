@@ -155,7 +155,7 @@ class LogCleaner:
     async def _clean(self, chosen: Cleanable) -> None:
         log = chosen.log
         # Below the recovery point on disk, holes between segments are no loss: see `recovery`.
-        await self._manager.checkpoint_recovery_points(log.directory)
+        await self._manager.checkpoints.write_recovery_points(log.directory)
         again = self._examine(log) if log.is_usable else None
         if again is None or not again.is_due:
             return

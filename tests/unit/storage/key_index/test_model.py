@@ -254,7 +254,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
             if cleanly:
                 await self.manager.close()
             else:
-                await self.manager.checkpoint_log_starts(self.manager.directories[0])
+                await self.manager.checkpoints.write_log_starts(self.manager.directories[0])
                 self.manager.abandon()
             return await self.start()
 

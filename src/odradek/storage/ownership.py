@@ -1,0 +1,80 @@
+"""Whose a log directory is: locked by one process, and in `meta.properties` one broker's.
+
+Two brokers that wrote to one directory would each take the other's records for its own, and one
+of another cluster would serve records that nobody there has written.
+"""
+
+from uuid import UUID
+
+from odradek.storage.checkpoints import (
+    STORE_ID_PROPERTY,
+    DirectoryProperties,
+    MalformedCheckpoint,
+    decode_uuid,
+    read_directory_properties,
+)
+from odradek.storage.directory import LogDirectory
+from odradek.storage.errors import StorageError
+from odradek.storage.names import LOCK, META_PROPERTIES
+from odradek.world import World
+from odradek.world.disk import DirectoryLock
+
+
+class Owner:
+    """This broker, and the directories that it holds."""
+
+    def __init__(self, world: World, *, cluster_id: str, node_id: int, store_id: str) -> None:
+        self._world = world
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self._store_id = store_id
+        self._locks: dict[LogDirectory, DirectoryLock] = {}
+
+    def lock(self, directory: LogDirectory) -> None:
+        """Raises BlockingIOError if another process has it."""
+        self._locks[directory] = self._world.disk.lock(f"{directory.path}/{LOCK}")
+
+    def release_all(self) -> None:
+        for lock in self._locks.values():
+            lock.release()
+        self._locks.clear()
+
+    def claim(self, directory: LogDirectory, *, has_logs: bool) -> None:
+        """Checks that the directory is ours, or makes it ours if it is nobody's."""
+        found = read_directory_properties(self._world.disk, directory.path)
+        for name, expected in (("cluster.id", self._cluster_id), ("node.id", str(self._node_id))):
+            value = found.get(name, expected)
+            if value != expected:
+                raise StorageError(
+                    f"{directory.path}/{META_PROPERTIES} says {name}={value}, this broker has "
+                    f"{expected}; choose another directory with log.dirs, or remove the file if "
+                    "it is stale"
+                )
+        try:
+            directory.directory_id = UUID(bytes=decode_uuid(found["directory.id"]))
+        except (KeyError, MalformedCheckpoint):
+            directory.directory_id = self._world.randomness.uuid()
+        known = found.get(STORE_ID_PROPERTY, "")
+        directory.store_id = known if has_logs else self._store_id
+        if directory.store_id != known or not found.keys() >= {
+            "cluster.id",
+            "node.id",
+            "directory.id",
+            "version",
+        }:
+            self._write_properties(directory)
+
+    def trust_store(self, directory: LogDirectory) -> None:
+        """From now on the metadata store knows every log here: what it lacks was deleted."""
+        if directory.is_online and directory.store_id != self._store_id:
+            directory.store_id = self._store_id
+            try:
+                self._write_properties(directory)
+            except OSError as error:
+                directory.fail(error, is_halfway=True)
+
+    def _write_properties(self, directory: LogDirectory) -> None:
+        properties = DirectoryProperties(
+            self._cluster_id, self._node_id, directory.directory_id, directory.store_id
+        )
+        self._world.disk.replace(f"{directory.path}/{META_PROPERTIES}", properties.encode())
