@@ -12,7 +12,8 @@ Changes of the store are judged as they happen, replicas at short intervals:
     apart            two replicas hold different bytes below the high watermark
 
 What a leader's high watermark has passed is committed. Whatever is committed once must be on
-every live replica in sync from then on, at the same offset, written in the same epoch.
+every live replica in sync from then on, at the same offset, written in the same epoch. Of compacted
+topics each replica keeps what it likes: `compaction_workload` judges them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,14 +21,23 @@ from typing import NamedTuple
 
 from odradek.metadata.layout import NO_LEADER, PartitionState, TopicAssignment
 from odradek.metadata.tree import Tree
-from odradek.protocol.records import HEADER_SIZE, BatchHeader, read_header, split_batches
+from odradek.protocol.records import (
+    HEADER_SIZE,
+    BatchHeader,
+    Record,
+    decode_records,
+    read_header,
+    split_batches,
+)
 from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import INTERNAL_TOPICS, Partition
 from simulation.cluster import SimulatedBroker
+from simulation.compaction_workload import STATES
 from simulation.world import Simulation
 
 _TOPICS = "/brokers/topics/"
 _STATE = "/state"
+_COMPACTED = INTERNAL_TOPICS | {STATES}
 
 
 class InvariantBroken(AssertionError):
@@ -124,7 +134,7 @@ class ClusterInvariants:
 
     def _require_complete(self, broker: SimulatedBroker, where: TopicPartition) -> None:
         committed = self._committed.get(where)
-        if committed is None or where.topic in INTERNAL_TOPICS:
+        if committed is None or where.topic in _COMPACTED:
             return
         held = batches_of(broker, where)
         if held is None:
@@ -171,7 +181,7 @@ class ClusterInvariants:
 
     def _commit(self, broker: SimulatedBroker, where: TopicPartition, mark: int) -> None:
         committed = self._committed.setdefault(where, Committed())
-        if mark <= committed.high_watermark or where.topic in INTERNAL_TOPICS:
+        if mark <= committed.high_watermark or where.topic in _COMPACTED:
             return
         held = batches_of(broker, where) or []
         known = len(committed.batches)
@@ -202,8 +212,23 @@ class ClusterInvariants:
             expected = _bytes_below(leader, where, marks[where])
             for member in state.isr:
                 found = _bytes_below(self._brokers[member], where, marks[where])
-                if found != expected and where.topic not in INTERNAL_TOPICS:
+                if found != expected and where.topic not in _COMPACTED:
                     raise _broken("apart", where, f"broker {member} and its leader {state.leader}")
+
+    def replicas_in_sync(self, where: TopicPartition) -> dict[str, list[Record]]:
+        """What each of them holds up to the leader's high watermark, by the broker's name."""
+        state = self._states[f"{_TOPICS}{where.topic}/partitions/{where.partition}{_STATE}"]
+        leader = self._brokers[state.leader]
+        marks = {p.topic_partition: p.high_watermark.value for p in leader.partitions()}
+        return {
+            broker.name: [
+                record
+                for data, header in _headers(broker, where)
+                if header.next_offset <= marks[where] and not header.is_control
+                for record in decode_records(data)
+            ]
+            for broker in (self._brokers[member] for member in state.isr)
+        }
 
     @property
     def states(self) -> Mapping[str, PartitionState]:

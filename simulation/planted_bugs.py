@@ -9,13 +9,15 @@ run; production code knows nothing of it.
     skip-a-marker            a transaction's end is not written to every partition it touched
     lose-a-pending-offset    a coordinator that loads forgets positions in open transactions
     reuse-a-producer-id      a broker that starts gives producer ids away from the first one on
+    keep-the-oldest          compaction keeps the oldest value of a key, not the newest
+    forget-tombstones        compaction drops tombstones at once, before all readers have seen them
 
 Those of replication and elections are in `planted_cluster_bugs`.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,6 +29,8 @@ from odradek.protocol.types import ProducerId
 from odradek.replication.partition import Partition
 from odradek.statemachine.machine import Marker, ProducerIdentity, Written
 from odradek.statemachine.runner import Runner
+from odradek.storage.compaction import rewriting
+from odradek.storage.compaction.key_map import KeyMap, PlainKeyMap
 from odradek.storage.producer_state import ProducerStates
 from odradek.transactions import machine as transactions
 from simulation import planted_cluster_bugs as cluster_bugs
@@ -129,13 +133,38 @@ def _reuse_a_producer_id() -> list[Patch]:
     return [(ProducerIds, "next", next_of_this_life)]
 
 
+class _OldestKeyMap(PlainKeyMap):
+    def put(self, keys: Sequence[bytes], values: Sequence[int]) -> None:
+        first: dict[bytes, int] = {}
+        for key, value, is_known in zip(keys, values, self.contains(keys), strict=True):
+            if not is_known:
+                first.setdefault(key, value)
+        super().put(list(first), list(first.values()))
+
+
+def _keep_the_oldest() -> list[Patch]:
+    def make_oldest(budget_bytes: int) -> KeyMap:
+        return _OldestKeyMap(budget_bytes)
+
+    return [(rewriting, "make_key_map", make_oldest)]
+
+
+def _forget_tombstones() -> list[Patch]:
+    return [
+        (rewriting.Compaction, "_is_past_horizon", lambda *_: True),
+        (rewriting.Compaction, "_new_horizon", lambda *_: None),
+    ]
+
+
 PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "ack-before-replication": cluster_bugs.ack_before_replication,
     "apply-after-commit": _apply_after_commit,
     "elect-unclean": cluster_bugs.elect_unclean,
     "forget-fencing": _forget_fencing,
     "forget-leader-fencing": cluster_bugs.forget_leader_fencing,
+    "forget-tombstones": _forget_tombstones,
     "ignore-min-isr": cluster_bugs.ignore_min_isr,
+    "keep-the-oldest": _keep_the_oldest,
     "lose-a-pending-offset": _lose_a_pending_offset,
     "reuse-a-producer-id": _reuse_a_producer_id,
     "skip-a-marker": _skip_a_marker,

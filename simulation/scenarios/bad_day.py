@@ -1,7 +1,8 @@
 """What the days of groups and transactions have in common: brokers, topics, weather, an evening.
 
 The seed draws the settings and everything that happens. With `flush.messages=1` power cuts are
-part of the weather; without, brokers are killed and stopped only, which loses nothing.
+part of the weather; without, brokers are killed and stopped only, which loses nothing. On some days
+the coordinators' topics are compacted all the time.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from odradek.protocol.errors import KafkaError
 from odradek.world import Randomness, World
 from simulation.checkers import Violation
 from simulation.cluster import SimulatedBroker
+from simulation.compaction_workload import compaction_of
 from simulation.crew import Crew
 from simulation.weather import Weather
 from simulation.workload import Options
@@ -67,6 +69,9 @@ class BadDay:
         properties = {**_BROKER, "log.segment.bytes": random.choice(("2000", "1073741824"))}
         if flushes:
             properties["log.flush.interval.messages"] = "1"
+        compaction = compaction_of(simulation)
+        if compaction is not None:
+            properties |= compaction.properties
         store = MemoryMetadata(
             Weakness(
                 Randomness(random.getrandbits(64)),

@@ -4,7 +4,8 @@ Producers write with acks=all and idempotence, some with acks=1, some in transac
 read by assignment and in a group, with both isolation levels; an operator moves partitions, elects
 preferred leaders, makes and deletes topics and restarts brokers one after the other. Meanwhile
 everything goes wrong that `cluster_weather` knows, within its fault budget, and the store is as
-weak as an ensemble may be.
+weak as an ensemble may be. On some days brokers compact all the time, and a writer changes the
+keys of a compacted topic.
 
 The cluster's invariants are looked at all day. When it is over everything heals: all replicas are
 in sync again, all clients finish, all replicas hold the same bytes, and the histories are judged.
@@ -23,10 +24,17 @@ from odradek.metadata.memory import MemoryMetadata, Weakness
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
-from simulation.checkers import History, Send, violations
+from simulation.checkers import History, Send, Violation, violations
 from simulation.cluster import SimulatedBroker
 from simulation.cluster_invariants import ClusterInvariants
 from simulation.cluster_weather import Budget, ClusterWeather
+from simulation.compaction_workload import (
+    STATES,
+    Found,
+    KeyedWriter,
+    compaction_of,
+    read_keyed,
+)
 from simulation.crew import Crew
 from simulation.group_checkers import GroupHistory, two_owners
 from simulation.group_workload import GroupMember, Habits
@@ -76,6 +84,9 @@ class ClusterDay:
         self._weakness = _weakness(random)
         store = MemoryMetadata(self._weakness)
         properties = _properties(random, flushes=self._budget is Budget.FLUSHED)
+        self._compaction = compaction_of(simulation)
+        if self._compaction is not None:
+            properties |= self._compaction.properties
         self._brokers = [
             SimulatedBroker(simulation, store, number, properties)
             for number in range(1, BROKERS + 1)
@@ -96,8 +107,10 @@ class ClusterDay:
             self._topics[CLICKS] = 1
         if random.random() < 0.4:
             self._topics[LEDGER] = random.randint(1, 2)
+        if self._compaction is not None:
+            self._topics[STATES] = len(self._compaction.partitions)
         self._has_group = random.random() < 0.3
-        self._producers: list[ProducingClient] = []
+        self._producers: list[ProducingClient | KeyedWriter] = []
         self._consumers: list[ConsumingClient] = []
         self._readers: list[Reader] = []
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -129,12 +142,15 @@ class ClusterDay:
             options["max_in_flight_requests_per_connection"] = 1
             self._producers.append(ProducingClient("clicker", self._clicks, clicks, 60, options))
             self._consumers.append(self._consumer("watcher", self._clicks, clicks))
+        if self._compaction is not None:
+            writer = KeyedWriter("keeper", self._compaction, self._producer_options())
+            self._producers.append(writer)
         for number, isolation in enumerate(("read_committed", "read_uncommitted")):
             ledger = self._partitions(LEDGER)
             if ledger:
                 options = self._reader_options(isolation)
                 self._readers.append(Reader(f"reader-{number}", self._ledger, ledger, options))
-        clients: list[ProducingClient | ConsumingClient | Reader] = []
+        clients: list[ProducingClient | KeyedWriter | ConsumingClient | Reader] = []
         clients += [*self._producers, *self._consumers]
         clients += self._readers
         for client in clients:
@@ -280,9 +296,12 @@ class ClusterDay:
     async def _create_topics(self, world: World) -> None:
         async with self._admin(world) as admin:
             for name, partitions in self._topics.items():
+                configs = None
+                if self._compaction is not None and name == STATES:
+                    configs = self._compaction.configs
                 while True:
                     try:
-                        await admin.create_topic(name, partitions, BROKERS)
+                        await admin.create_topic(name, partitions, BROKERS, configs)
                     except KafkaError as error:
                         if error.code.name == "TOPIC_ALREADY_EXISTS":
                             break
@@ -343,6 +362,7 @@ class ClusterDay:
         await asyncio.sleep(1)
         self._invariants.require_equal_replicas()
         simulation.trace.add("-", "all replicas agree")
+        await self._keys_are_kept()
 
     async def _until(self, holds: Callable[[], bool], what: Callable[[], str]) -> None:
         deadline_s = self._simulation.loop.time() + _PATIENCE_S
@@ -403,6 +423,28 @@ class ClusterDay:
         async with asyncio.timeout(_PATIENCE_S):
             await self._simulation.host("auditor").start(read, "auditor")
 
+    async def _keys_are_kept(self) -> None:
+        if self._compaction is None:
+            return
+        day, found = self._compaction, list[Violation]()
+
+        async def read(world: World) -> None:
+            options = {**self._reader_options(), "fetch_max_bytes": 1 << 20}
+            for partition, records in (await read_keyed(world, day.partitions, options)).items():
+                found.extend(day.violations(partition, records))
+                day.left += len(records)
+
+        async with asyncio.timeout(_PATIENCE_S):
+            await self._simulation.host("auditor").start(read, "auditor")
+        for partition in day.partitions:
+            for name, records in self._invariants.replicas_in_sync(partition).items():
+                held = [Found(one.offset, one.key, one.value) for one in records]
+                found += [
+                    Violation(one.rule, one.partition, f"on {name}: {one.detail}")
+                    for one in day.violations(partition, held)
+                ]
+        judge(found)
+
     async def _consumers_catch_up(self) -> None:
         ends = {
             partition: records[-1][0] + 1
@@ -440,6 +482,7 @@ class ClusterDay:
             f" {self._invariants.checks} changes of partitions,"
             f" {self._orders.acknowledged_count()} of {sends} sends acknowledged"
             f", {self._budget.name.lower()}"
+            + ("" if self._compaction is None else f", {self._compaction.summary()}")
         )
 
 

@@ -1,0 +1,204 @@
+"""Days on which brokers compact all the time, and a keyed topic that shows what they keep.
+
+One writer changes a few keys again and again, and deletes some. Whoever reads the topic from its
+start, and every replica as its files hold it, must end with the newest value of each key:
+
+    stale        the newest record of a key is older than one that was acknowledged
+    gone         no record of a key is there, though nothing deleted it
+    phantom      a record that nobody sent, or under another key
+    backwards    offsets that do not rise
+
+A write without an answer may have happened or not; but a writer's sends to one partition keep
+their order, so it is older than whatever was acknowledged after it. A tombstone may be gone when
+its time is over (`delete.retention.ms`), and the key with it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from random import Random
+from typing import NamedTuple
+
+from odradek.client import Consumer, ConsumerSettings, Producer, ProducerSettings, RecordMetadata
+from odradek.client.errors import ClientError
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+from simulation.checkers import Violation
+from simulation.workload import Options
+from simulation.world import Simulation
+
+STATES = "states"
+
+_COMPACTING_DAYS = 0.35
+_KEYS = 6
+_FOR_EVER_MS = 86_400_000
+
+
+class Found(NamedTuple):
+    """A record of the keyed topic as somebody sees it at the end."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(slots=True, eq=False)
+class Write:
+    partition: TopicPartition
+    key: bytes
+    value: bytes | None
+    is_acknowledged: bool = False
+    # None if nobody said where it is.
+    offset: int | None = None
+
+
+class CompactionDay:
+    """What a seed draws for such a day, from its own source: other days stay as they are."""
+
+    def __init__(self, random: Random) -> None:
+        self.partitions = [TopicPartition(STATES, n) for n in range(random.randint(1, 2))]
+        self.writes: list[Write] = []
+        self.left = 0
+        self.count = random.randint(60, 200)
+        self.delete_retention_ms = random.choice((2000, _FOR_EVER_MS))
+        segment_bytes = str(random.choice((500, 1500)))
+        self.properties = {
+            "offsets.topic.segment.bytes": segment_bytes,
+            "transaction.state.log.segment.bytes": segment_bytes,
+            "log.cleaner.backoff.ms": random.choice(("20", "200", "1000")),
+            "log.cleaner.min.cleanable.ratio": random.choice(("0", "0.3")),
+            "log.segment.delete.delay.ms": random.choice(("0", "1000")),
+        }
+        self.configs = {
+            "cleanup.policy": "compact",
+            "segment.bytes": segment_bytes,
+            "delete.retention.ms": str(self.delete_retention_ms),
+        }
+
+    def violations(self, partition: TopicPartition, found: Sequence[Found]) -> list[Violation]:
+        """What is wrong with a partition that somebody read from its start to its end."""
+        keeps_tombstones = self.delete_retention_ms == _FOR_EVER_MS
+        writes = [one for one in self.writes if one.partition == partition]
+        return keyed_violations(partition, writes, found, keeps_tombstones=keeps_tombstones)
+
+    def summary(self) -> str:
+        acknowledged = sum(one.is_acknowledged for one in self.writes)
+        return (
+            f"compacting, {acknowledged} of {len(self.writes)} changes of keys acknowledged,"
+            f" {self.left} left"
+        )
+
+
+def compaction_of(simulation: Simulation) -> CompactionDay | None:
+    """None on most days."""
+    random = simulation.random("compaction")
+    return CompactionDay(random) if random.random() < _COMPACTING_DAYS else None
+
+
+class KeyedWriter:
+    """Changes and deletes keys; each key has a partition and this one writer."""
+
+    def __init__(self, name: str, day: CompactionDay, options: Options) -> None:
+        self.name = name
+        self._day = day
+        self._options: Options = {**options, "acks": "all", "enable_idempotence": True}
+
+    async def run(self, world: World) -> None:
+        settings = ProducerSettings.from_options(self._options)
+        async with Producer(settings, world=world) as producer:
+            for number in range(self._day.count):
+                if world.randomness.fraction() < 0.1:
+                    await asyncio.sleep(world.randomness.fraction())
+                await self._change(producer, world, number)
+            await producer.flush()
+
+    async def _change(self, producer: Producer, world: World, number: int) -> None:
+        name = world.randomness.below(_KEYS)
+        partition = self._day.partitions[name % len(self._day.partitions)]
+        value: bytes | None = None
+        if world.randomness.fraction() >= 0.15:
+            value = b"%d" % number + b"." * world.randomness.below(60)
+        write = Write(partition, b"key-%d" % name, value)
+        self._day.writes.append(write)
+        try:
+            await producer.send(
+                partition.topic,
+                value,
+                write.key,
+                partition=partition.partition,
+                on_delivery=_noting(write),
+            )
+        except (ClientError, KafkaError):
+            # No metadata or no room in time: it was never sent.
+            await asyncio.sleep(0.5)
+
+
+def _noting(write: Write) -> Callable[[RecordMetadata | None, BaseException | None], None]:
+    def delivered(metadata: RecordMetadata | None, _: BaseException | None) -> None:
+        if metadata is not None:
+            write.is_acknowledged = True
+            write.offset = metadata.offset if metadata.offset >= 0 else None
+
+    return delivered
+
+
+async def read_keyed(
+    world: World, partitions: Iterable[TopicPartition], options: Options
+) -> dict[TopicPartition, list[Found]]:
+    """Everything that a fresh consumer sees."""
+    found: dict[TopicPartition, list[Found]] = {one: [] for one in partitions}
+    async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
+        consumer.assign(found)
+        consumer.seek_to_beginning()
+        ends = await consumer.end_offsets(found)
+        for partition, end in ends.items():
+            while await consumer.position(partition) < end:
+                for one, records in (await consumer.poll(1000)).items():
+                    found[one] += [Found(r.offset, r.key, r.value) for r in records]
+    return found
+
+
+def keyed_violations(
+    partition: TopicPartition,
+    writes: Sequence[Write],
+    found: Sequence[Found],
+    *,
+    keeps_tombstones: bool,
+) -> list[Violation]:
+    """`writes` in the order they were sent, `found` in the order of the log."""
+    wrong: list[Violation] = []
+    for before, after in pairwise(found):
+        if after.offset <= before.offset:
+            wrong.append(Violation("backwards", partition, f"{after} after {before}"))
+    known = {(one.key, one.value) for one in writes}
+    wrong += [
+        Violation("phantom", partition, f"{one}")
+        for one in found
+        if (one.key, one.value) not in known
+    ]
+    newest = {one.key: one for one in found}
+    for key in sorted({one.key for one in writes}):
+        of_key = [one for one in writes if one.key == key]
+        last = max((n for n, one in enumerate(of_key) if one.is_acknowledged), default=None)
+        if last is None:
+            continue  # Nothing of it was promised.
+        wrong += _judge_key(partition, of_key[last:], newest.get(key), keeps_tombstones)
+    return wrong
+
+
+def _judge_key(
+    partition: TopicPartition, candidates: list[Write], newest: Found | None, keeps_tombstones: bool
+) -> list[Violation]:
+    """The newest acknowledged write comes first, then what was sent later and is undecided."""
+    acknowledged = candidates[0]
+    if newest is None:
+        if not keeps_tombstones and any(one.value is None for one in candidates):
+            return []
+        return [Violation("gone", partition, f"nothing of {acknowledged}")]
+    if acknowledged.offset is not None and newest.offset < acknowledged.offset:
+        return [Violation("stale", partition, f"{newest}, not {acknowledged}")]
+    if not any(one.value == newest.value for one in candidates):
+        return [Violation("stale", partition, f"{newest}, not {acknowledged} or a later one")]
+    return []
