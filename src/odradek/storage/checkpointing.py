@@ -19,7 +19,6 @@ from odradek.storage.names import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from odradek.storage.reserve import NO_ROOM
 from odradek.world import World
 
 
@@ -58,18 +57,19 @@ class Checkpointer:
         self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]
     ) -> None:
         """Writes offsets of which one fell, before anything else happens."""
-        path = f"{directory.path}/{name}"
+        disk, path = self._world.disk, f"{directory.path}/{name}"
         try:
-            try:
-                self._world.disk.replace(path, encode_offsets(offsets))
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-                directory.run_out_of_room(error)
-                with suppress(FileNotFoundError):
-                    self._world.disk.remove(path)
+            disk.replace(path, encode_offsets(offsets))
         except OSError as error:
             directory.fail(error)
+            if directory.is_online:
+                # For want of room or of a descriptor, and a removal needs neither.
+                try:
+                    with suppress(FileNotFoundError):
+                        disk.remove(path)
+                        disk.sync_directory(directory.path)
+                except OSError as failure:
+                    directory.fail(failure, is_halfway=True)
 
     async def write_log_starts(self, directory: LogDirectory) -> None:
         async with directory.log_starts_lock:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from odradek.protocol.types import TopicPartition
 from odradek.storage.checkpoints import encode_offsets
 from odradek.storage.compaction.choosing import Cleanable, examine, filthiest
 from odradek.storage.compaction.metrics import CleanerMetrics
@@ -105,7 +106,7 @@ class LogCleaner:
                 await asyncio.sleep(0)
             if not log.settings.is_compacted or not log.is_usable or log in self.uncleanable:
                 continue
-            if self._resting.get(log, (0.0, 0.0))[1] > now_s:
+            if log.directory.full is not None or self._resting.get(log, (0.0, 0.0))[1] > now_s:
                 continue
             if log.recovery_point < log.active_segment.base_offset:
                 # Closed but not durable yet, as after a recovery: so that it can be done next time.
@@ -156,7 +157,8 @@ class LogCleaner:
         log = chosen.log
         # Below the recovery point on disk, holes between segments are no loss: see `recovery`.
         await self._manager.checkpoints.write_recovery_points(log.directory)
-        again = self._examine(log) if log.is_usable else None
+        is_possible = log.is_usable and log.directory.full is None
+        again = self._examine(log) if is_possible else None
         if again is None or not again.is_due:
             return
         chosen = again
@@ -298,28 +300,31 @@ class LogCleaner:
 
     # The checkpoint
 
-    def _offsets(self, directory: LogDirectory) -> bytes:
-        return encode_offsets(
-            {
-                log.topic_partition: log.first_dirty_offset
-                for log in self._manager.logs.values()
-                if log.directory is directory
-                and log.settings.is_compacted
-                and log.first_dirty_offset > 0
-            }
-        )
+    def _offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        return {
+            log.topic_partition: log.first_dirty_offset
+            for log in self._manager.logs.values()
+            if log.directory is directory
+            and log.settings.is_compacted
+            and log.first_dirty_offset > 0
+        }
 
     async def _checkpoint(self, directory: LogDirectory) -> None:
         path = f"{directory.path}/{CLEANER_CHECKPOINT}"
         self._writing.add(directory)
         try:
             while directory.is_online:
-                content = self._offsets(directory)
+                offsets = self._offsets(directory)
                 await self._world.workers.run_blocking(
-                    partial(self._world.disk.replace, path, content)
+                    partial(self._world.disk.replace, path, encode_offsets(offsets))
                 )
-                if content == self._offsets(directory):
+                if offsets == self._offsets(directory):
                     return
+        except OSError as error:
+            directory.fail(error)
+            # Records may have been cut off meanwhile, and who did it relied on this.
+            self._writing.discard(directory)
+            self.checkpoint_at_once(directory)
         finally:
             self._writing.discard(directory)
 
@@ -328,11 +333,8 @@ class LogCleaner:
         place for compacted."""
         if directory in self._writing or not directory.is_online:
             return  # Whoever writes looks again when done.
-        path = f"{directory.path}/{CLEANER_CHECKPOINT}"
-        try:
-            self._world.disk.replace(path, self._offsets(directory))
-        except OSError as error:
-            directory.fail(error)
+        # Without a checkpoint everything is compacted again: slow, and right.
+        self._manager.checkpoints.lower(directory, CLEANER_CHECKPOINT, self._offsets(directory))
 
 
 def _name(log: Log) -> str:

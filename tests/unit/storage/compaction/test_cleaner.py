@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -20,8 +21,11 @@ from odradek.world.processes import (
     WorkerDied,
     WorkFailed,
 )
+from simulation.disk import SimulatedDisk
 from tests.unit.storage.compaction.test_compaction import make_log, put, records, settle, unfinished
-from tests.unit.storage.storage_world import InlineWorkers, StillClock, clock_of
+from tests.unit.storage.storage_world import InlineWorkers, StillClock, clock_of, make_world
+
+CHECKPOINT = "/data/cleaner-offset-checkpoint"
 
 
 class StumblingWorker:
@@ -99,6 +103,47 @@ async def test_a_full_disk_is_no_reason_to_take_it_offline(
     clock_of(world).advance(1000)
     assert await manager.cleaner.clean_one()
     assert len(records(log)) == 1
+
+
+async def test_no_pass_begins_where_there_is_no_room() -> None:
+    manager, log, worker, _ = await make_dirty()
+    log.directory.run_out_of_room(OSError(errno.ENOSPC, "no space left on device"))
+    assert not await manager.cleaner.clean_one()
+    assert worker.runs == 0
+    manager.find_room()
+    assert log.takes_appends
+    assert await manager.cleaner.clean_one()
+    assert len(records(log)) == 1
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EMFILE])
+async def test_a_checkpoint_that_says_too_much_and_cannot_be_written_goes(error: int) -> None:
+    disk = SimulatedDisk(Random(1))
+    manager, log = await make_log(make_world(disk))
+    for number in range(4):
+        put(log, (b"%d" % number, b"x"))
+    await settle(log)
+    assert await manager.cleaner.clean_one()
+    assert disk.read(CHECKPOINT) == b"0\n1\norders 0 4\n"
+    disk.fail_next("write", error, under=f"{CHECKPOINT}.tmp")
+    log.truncate_to(2)
+    assert log.is_usable
+    assert not disk.exists(CHECKPOINT)
+
+
+@pytest.mark.parametrize(("times", "is_there"), [(1, True), (2, False)])
+async def test_a_checkpoint_that_finds_no_room_is_tried_with_the_reserve(
+    times: int, *, is_there: bool
+) -> None:
+    disk = SimulatedDisk(Random(1))
+    manager, log = await make_log(make_world(disk))
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    await settle(log)
+    disk.fail_next("write", errno.ENOSPC, under=f"{CHECKPOINT}.tmp", times=times)
+    assert await manager.cleaner.clean_one()
+    assert log.is_usable
+    assert not log.takes_appends
+    assert disk.exists(CHECKPOINT) is is_there
 
 
 async def test_an_unexpected_fault_sets_the_log_aside_and_not_the_broker() -> None:
