@@ -40,7 +40,7 @@ FINDINGS = {
     "elect-unclean": Finding(2, "unclean in"),
     "forget-leader-fencing": Finding(7, "epoch fell in"),
     "ignore-min-isr": Finding(47, "unreplicated in"),
-    "skip-truncation": Finding(20, "incomplete in"),
+    "skip-truncation": Finding(32, "incomplete in"),
 }
 
 
