@@ -46,7 +46,8 @@ class TransactionLedger:
         if not header.is_transactional:
             return False
         found = self._aborting.get(header.producer_id)
-        if found is None:
+        # Whoever begins in the middle of the log has not seen the markers before it.
+        if found is None or header.base_offset > found[0][2]:
             self._seen_committed.add(header.producer_id)
             return False
         self._aborting[header.producer_id] = found[0], True
