@@ -117,14 +117,36 @@ class MarkerWriter:
         left: Collection[TopicPartition] = sorted(transaction.partitions)
         pause_s = _FIRST_PAUSE_S
         while left := await self._write(left, marker):
-            await self._image_or_time(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            if self._coordinators.leader_epoch(transactional_id) != marker.coordinator_epoch:
-                raise Refused(ErrorCode.NOT_COORDINATOR)
-        await self._coordinators.ask(
-            transactional_id, MarkersWritten(transactional_id, *marker.producer)
-        )
+            pause_s = await self._pause(transactional_id, marker, pause_s)
+        pause_s = _FIRST_PAUSE_S
+        while not await self._complete(transactional_id, marker):
+            pause_s = await self._pause(transactional_id, marker, pause_s)
         return True
+
+    async def _complete(self, transactional_id: str, marker: TransactionMarker) -> bool:
+        """Says that all markers are written; False if the coordinator's log takes nothing now.
+
+        Then the coordinator stays, and is not loaded again: nobody else would come back to it.
+        """
+        try:
+            await self._coordinators.ask(
+                transactional_id, MarkersWritten(transactional_id, *marker.producer)
+            )
+        except Refused as refusal:
+            if refusal.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                raise
+            logger.info("the end of %s is not written down yet: %s", transactional_id, refusal)
+            return False
+        return True
+
+    async def _pause(
+        self, transactional_id: str, marker: TransactionMarker, pause_s: float
+    ) -> float:
+        """Waits while this broker still coordinates as it did; returns how long to wait next."""
+        await self._image_or_time(pause_s)
+        if self._coordinators.leader_epoch(transactional_id) != marker.coordinator_epoch:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        return min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _write(
         self, partitions: Iterable[TopicPartition], marker: TransactionMarker

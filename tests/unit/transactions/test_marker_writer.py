@@ -1,8 +1,12 @@
-"""Decisions that are written down while the markers of earlier ones are being written."""
+"""Decisions that fall while the markers of earlier ones are being written, and ends that the
+coordinator's log does not take at once."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
+from odradek.metadata import ClusterImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId
 from odradek.replication.refusal import Refused
@@ -15,6 +19,15 @@ AT_REST = Transaction("tx", 7, 3, 1000, Status.COMPLETE_COMMIT)
 DECIDED = Transaction("tx", 7, 3, 1000, Status.PREPARE_COMMIT)
 
 
+class Images:
+    """An image that never changes."""
+
+    image = ClusterImage()
+
+    async def newer_than(self, _: int) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
 class Coordinators:
     """Answers when it is told to; what it answers was so when it was asked."""
 
@@ -24,13 +37,21 @@ class Coordinators:
         self.asked = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.refuses = False
+        self.epoch = 1
+        self.epoch_read = asyncio.Event()
+        self.log_takes_nothing = False
+        self.not_written = asyncio.Event()
 
     def leader_epoch(self, _: str) -> int:
-        return 1
+        self.epoch_read.set()
+        return self.epoch
 
     async def ask(self, _: str, command: Examine | MarkersWritten) -> Transaction | None:
         if isinstance(command, MarkersWritten):
             assert self.state is DECIDED
+            if self.log_takes_nothing:
+                self.not_written.set()
+                raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self.ended.set()
             self.state = AT_REST
             return None
@@ -46,27 +67,33 @@ class Coordinators:
         self.asked.clear()
 
 
-async def write_while(coordinators: Coordinators, *, refuses: bool) -> None:
-    """A decision falls after the writer has asked, and before it hears the answer.
-
-    Raises TimeoutError if nobody ever ends that transaction.
-    """
+@asynccontextmanager
+async def writer_beside(coordinators: Coordinators) -> AsyncIterator[MarkerWriter]:
+    """Raises TimeoutError if what is awaited within never comes."""
     nobody = cast("Any", None)
     markers = LocalMarkers(nobody, nobody, nobody)
-    writer = MarkerWriter(BrokerId(1), cast("Any", coordinators), markers, nobody, nobody)
+    writer = MarkerWriter(
+        BrokerId(1), cast("Any", coordinators), markers, cast("Any", Images()), nobody
+    )
     running = asyncio.ensure_future(writer.run())
+    async with asyncio.timeout(5):
+        yield writer
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def write_while(coordinators: Coordinators, *, refuses: bool) -> None:
+    """A decision falls after the writer has asked, and before it hears the answer."""
     coordinators.state = AT_REST
     coordinators.refuses = refuses
-    writer.prepared("tx")
-    async with asyncio.timeout(5):
+    async with writer_beside(coordinators) as writer:
+        writer.prepared("tx")
         await coordinators.next_question()
         coordinators.state = DECIDED
         coordinators.refuses = False
         writer.prepared("tx")
         coordinators.may_answer.set()
         await coordinators.ended.wait()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_decision_that_an_answer_on_its_way_does_not_know_of_gets_its_markers() -> None:
@@ -77,3 +104,32 @@ async def test_a_decision_that_falls_when_the_lead_was_lost_and_won_again_gets_i
     None
 ):
     await write_while(Coordinators(), refuses=True)
+
+
+async def test_an_end_that_the_coordinators_log_does_not_take_is_written_down_later() -> None:
+    coordinators = Coordinators()
+    coordinators.may_answer.set()
+    coordinators.log_takes_nothing = True
+    async with writer_beside(coordinators) as writer:
+        writer.prepared("tx")
+        for _ in range(2):
+            await coordinators.not_written.wait()
+            coordinators.not_written.clear()
+        coordinators.log_takes_nothing = False
+        await coordinators.ended.wait()
+
+
+async def test_an_end_that_is_not_taken_is_left_to_the_next_coordinator_when_there_is_one() -> None:
+    coordinators = Coordinators()
+    coordinators.may_answer.set()
+    coordinators.log_takes_nothing = True
+    async with writer_beside(coordinators) as writer:
+        writer.prepared("tx")
+        await coordinators.not_written.wait()
+        coordinators.epoch = 2
+        coordinators.epoch_read.clear()
+        coordinators.log_takes_nothing = False
+        await coordinators.epoch_read.wait()
+        assert not coordinators.ended.is_set()
+        writer.prepared("tx")  # As the one who coordinates in that epoch finds it in its log.
+        await coordinators.ended.wait()
