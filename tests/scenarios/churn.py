@@ -16,7 +16,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
@@ -153,8 +153,10 @@ class Churn:
         self._until(lambda: self._is_settled() or None, "the group did not settle in the end")
         # What the start of everybody at once took is not asked here, nor what their end takes.
         self.tally.rebalances = [each for each in self._settled()[0] if each.began_s >= began_s]
-        self._check_delivered(broker)
+        ends = self._until_committed(broker)
+        # What they said before they closed has been heard then, to the last word.
         self._close_all()
+        self._check_delivered(ends)
 
     # What happens
 
@@ -259,7 +261,8 @@ class Churn:
 
     # What must hold
 
-    def _check_delivered(self, broker: BrokerProcess) -> None:
+    def _until_committed(self, broker: BrokerProcess) -> list[int]:
+        """Where each partition ends, once the group has come there."""
         settings = {"bootstrap.servers": broker.bootstrap, "group.id": GROUP, **QUIET}
         looker = Consumer({**settings, "enable.auto.commit": False})
         asked = [TopicPartition(TOPIC, number) for number in range(self._partitions)]
@@ -272,6 +275,9 @@ class Churn:
 
         self._until(all_committed, "not everything was committed")
         looker.close()
+        return ends
+
+    def _check_delivered(self, ends: Sequence[int]) -> None:
         for partition, end in enumerate(ends):
             position = 0
             for _, first, after in sorted(self._read[partition], key=lambda run: run[1]):
