@@ -22,6 +22,13 @@ topics together. docs/sizing.md says where the constants come from.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     parser.usage = "odradek sizing --rate SIZE [--retention TIME] [--partitions N] [flags]"
+    _add_load_arguments(parser)
+    _add_retention_arguments(parser)
+    _add_cluster_arguments(parser)
+    add_json_argument(parser)
+
+
+def _add_load_arguments(parser: argparse.ArgumentParser) -> None:
     load = parser.add_argument_group("the load")
     load.add_argument(
         "--rate", metavar="SIZE", type=size_bytes, required=True, help="written in a second"
@@ -57,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=16_384,
         help="of what a producer sends to a partition at once (default: 16KiB)",
     )
+
+
+def _add_retention_arguments(parser: argparse.ArgumentParser) -> None:
     kept = parser.add_argument_group("what is kept")
     kept.add_argument(
         "--retention",
@@ -88,6 +98,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=7 * 86_400.0,
         help="segment.ms (default: 7d)",
     )
+
+
+def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
     cluster = parser.add_argument_group("the cluster")
     cluster.add_argument(
         "--brokers", metavar="N", type=positive_number, default=3, help="(default: 3)"
@@ -119,7 +132,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=30,
         help="of the disk that stays free (default: 30)",
     )
-    add_json_argument(parser)
 
 
 def _count(text: str) -> int:

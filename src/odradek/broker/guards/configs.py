@@ -13,8 +13,6 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import alter_configs as replacing
 from odradek.protocol.messages import incremental_alter_configs as incremental
 from odradek.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
@@ -22,7 +20,7 @@ from odradek.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from odradek.protocol.schema import Struct
+from odradek.protocol.schema import Request, Response, Struct
 
 _TOPIC: Final = config_resources.ResourceType.TOPIC
 _GROUP: Final = config_resources.ResourceType.GROUP
@@ -57,76 +55,56 @@ def _protected(resource: config_resources.Resource) -> tuple[ResourceType, str, 
     return ResourceType.CLUSTER, CLUSTER_NAME, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def describe_configs(access: Access, version: int, request: DescribeConfigsRequest) -> Verdict:
-    """DESCRIBE_CONFIGS."""
+def _each_resource(
+    operation: Operation,
+    refused: Callable[..., Struct],
+    *,
+    answered: str,
+    response: type[Response],
+) -> Callable[[Access, int, Request], Verdict]:
+    """Asks for the operation on each resource; `refused` is what its answer is made of."""
 
-    def refuse(resource: DescribeConfigsResource, error: ErrorCode) -> DescribeConfigsResult:
-        return DescribeConfigsResult(
+    def refuse(resource: config_resources.Resource, error: ErrorCode) -> Struct:
+        return refused(
             error_code=error,
             error_message=error.message,
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
         )
 
-    allowed, refusals = _parted(access, Operation.DESCRIBE_CONFIGS, request.resources, refuse)
-    return split(
-        request,
-        allowed,
-        refusals,
-        asked="resources",
-        answered="results",
-        response=DescribeConfigsResponse,
-    )
-
-
-def alter_configs(access: Access, version: int, request: replacing.AlterConfigsRequest) -> Verdict:
-    """ALTER_CONFIGS."""
-
-    def refuse(
-        resource: replacing.AlterConfigsResource, error: ErrorCode
-    ) -> replacing.AlterConfigsResourceResponse:
-        return replacing.AlterConfigsResourceResponse(
-            error_code=error,
-            error_message=error.message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
+    def guard(access: Access, version: int, request: Request) -> Verdict:
+        resources: list[config_resources.Resource] = getattr(request, "resources")  # noqa: B009
+        allowed, refusals = _parted(access, operation, resources, refuse)
+        return split(
+            request,
+            allowed,
+            refusals,
+            asked="resources",
+            answered=answered,
+            response=response,
         )
 
-    allowed, refusals = _parted(access, Operation.ALTER_CONFIGS, request.resources, refuse)
-    return split(
-        request,
-        allowed,
-        refusals,
-        asked="resources",
-        answered="responses",
-        response=replacing.AlterConfigsResponse,
-    )
+    return guard
 
 
-def incremental_alter_configs(
-    access: Access, version: int, request: incremental.IncrementalAlterConfigsRequest
-) -> Verdict:
-    """ALTER_CONFIGS."""
-
-    def refuse(
-        resource: incremental.AlterConfigsResource, error: ErrorCode
-    ) -> incremental.AlterConfigsResourceResponse:
-        return incremental.AlterConfigsResourceResponse(
-            error_code=error,
-            error_message=error.message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-
-    allowed, refusals = _parted(access, Operation.ALTER_CONFIGS, request.resources, refuse)
-    return split(
-        request,
-        allowed,
-        refusals,
-        asked="resources",
-        answered="responses",
-        response=incremental.IncrementalAlterConfigsResponse,
-    )
+describe_configs = _each_resource(
+    Operation.DESCRIBE_CONFIGS,
+    DescribeConfigsResult,
+    answered="results",
+    response=DescribeConfigsResponse,
+)
+alter_configs = _each_resource(
+    Operation.ALTER_CONFIGS,
+    replacing.AlterConfigsResourceResponse,
+    answered="responses",
+    response=replacing.AlterConfigsResponse,
+)
+incremental_alter_configs = _each_resource(
+    Operation.ALTER_CONFIGS,
+    incremental.AlterConfigsResourceResponse,
+    answered="responses",
+    response=incremental.IncrementalAlterConfigsResponse,
+)
 
 
 def _nothing_listed(request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
