@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from odradek.client.arrow.encoding import DEFAULT_BATCH_BYTES
+from odradek.client.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
 from odradek.protocol.types import TopicPartition
 

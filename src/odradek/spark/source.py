@@ -45,6 +45,7 @@ from odradek.spark.offsets import (
 )
 from odradek.spark.options import SinkOptions, SourceOptions
 from odradek.spark.sink import BatchSink, StreamSink
+from odradek.spark.worker_daemon import keep_loaded
 from odradek.world.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class OdradekDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """In a worker of Spark's, where the class came with everything that it imports."""
+        self.__dict__.update(state)
+        keep_loaded()
 
     @classmethod
     def name(cls) -> str:
