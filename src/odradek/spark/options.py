@@ -159,11 +159,6 @@ class SinkOptions:
         guarantee = given.get("deliveryguarantee", default).lower()
         if guarantee not in {"exactly-once", "at-least-once"}:
             raise BadOption("deliveryGuarantee must be exactly-once or at-least-once")
-        if guarantee == "exactly-once" and not is_streaming:
-            raise BadOption(
-                "deliveryGuarantee=exactly-once is for streams: a batch write that is repeated"
-                " cannot be told from a new one"
-            )
         return cls(
             client=_client_properties(given),
             topic=given.get("topic") or None,

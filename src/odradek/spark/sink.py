@@ -102,6 +102,26 @@ def _write_at_least_once(options: SinkOptions, columns: "Iterator[RecordColumns]
     return rows
 
 
+def _write_exactly_once(
+    options: SinkOptions,
+    columns: "Iterator[RecordColumns]",
+    reached: Callable[[int, int], Callable[[Step], None]],
+) -> Written:
+    query_id, batch_id, partition = _place_in_query()
+
+    def send(producer: "BatchProducer", columns: "Iterator[RecordColumns]") -> tuple[int, set[str]]:
+        return send_all(options, producer, columns)
+
+    outcome = write_once(
+        TaskWrite(f"{options.id_prefix}-{query_id}-{partition}", batch_id),
+        options,
+        columns,
+        send=send,
+        reached=reached(batch_id, partition),
+    )
+    return Written(outcome.rows, outcome.was_done_before)
+
+
 def _task_partition() -> int:
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()
@@ -123,7 +143,11 @@ class BatchSink(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
-        return Written(_write_at_least_once(self._options, columns_of(iterator)))
+        columns = columns_of(iterator)
+        if not self._options.exactly_once:
+            return Written(_write_at_least_once(self._options, columns))
+        # Within foreachBatch: the stream's task properties reach the tasks of what it calls.
+        return _write_exactly_once(self._options, columns, lambda *_: lambda _: None)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -135,20 +159,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         columns = columns_of(iterator)
         if not self._options.exactly_once:
             return Written(_write_at_least_once(self._options, columns))
-        query_id, batch_id, partition = _place_in_query()
-        outcome = write_once(
-            TaskWrite(f"{self._options.id_prefix}-{query_id}-{partition}", batch_id),
-            self._options,
-            columns,
-            send=self._send,
-            reached=self._reached(batch_id, partition),
-        )
-        return Written(outcome.rows, outcome.was_done_before)
-
-    def _send(
-        self, producer: "BatchProducer", columns: "Iterator[RecordColumns]"
-    ) -> tuple[int, set[str]]:
-        return send_all(self._options, producer, columns)
+        return _write_exactly_once(self._options, columns, self._reached)
 
     def _reached(self, batch_id: int, partition: int) -> Callable[[Step], None]:
         """A seam for tests that end a task at its worst moments."""
@@ -168,8 +179,8 @@ def _place_in_query() -> tuple[str, int, int]:
     batch_id = None if context is None else context.getLocalProperty(BATCH_ID)
     if context is None or query_id is None or batch_id is None:
         raise RuntimeError(
-            "the query's id did not reach the task, so nothing can be written exactly once: set"
-            " option('deliveryGuarantee', 'at-least-once')"
+            "exactly once is for streams, also within foreachBatch: a batch write that is repeated"
+            " cannot be told from a new one; set option('deliveryGuarantee', 'at-least-once')"
         )
     if not _is_off(context, _ADAPTIVE) and not _is_off(context, _ADAPTIVE_STREAMS):
         raise RuntimeError(

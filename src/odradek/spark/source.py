@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 from odradek.spark import clients
 from odradek.spark.brokers import Brokers
 from odradek.spark.filters import Narrowing
+from odradek.spark.halt import is_halting
 from odradek.spark.offsets import (
     Offsets,
     OffsetsJson,
@@ -194,6 +195,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._brokers.latest(self._brokers.partitions())
 
     def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
+        if is_halting():
+            return start
         begins = from_json(start)
         if self._target is not None:
             latest = self._within_target(begins, self._target)

@@ -1,4 +1,4 @@
-"""The daemon that workers are forked from: which Spark it takes, and that none forks with threads."""
+"""The daemon that workers are forked from: which Spark it takes; none forks with threads."""
 
 import threading
 from pathlib import Path
