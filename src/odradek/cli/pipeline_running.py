@@ -66,6 +66,8 @@ def require_spark() -> None:
 def _run(
     arguments: argparse.Namespace, pipeline: "Pipeline", place: Place, state: PipelineState
 ) -> int:
+    from py4j.protocol import Py4JNetworkError
+
     from odradek.spark.pipelines.running import Runner
     from odradek.spark.spark_session import session
 
@@ -97,8 +99,12 @@ def _run(
         signal.signal(number, interrupt)
     try:
         well = runner.run(spark)
-    finally:
         spark.stop()
+    except (Py4JNetworkError, ConnectionError):
+        raise CommandFailed(
+            "Spark's Java process has ended (its memory is spark.driver.memory); run the pipeline"
+            " again, and it goes on from its checkpoint"
+        ) from None
     say(f"{pipeline.name}  {state.status}")
     return 0 if well else 1
 

@@ -52,6 +52,7 @@ class _Running:
     state: QueryState
     query: "StreamingQuery | None" = None
     shown_batch: int = -1
+    seen: str = ""
     restart_at_s: float | None = None
     is_over: bool = False
     has_failed: bool = False
@@ -103,7 +104,7 @@ class Runner:
 
     def _start(self, one: _Running) -> None:
         one.restart_at_s = None
-        one.shown_batch = -1
+        one.shown_batch, one.seen = -1, ""
         one.query = one.writer.start()
 
     def _look(self, one: _Running) -> None:
@@ -144,6 +145,11 @@ class Runner:
 
     def _show(self, one: _Running, query: "StreamingQuery") -> None:
         """A line for each batch with records since the last look."""
+        last = query.lastProgress
+        if last is None or last["timestamp"] == one.seen:
+            # All of the recent ones come as JSON from Java: not five times a second.
+            return
+        one.seen = last["timestamp"]
         fresh = [
             progress for progress in query.recentProgress if progress["batchId"] > one.shown_batch
         ]
