@@ -73,6 +73,9 @@ def _run(
 
     # Before Java starts: what it starts inherits the environment.
     os.environ[HALT_FILE] = place.halt_path
+    # Workers here find what the file imports from beside it.
+    beside = [os.path.dirname(pipeline.file), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(one for one in beside if one)
     say = _say_json if arguments.json else _say
     say(f"{pipeline.name}  starting; checkpoint in {place.checkpoint}")
     runner = Runner(

@@ -8,6 +8,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StringType
 
@@ -101,16 +102,20 @@ def function_of(reference: str, directory: str) -> "Callable[[DataFrame], DataFr
 
 
 def import_file(path: str) -> ModuleType:
-    """Runs a file as a module of its own name."""
-    spec = spec_from_file_location(os.path.basename(path).removesuffix(".py"), path)
+    """Runs a file as a module; what it defines travels to workers with the query."""
+    name = f"odradek_pipeline_{os.path.basename(path).removesuffix('.py')}"
+    spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not os.path.exists(path):
         raise BadPipeline(f"there is no file {path}")
     module = module_from_spec(spec)
-    # Workers import functions by their module's name, so that the file's place must be known.
+    # For what it imports from beside it.
     directory = os.path.dirname(path)
     if directory not in sys.path:
         sys.path.insert(0, directory)
+    # Known by its name as any module is, dataclasses look for it; but workers cannot import it.
+    sys.modules[name] = module
     spec.loader.exec_module(module)
+    register_pickle_by_value(module)
     return module
 
 
