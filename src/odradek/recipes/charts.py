@@ -13,7 +13,8 @@ _STACK = "█▓▒░"
 class Chart(Protocol):
     """What can be shown."""
 
-    title: str
+    @property
+    def title(self) -> str: ...
 
     def text(self, width: int) -> str: ...
 
