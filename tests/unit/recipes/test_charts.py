@@ -53,8 +53,9 @@ def test_nothing_to_show_is_no_error() -> None:
 def test_a_picture_is_a_png(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "p.png"
-    charts = [Bars("b", [("a", [1, 2])], ["x", "y"]), Trends("t", {"a": [1, 2]})]
-    assert save_png(str(path), [*charts, Grid("g", ["c"], [("r", [1.0])])])
+    bars = Bars("b", [("a", [1, 2])], ["x", "y"])
+    trends = Trends("t", {"a": [1, 2]})
+    assert save_png(str(path), [bars, trends, Grid("g", ["c"], [("r", [1.0])])])
     assert path.read_bytes().startswith(b"\x89PNG")
 
 

@@ -54,7 +54,7 @@ def test_what_was_started_already_is_refused(tmp_path: Path) -> None:
     text = "def pipeline(spark):\n    return 3\n"
     pipeline = load(written(tmp_path, "started.py", text))
     with pytest.raises(BadPipeline, match="returned int"):
-        pipeline.build(None)  # type: ignore[arg-type]
+        pipeline.build(None)
 
 
 def test_functions_beside_the_file(tmp_path: Path) -> None:
