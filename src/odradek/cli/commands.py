@@ -28,6 +28,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "console-consumer": "print the records of a topic",
         "get": "print the newest value of a key, without reading the topic",
     },
+    "Spark": {
+        "pipeline": "run Spark queries on topics: run, list, status, stop",
+        "recipe": "whole examples in a minute: sensors, clicks, taxis, lambda, kappa",
+    },
     "Cluster": {
         "cluster": "the cluster's id, its brokers' addresses; empty a broker",
         "leader-election": "give leadership back to the preferred replicas, or to any",

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from odradek.spark.progress import lag, total_lag
     from odradek.spark.source import OdradekDataSource
     from odradek.spark.spark_session import register, session
+    from odradek.spark.updates import into_topic
 
-__all__ = ["OdradekDataSource", "lag", "register", "session", "total_lag"]
+__all__ = ["OdradekDataSource", "into_topic", "lag", "register", "session", "total_lag"]
 
 _HOMES = {
     "OdradekDataSource": "odradek.spark.source",
+    "into_topic": "odradek.spark.updates",
     "lag": "odradek.spark.progress",
     "register": "odradek.spark.spark_session",
     "session": "odradek.spark.spark_session",

@@ -5,10 +5,13 @@ saves each of them a few milliseconds. A worker does one thing at a time, so sha
 """
 
 from functools import cache
+from typing import TYPE_CHECKING
 
-from odradek.client.arrow.ranges import RangeReader
 from odradek.client.settings import AdminSettings, ConsumerSettings
 from odradek.client.sync import Admin
+
+if TYPE_CHECKING:
+    from odradek.client.arrow.ranges import RangeReader
 
 
 @cache
@@ -17,5 +20,8 @@ def admin(settings: AdminSettings) -> Admin:
 
 
 @cache
-def range_reader(settings: ConsumerSettings) -> RangeReader:
+def range_reader(settings: ConsumerSettings) -> "RangeReader":
+    # Only tasks read, and numba takes half a second: what only plans should not wait for it.
+    from odradek.client.arrow.ranges import RangeReader  # noqa: PLC0415
+
     return RangeReader(settings)

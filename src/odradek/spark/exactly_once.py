@@ -21,21 +21,23 @@ import json
 from collections.abc import Callable, Iterator
 from enum import Enum
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.admin_group_types import GroupOffset
-from odradek.client.arrow.encoding import RecordColumns
-from odradek.client.arrow.producer import BatchProducer
 from odradek.client.group_offsets import OffsetAndMetadata
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark import clients
 from odradek.spark.options import SinkOptions
 
+if TYPE_CHECKING:
+    from odradek.client.arrow.encoding import RecordColumns
+    from odradek.client.arrow.producer import BatchProducer
+
 _SUM_MASK: Final = (1 << 64) - 1
 _CLOSE_TIMEOUT_MS: Final = 5_000
 
-Send = Callable[[BatchProducer, Iterator[RecordColumns]], tuple[int, set[str]]]
+Send = Callable[["BatchProducer", Iterator["RecordColumns"]], tuple[int, set[str]]]
 
 
 class Step(Enum):
@@ -84,12 +86,12 @@ class Fingerprint(NamedTuple):
 class _Counted:
     """Passes columns on and counts them on their way."""
 
-    def __init__(self, columns: Iterator[RecordColumns]) -> None:
+    def __init__(self, columns: "Iterator[RecordColumns]") -> None:
         self._columns = columns
         self.rows = 0
         self.total = 0
 
-    def __iter__(self) -> Iterator[RecordColumns]:
+    def __iter__(self) -> "Iterator[RecordColumns]":
         for one in self._columns:
             self.rows += one.row_count
             self.total = (self.total + one.fingerprint()) & _SUM_MASK
@@ -103,12 +105,14 @@ class _Counted:
 def write_once(
     task: TaskWrite,
     options: SinkOptions,
-    columns: Iterator[RecordColumns],
+    columns: "Iterator[RecordColumns]",
     *,
     send: Send,
     reached: Callable[[Step], None],
 ) -> Outcome:
     """Writes the rows unless that was done before; returns when they are committed."""
+    from odradek.client.arrow.producer import BatchProducer  # noqa: PLC0415 - see `sink`
+
     first = next(columns, None)
     if first is None:
         # Nothing to write and nothing to fence, but the batch may have had rows before.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from odradek.client.arrow.encoding import DEFAULT_BATCH_BYTES
+from odradek.client.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
 from odradek.protocol.types import TopicPartition
 
@@ -159,11 +159,6 @@ class SinkOptions:
         guarantee = given.get("deliveryguarantee", default).lower()
         if guarantee not in {"exactly-once", "at-least-once"}:
             raise BadOption("deliveryGuarantee must be exactly-once or at-least-once")
-        if guarantee == "exactly-once" and not is_streaming:
-            raise BadOption(
-                "deliveryGuarantee=exactly-once is for streams: a batch write that is repeated"
-                " cannot be told from a new one"
-            )
         return cls(
             client=_client_properties(given),
             topic=given.get("topic") or None,

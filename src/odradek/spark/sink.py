@@ -1,5 +1,8 @@
 """How DataFrames are written: columns key, value, headers, topic, partition, timestamp.
 
+Spark asks for a writer in several processes that only plan or commit; numba, which takes half a
+second to load, is imported by those that write.
+
 A batch query writes at least once: what a failed task has written stays, and its retry writes it
 again. A stream writes exactly once, a transaction a task; `exactly_once` has the argument.
 """
@@ -16,14 +19,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from odradek.client.arrow.encoding import ArrowEncoder, RecordColumns, record_columns
-from odradek.client.arrow.producer import BatchProducer
 from odradek.spark.exactly_once import Step, TaskWrite, write_once
 from odradek.spark.options import BadOption, SinkOptions
 from odradek.world.clock import SystemClock
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from odradek.client.arrow.encoding import RecordColumns
+    from odradek.client.arrow.producer import BatchProducer
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
@@ -60,9 +64,11 @@ def check_schema(schema: StructType, topic: str | None) -> None:
 
 
 def send_all(
-    options: SinkOptions, producer: BatchProducer, columns: Iterator[RecordColumns]
+    options: SinkOptions, producer: "BatchProducer", columns: "Iterator[RecordColumns]"
 ) -> tuple[int, set[str]]:
     """Sends all rows and waits for their acknowledgement; how many, and to which topics."""
+    from odradek.client.arrow.encoding import ArrowEncoder  # noqa: PLC0415
+
     counts: dict[str, int] = {}
 
     def partitions_of(topic: str) -> int:
@@ -88,12 +94,42 @@ def send_all(
     return rows, set(counts)
 
 
+def _write_at_least_once(options: SinkOptions, columns: "Iterator[RecordColumns]") -> int:
+    from odradek.client.arrow.producer import BatchProducer  # noqa: PLC0415
+
+    with BatchProducer(options.producer_settings()) as producer:
+        rows, _ = send_all(options, producer, columns)
+    return rows
+
+
+def _write_exactly_once(
+    options: SinkOptions,
+    columns: "Iterator[RecordColumns]",
+    reached: Callable[[int, int], Callable[[Step], None]],
+) -> Written:
+    query_id, batch_id, partition = _place_in_query()
+
+    def send(producer: "BatchProducer", columns: "Iterator[RecordColumns]") -> tuple[int, set[str]]:
+        return send_all(options, producer, columns)
+
+    outcome = write_once(
+        TaskWrite(f"{options.id_prefix}-{query_id}-{partition}", batch_id),
+        options,
+        columns,
+        send=send,
+        reached=reached(batch_id, partition),
+    )
+    return Written(outcome.rows, outcome.was_done_before)
+
+
 def _task_partition() -> int:
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()
 
 
-def columns_of(batches: "Iterator[pa.RecordBatch]") -> Iterator[RecordColumns]:
+def columns_of(batches: "Iterator[pa.RecordBatch]") -> "Iterator[RecordColumns]":
+    from odradek.client.arrow.encoding import record_columns  # noqa: PLC0415
+
     for batch in batches:
         if batch.num_rows:
             yield record_columns(batch, _clock.now_ms())
@@ -107,9 +143,11 @@ class BatchSink(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
-        with BatchProducer(self._options.producer_settings()) as producer:
-            rows, _ = send_all(self._options, producer, columns_of(iterator))
-        return Written(rows)
+        columns = columns_of(iterator)
+        if not self._options.exactly_once:
+            return Written(_write_at_least_once(self._options, columns))
+        # Within foreachBatch: the stream's task properties reach the tasks of what it calls.
+        return _write_exactly_once(self._options, columns, lambda *_: lambda _: None)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -120,23 +158,8 @@ class StreamSink(DataSourceStreamArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
         columns = columns_of(iterator)
         if not self._options.exactly_once:
-            with BatchProducer(self._options.producer_settings()) as producer:
-                rows, _ = send_all(self._options, producer, columns)
-            return Written(rows)
-        query_id, batch_id, partition = _place_in_query()
-        outcome = write_once(
-            TaskWrite(f"{self._options.id_prefix}-{query_id}-{partition}", batch_id),
-            self._options,
-            columns,
-            send=self._send,
-            reached=self._reached(batch_id, partition),
-        )
-        return Written(outcome.rows, outcome.was_done_before)
-
-    def _send(
-        self, producer: BatchProducer, columns: Iterator[RecordColumns]
-    ) -> tuple[int, set[str]]:
-        return send_all(self._options, producer, columns)
+            return Written(_write_at_least_once(self._options, columns))
+        return _write_exactly_once(self._options, columns, self._reached)
 
     def _reached(self, batch_id: int, partition: int) -> Callable[[Step], None]:
         """A seam for tests that end a task at its worst moments."""
@@ -156,8 +179,8 @@ def _place_in_query() -> tuple[str, int, int]:
     batch_id = None if context is None else context.getLocalProperty(BATCH_ID)
     if context is None or query_id is None or batch_id is None:
         raise RuntimeError(
-            "the query's id did not reach the task, so nothing can be written exactly once: set"
-            " option('deliveryGuarantee', 'at-least-once')"
+            "exactly once is for streams, also within foreachBatch: a batch write that is repeated"
+            " cannot be told from a new one; set option('deliveryGuarantee', 'at-least-once')"
         )
     if not _is_off(context, _ADAPTIVE) and not _is_off(context, _ADAPTIVE_STREAMS):
         raise RuntimeError(

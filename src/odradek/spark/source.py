@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 from odradek.spark import clients
 from odradek.spark.brokers import Brokers
 from odradek.spark.filters import Narrowing
+from odradek.spark.halt import is_halting
 from odradek.spark.offsets import (
     Offsets,
     OffsetsJson,
@@ -45,6 +46,7 @@ from odradek.spark.offsets import (
 )
 from odradek.spark.options import SinkOptions, SourceOptions
 from odradek.spark.sink import BatchSink, StreamSink
+from odradek.spark.worker_daemon import keep_loaded
 from odradek.world.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -80,6 +82,11 @@ class OdradekDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """In a worker of Spark's, where the class came with everything that it imports."""
+        self.__dict__.update(state)
+        keep_loaded()
 
     @classmethod
     def name(cls) -> str:
@@ -188,6 +195,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._brokers.latest(self._brokers.partitions())
 
     def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
+        if is_halting():
+            return start
         begins = from_json(start)
         if self._target is not None:
             latest = self._within_target(begins, self._target)

@@ -38,6 +38,8 @@ _EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
     # A worker that has compiled and connected is worth keeping.
     "spark.python.worker.reuse": "true",
+    # Workers that need not import anything: see `worker_daemon`.
+    "spark.python.daemon.module": "odradek.spark.worker_daemon",
 }
 
 

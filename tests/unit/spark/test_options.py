@@ -96,7 +96,10 @@ def test_a_stream_writes_exactly_once_and_a_batch_does_not() -> None:
     batch = SinkOptions.read({**_SERVERS, "kafka.compression.type": "zstd"}, is_streaming=False)
     assert not batch.exactly_once
     assert batch.producer_settings().compression_type == "zstd"
-    with pytest.raises(BadOption, match="is for streams"):
-        SinkOptions.read({**_SERVERS, "deliveryGuarantee": "exactly-once"}, is_streaming=False)
+    # Within foreachBatch: whether it is, only the task can see.
+    asked = {**_SERVERS, "deliveryGuarantee": "exactly-once"}
+    assert SinkOptions.read(asked, is_streaming=False).exactly_once
+    with pytest.raises(BadOption, match="must be exactly-once"):
+        SinkOptions.read({**_SERVERS, "deliveryGuarantee": "twice"}, is_streaming=False)
     with pytest.raises(BadOption, match="use transactionalIdPrefix"):
         SinkOptions.read({**_SERVERS, "kafka.transactional.id": "x"}, is_streaming=True)

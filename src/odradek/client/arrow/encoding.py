@@ -6,7 +6,7 @@ rows with neither go to one partition together, another one for each Arrow batch
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,12 +25,10 @@ from odradek.client.arrow.kernels import (
     fingerprint,
     group_rows,
 )
+from odradek.client.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.client.errors import RecordTooLarge
 from odradek.protocol.compression import Codec, compress
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder
-
-# Below the default of max.message.bytes, with room for what compression may add.
-DEFAULT_BATCH_BYTES: Final = 900_000
 
 _NO_BYTES: Bytes = np.empty(0, np.uint8)
 _NO_ENDS: Ends = np.zeros(1, np.int32)

@@ -1,0 +1,76 @@
+"""Lambda: a batch view over all that was, a speed view over what came since, merged when asked.
+
+Where one ends and the other begins are offsets, not times: no record is in both, none in neither.
+"""
+
+import json
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from odradek.recipes.charts import Bars
+from odradek.recipes.stage import Stage, as_json, from_json
+
+_HISTORY = 40_000
+_SINCE = 8_000
+_PRODUCTS = ("lamp", "chair", "desk", "shelf", "rug", "clock")
+_SCHEMA = "product string, amount long"
+
+
+def run(stage: Stage) -> None:
+    topic = stage.topic("sales", partitions=2)
+    _sell(stage, topic, 0, _HISTORY)
+    stage.say(f"{_HISTORY:,} sales are in topic sales")
+
+    # The nightly job: everything up to here, and it writes down where "here" is.
+    border = _ends(stage, topic)
+    batch_view = _totals(from_json(stage.read(topic, endingOffsets=border), _SCHEMA))
+    batch_path = f"{stage.directory}/batch-view"
+    batch_view.write.parquet(batch_path)
+    stage.say(f"the batch view is made, up to offsets {border}")
+
+    _sell(stage, topic, _HISTORY, _HISTORY + _SINCE)
+    stage.say(f"{_SINCE:,} more sales come in")
+    since = from_json(stage.stream(topic, startingOffsets=border), _SCHEMA)
+    speed_view = stage.into_table(_totals(since), "speed_view")
+
+    # The serving layer: a question is answered from both.
+    batch = {
+        row["product"]: row["amount"] for row in stage.spark.read.parquet(batch_path).collect()
+    }
+    speed = {row["product"]: row["amount"] for row in speed_view.collect()}
+    merged = {product: batch.get(product, 0) + speed.get(product, 0) for product in _PRODUCTS}
+    truth = {row["product"]: row["amount"] for row in _totals(_all(stage, topic)).collect()}
+    assert merged == truth, "the two views together are the whole"
+    ordered = sorted(_PRODUCTS, key=lambda product: -merged[product])
+    stage.show(
+        Bars(
+            "Sold, by product",
+            [(product, [batch.get(product, 0), speed.get(product, 0)]) for product in ordered],
+            ["batch view", "speed view"],
+        )
+    )
+    stage.say("both views together equal a count over the whole topic")
+
+
+def _totals(sales: DataFrame) -> DataFrame:
+    return sales.groupBy("product").agg(f.sum("amount").alias("amount"))
+
+
+def _all(stage: Stage, topic: str) -> DataFrame:
+    return from_json(stage.read(topic), _SCHEMA)
+
+
+def _ends(stage: Stage, topic: str) -> str:
+    """The offset after the last record of each partition, as Spark's options spell it."""
+    rows = stage.read(topic).groupBy("partition").agg(f.max("offset").alias("last")).collect()
+    return json.dumps({topic: {str(row["partition"]): row["last"] + 1 for row in rows}})
+
+
+def _sell(stage: Stage, topic: str, first: int, end: int) -> None:
+    products = f.array(*[f.lit(product) for product in _PRODUCTS])
+    place = (f.floor(f.pow(f.rand(first + 1), 2) * len(_PRODUCTS)) + 1).cast("int")
+    sales = stage.spark.range(first, end, 1, 2).select(
+        f.element_at(products, place).alias("product"), (f.col("id") % 5 + 1).alias("amount")
+    )
+    stage.write(sales.select(f.col("product").alias("key"), as_json("product", "amount")), topic)

@@ -1,0 +1,142 @@
+"""A factory's sensors, and three readers with three needs.
+
+The audit copies every reading and may lose none and double none, though its query is torn off in
+the middle. Health trends need readings by sensor. Alerts need only the latest state of a sensor,
+and critical ones first: they have a partition of their own, and both partitions are compacted.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from odradek.recipes.charts import Bars, Trends
+from odradek.recipes.stage import Stage, as_json, from_json
+
+_READINGS = 24_000
+_SENSORS = 6
+_MINUTES = 24
+_SCHEMA = "sensor string, temperature double"
+_CRITICAL, _OTHERS = 0, 1
+_URGENCY = {"critical": 0, "warning": 1, "well": 2}
+
+
+def run(stage: Stage) -> None:
+    readings = stage.topic("readings", partitions=2)
+    _measure(stage, readings)
+    stage.say(f"{_READINGS:,} readings of {_SENSORS} sensors are in topic readings")
+    _audit(stage, readings)
+    _trends(stage, readings)
+    _alerts(stage, readings)
+
+
+def _audit(stage: Stage, readings: str) -> None:
+    audit = stage.topic("audit", partitions=2)
+    copied = stage.stream(readings, maxOffsetsPerTrigger=str(_READINGS // 6)).select("key", "value")
+    query = stage.into_topic(copied, audit, "audit")
+    while query.isActive and not any(one["numInputRows"] for one in query.recentProgress):
+        query.awaitTermination(1)
+    query.stop()
+    torn = stage.read(audit).count()
+    stage.say(f"audit: torn off after {torn:,} readings; started again from its checkpoint")
+    stage.into_topic(copied, audit, "audit").awaitTermination()
+    key = f.concat("key", f.lit(b"\x00"), "value")
+    there = stage.read(audit).select(key.alias("row"))
+    whole = stage.read(readings).select(key.alias("row"))
+    lost, doubled = whole.exceptAll(there).count(), there.exceptAll(whole).count()
+    assert (lost, doubled) == (0, 0), f"{lost} lost, {doubled} doubled"
+    stage.say(f"audit: {there.count():,} readings, none lost, none twice")
+
+
+def _trends(stage: Stage, readings: str) -> None:
+    by_minute = (
+        from_json(stage.stream(readings), _SCHEMA)
+        .withWatermark("timestamp", "1 minute")
+        .groupBy(f.window("timestamp", "1 minute").alias("minute"), "sensor")
+        .agg(f.avg("temperature").alias("temperature"))
+    )
+    rows = stage.into_table(by_minute, "trends").orderBy("minute.start").collect()
+    lines: dict[str, list[float]] = {f"sensor-{number}": [] for number in range(_SENSORS)}
+    for row in rows:
+        lines[row["sensor"]].append(row["temperature"])
+    stage.show(Trends("Temperature by sensor, a minute a step", lines))
+
+
+def _alerts(stage: Stage, readings: str) -> None:
+    compacted = {"cleanup.policy": "compact"}
+    alerts = stage.topic("alerts", partitions=2, config=compacted)
+    latest = (
+        from_json(stage.stream(readings, maxOffsetsPerTrigger=str(_READINGS // 4)), _SCHEMA)
+        .groupBy("sensor")
+        .agg(f.max_by("temperature", "timestamp").alias("temperature"))
+        .withColumn(
+            "state",
+            f.expr(
+                "case when temperature > 90 then 'critical' when temperature > 70 then 'warning'"
+                " else 'well' end"
+            ),
+        )
+    )
+    stage.into_topic(_placed(latest), alerts, "alerts", mode="update").awaitTermination()
+
+    # A reader that is in a hurry reads the critical partition and knows enough.
+    states: list[tuple[str, str, float]] = []
+    for partition in (_CRITICAL, _OTHERS):
+        rows = stage.read(alerts, assign=f'{{"{alerts}": [{partition}]}}')
+        newest = rows.groupBy("key").agg(
+            f.max("timestamp").alias("timestamp"),
+            # As a struct: max_by alone would pass over a tombstone's null.
+            f.max_by(f.struct("value"), "offset").alias("newest"),
+        )
+        alive = newest.where("newest.value is not null").select(
+            "key", "timestamp", f.col("newest.value").alias("value")
+        )
+        for row in from_json(alive, "state string, temperature double").collect():
+            states.append((row["key"], row["state"], row["temperature"]))
+        if partition == _CRITICAL:
+            stage.say(f"alerts: critical first: {', '.join(sorted(one[0] for one in states))}")
+    assert len(states) == _SENSORS, "one state for each sensor, wherever it was before"
+    states.sort(key=lambda one: (_URGENCY[one[1]], -one[2]))
+    stage.show(
+        Bars(
+            "Latest state of each sensor",
+            [(f"{sensor} {state}", [round(degrees, 1)]) for sensor, state, degrees in states],
+        )
+    )
+
+
+def _placed(latest: DataFrame) -> DataFrame:
+    """Each state into its partition, and a tombstone into the other: the state that was there
+    before is out of date."""
+    partition = f.when(f.col("state") == "critical", _CRITICAL).otherwise(_OTHERS)
+    value = as_json("state", "temperature")
+    both = f.array(
+        f.struct(partition.alias("partition"), value.alias("value")),
+        f.struct((1 - partition).alias("partition"), f.lit(None).cast("string").alias("value")),
+    )
+    return latest.select(f.col("sensor").alias("key"), f.explode(both).alias("one")).select(
+        "key", "one.partition", "one.value"
+    )
+
+
+def _measure(stage: Stage, topic: str) -> None:
+    """All swing a little; sensor 4 heats up steadily, sensor 2 was hot and has cooled down."""
+    rows = stage.spark.range(0, _READINGS, 1, 2).select(
+        (f.col("id") % _SENSORS).alias("number"),
+        (f.col("id") * _MINUTES / _READINGS).alias("minute"),
+        f.rand(13).alias("noise"),
+    )
+    course = (
+        f.when(f.col("number") == 4, 50 + f.col("minute") * 2)
+        .when(f.col("number") == 2, 100 - f.col("minute") * 2)
+        .when(f.col("number") == 5, f.lit(76.0))
+        .otherwise(45 + f.sin(f.col("minute") / 3 + f.col("number")) * 8)
+    )
+    sensor = f.concat(f.lit("sensor-"), f.col("number").cast("string"))
+    temperature = f.round(course + f.col("noise") * 3, 2)
+    stage.write(
+        rows.select(
+            sensor.alias("sensor"),
+            temperature.alias("temperature"),
+            f.timestamp_seconds(1_700_000_040 + f.col("minute") * 60).alias("timestamp"),
+        ).select(f.col("sensor").alias("key"), as_json("sensor", "temperature"), "timestamp"),
+        topic,
+    )

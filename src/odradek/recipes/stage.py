@@ -1,0 +1,121 @@
+"""The room that a recipe plays in: a broker, a Spark, a directory, and somewhere to show things."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as f
+
+from odradek.recipes.charts import Chart
+from odradek.spark.spark_session import session
+from odradek.spark.updates import into_topic
+from odradek.testing import Cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_SETTINGS: Final = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    # State of windows is small here, and Java starts without it.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+}
+# Records carry the times of a made-up day, which is long ago: nothing may delete them.
+_BROKER: Final = {"log.retention.ms": "-1", "log.message.timestamp.before.max.ms": str(1 << 60)}
+
+
+@dataclass
+class Stage:
+    spark: "SparkSession"
+    brokers: Cluster
+    directory: str
+    say: Callable[[str], None]
+    charts: list[Chart] = field(default_factory=list)
+
+    @property
+    def servers(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.brokers.bootstrap}
+
+    def topic(self, name: str, partitions: int = 2, config: Mapping[str, str] | None = None) -> str:
+        return self.brokers.create_topic(name, partitions=partitions, config=config)
+
+    def write(self, frame: "DataFrame", topic: str) -> None:
+        """A batch write: rows with `value` and perhaps key, partition, timestamp."""
+        frame.write.format("odradek").options(**self.servers, topic=topic).mode("append").save()
+
+    def read(self, topic: str, **options: str) -> "DataFrame":
+        given = {"subscribe": topic, "kafka.isolation.level": "read_committed", **options}
+        if "assign" in given:
+            del given["subscribe"]
+        return self.spark.read.format("odradek").options(**self.servers, **given).load()
+
+    def stream(self, topic: str, **options: str) -> "DataFrame":
+        given = {"subscribe": topic, "startingOffsets": "earliest", **options}
+        return self.spark.readStream.format("odradek").options(**self.servers, **given).load()
+
+    def into_topic(
+        self, frame: "DataFrame", topic: str, name: str, mode: str = "append"
+    ) -> "StreamingQuery":
+        """Starts a query that handles what is there, exactly once, and ends."""
+        writer = frame.writeStream
+        if mode == "update":
+            writer = writer.foreachBatch(into_topic(**self.servers, topic=topic))
+        else:
+            writer = writer.format("odradek").options(**self.servers, topic=topic)
+        return (
+            writer.option("checkpointLocation", f"{self.directory}/{name}")
+            .outputMode(mode)
+            .trigger(availableNow=True)
+            .queryName(name.replace("-", "_"))
+            .start()
+        )
+
+    def into_table(self, frame: "DataFrame", name: str, mode: str = "complete") -> "DataFrame":
+        """Runs a query over what is there; its result, for looking at."""
+        query = (
+            frame.writeStream.format("memory")
+            .queryName(name)
+            .option("checkpointLocation", f"{self.directory}/{name}")
+            .outputMode(mode)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return self.spark.table(name)
+
+    def show(self, chart: Chart) -> None:
+        self.charts.append(chart)
+        width = min(100, shutil.get_terminal_size((80, 24)).columns)
+        self.say("")
+        self.say(chart.text(width))
+        self.say("")
+
+
+def from_json(frame: "DataFrame", schema: str) -> "DataFrame":
+    """A topic's JSON values as columns, with the record's key and time."""
+    parsed = f.from_json(f.col("value").cast("string"), schema).alias("value")
+    key = f.col("key").cast("string").alias("key")
+    return frame.select(key, "timestamp", parsed).select("key", "timestamp", "value.*")
+
+
+def as_json(*columns: str) -> Any:
+    """The value of a record: these columns as JSON."""
+    return f.to_json(f.struct(*columns)).alias("value")
+
+
+@contextmanager
+def raised(say: Callable[[str], None]) -> Iterator[Stage]:
+    """A stage of its own, gone in the end with all that is on it."""
+    with TemporaryDirectory(prefix="odradek-recipe-") as directory:
+        say("starting a broker and Spark ...")
+        with Cluster(settings=_BROKER) as brokers:
+            spark = session("odradek-recipe", config={**_SETTINGS, "spark.local.dir": directory})
+            spark.sparkContext.setLogLevel("OFF")
+            try:
+                yield Stage(spark, brokers, directory, say)
+            finally:
+                spark.stop()

@@ -1,0 +1,166 @@
+"""Queries of a declared pipeline: views for SQL, functions for Python, and a writer at the end."""
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql import functions as f
+from pyspark.sql.types import BinaryType, StringType
+
+from odradek.spark.pipelines.spec import (
+    AVAILABLE_NOW,
+    BadPipeline,
+    PipelineSpec,
+    SinkSpec,
+    SourceSpec,
+    TransformSpec,
+)
+from odradek.spark.updates import into_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+# What of a topic's record stays beside the fields of a decoded value, under names of its own.
+_RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
+_SINK_COLUMNS = ("key", "headers", "topic", "partition", "timestamp")
+
+
+def build(session: "SparkSession", spec: PipelineSpec, directory: str) -> "DataStreamWriter":
+    """The query that a file declares, not started yet; `directory` is the file's own."""
+    frame: DataFrame | None = None
+    for source in spec.sources:
+        frame = _read(session, source)
+        frame.createOrReplaceTempView(source.name)
+    assert frame is not None
+    for step in spec.transforms:
+        frame = _transformed(session, frame, step, directory)
+        frame.createOrReplaceTempView(step.name)
+    return _writer(frame, spec.sink)
+
+
+def _read(session: "SparkSession", source: SourceSpec) -> "DataFrame":
+    reader = session.readStream.format(source.format).options(**source.options)
+    if source.schema and source.format != "odradek":
+        reader = reader.schema(source.schema)
+    frame = reader.load()
+    if source.format == "odradek":
+        frame = _decoded(frame, source)
+    if source.watermark is not None:
+        frame = frame.withWatermark(*source.watermark)
+    return frame
+
+
+def _decoded(frame: "DataFrame", source: SourceSpec) -> "DataFrame":
+    """The value as it was declared; a key is text unless values are left as they are."""
+    if source.value == "binary":
+        return frame
+    frame = frame.withColumn("key", f.col("key").cast("string"))
+    if source.value == "string":
+        return frame.withColumn("value", f.col("value").cast("string"))
+    assert source.schema is not None
+    parsed = frame.withColumn("value", f.from_json(f.col("value").cast("string"), source.schema))
+    fields = [one.name for one in parsed.schema["value"].dataType.fields]
+    # A field of the value wins over the record's own column of that name.
+    kept = [name for name in _RECORD_COLUMNS if name not in fields]
+    return parsed.select(*kept, "value.*")
+
+
+def _transformed(
+    session: "SparkSession", frame: "DataFrame", step: TransformSpec, directory: str
+) -> "DataFrame":
+    if step.sql is not None:
+        return session.sql(step.sql)
+    assert step.python is not None
+    made = function_of(step.python, directory)(frame)
+    if not hasattr(made, "writeStream"):
+        raise BadPipeline(f"{step.python} returned {type(made).__name__}, and not a DataFrame")
+    return made
+
+
+def function_of(reference: str, directory: str) -> "Callable[[DataFrame], DataFrame]":
+    """`module:function`, or `file.py:function` beside the pipeline's file."""
+    where, _, name = reference.partition(":")
+    if where.endswith(".py"):
+        module = import_file(os.path.join(directory, where))
+    else:
+        if directory not in sys.path:
+            sys.path.insert(0, directory)
+        try:
+            module = import_module(where)
+        except ModuleNotFoundError as error:
+            raise BadPipeline(f"{reference}: {error}") from None
+    found = getattr(module, name, None)
+    if not callable(found):
+        raise BadPipeline(f"{where} has no function {name}")
+    return found  # type: ignore[no-any-return] # a user's function: what it returns is checked
+
+
+def import_file(path: str) -> ModuleType:
+    """Runs a file as a module; what it defines travels to workers with the query."""
+    name = f"odradek_pipeline_{os.path.basename(path).removesuffix('.py')}"
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not os.path.exists(path):
+        raise BadPipeline(f"there is no file {path}")
+    module = module_from_spec(spec)
+    # For what it imports from beside it.
+    directory = os.path.dirname(path)
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    # Known by its name as any module is, dataclasses look for it; but workers cannot import it.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    register_pickle_by_value(module)
+    return module
+
+
+def _writer(frame: "DataFrame", sink: SinkSpec) -> "DataStreamWriter":
+    if sink.format == "odradek":
+        frame = _encoded(frame, sink)
+    writer = frame.writeStream.outputMode(sink.mode)
+    if sink.format == "odradek" and sink.mode == "update":
+        writer = writer.foreachBatch(into_topic(**sink.options))
+    else:
+        writer = writer.format(sink.format).options(**sink.options)
+    if sink.trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True)
+    if sink.trigger is not None:
+        return writer.trigger(processingTime=sink.trigger)
+    return writer
+
+
+def _encoded(frame: "DataFrame", sink: SinkSpec) -> "DataFrame":
+    """The columns that a topic takes: the key, and the value as JSON or as a column of the rows."""
+    names = frame.columns
+    if sink.key is not None and sink.key not in names:
+        raise BadPipeline(f"[sink]: key = {sink.key!r} is no column; there are {', '.join(names)}")
+    if sink.value == "json":
+        held = [name for name in names if name not in _SINK_COLUMNS or name == sink.key]
+        value = f.to_json(f.struct(*[f.col(f"`{name}`") for name in held or names]))
+    elif sink.value in names:
+        value = f.col(f"`{sink.value}`")
+    else:
+        raise BadPipeline(
+            f"[sink]: value = {sink.value!r} is neither json nor a column;"
+            f" there are {', '.join(names)}"
+        )
+    columns = [value.alias("value")]
+    if sink.key is not None:
+        columns.append(_as_bytes(frame, sink.key).alias("key"))
+    elif "key" in names:
+        columns.append(_as_bytes(frame, "key").alias("key"))
+    # What the rows say about their place wins only if the file says nothing.
+    if "topic" in names and "topic" not in sink.options:
+        columns.append(f.col("topic"))
+    return frame.select(*columns)
+
+
+def _as_bytes(frame: "DataFrame", name: str) -> "f.Column":
+    column = f.col(f"`{name}`")
+    kind = frame.schema[name].dataType
+    return column if isinstance(kind, BinaryType | StringType) else column.cast("string")

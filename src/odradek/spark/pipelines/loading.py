@@ -1,0 +1,85 @@
+"""A pipeline from its file, in either form.
+
+A Python file has a function `pipeline(spark)` that returns what `writeStream` gives, before
+`start()`: one, or a dict of several by name. It may have `NAME` and `SPARK`, a dict of settings.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from odradek.spark.pipelines.building import build, import_file
+from odradek.spark.pipelines.spec import BadPipeline, check_name, read_spec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+Writers = dict[str, "DataStreamWriter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """What to run: `build` gives the queries by name, not started."""
+
+    name: str
+    file: str
+    spark: Mapping[str, str]
+    build: "Callable[[SparkSession], Writers]"
+
+
+def load(path: str, name: str | None = None) -> Pipeline:
+    """Reads FILE.py or FILE.toml; `name` wins over what the file says."""
+    file = os.path.abspath(path)
+    try:
+        if file.endswith(".toml"):
+            return _declared(file, name)
+        if file.endswith(".py"):
+            return _programmed(file, name)
+    except BadPipeline as error:
+        raise BadPipeline(f"{path}: {error}") from None
+    raise BadPipeline(f"{path} must end in .py or .toml")
+
+
+def _default_name(file: str) -> str:
+    return os.path.basename(file).rpartition(".")[0]
+
+
+def _declared(file: str, name: str | None) -> Pipeline:
+    try:
+        with open(file, encoding="utf-8") as opened:
+            spec = read_spec(opened.read(), name or _default_name(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadPipeline(f"it cannot be read: {error}") from None
+    chosen = check_name(name or spec.name)
+
+    def made(session: "SparkSession") -> Writers:
+        return {chosen: build(session, spec, os.path.dirname(file))}
+
+    return Pipeline(chosen, file, spec.spark, made)
+
+
+def _programmed(file: str, name: str | None) -> Pipeline:
+    module = import_file(file)
+    function = getattr(module, "pipeline", None)
+    if not callable(function):
+        raise BadPipeline(
+            "it has no function pipeline(spark) that returns DataFrame.writeStream..., not started"
+        )
+    chosen = check_name(name or getattr(module, "NAME", None) or _default_name(file))
+
+    def made(session: "SparkSession") -> Writers:
+        returned = function(session)
+        writers = returned if isinstance(returned, dict) else {chosen: returned}
+        for query, writer in writers.items():
+            if not hasattr(writer, "queryName"):
+                hint = " without start()" if hasattr(writer, "awaitTermination") else ""
+                raise BadPipeline(
+                    f"pipeline(spark) returned {type(writer).__name__} for {query}: return"
+                    f" DataFrame.writeStream...{hint}"
+                )
+        return {check_name(query): writer for query, writer in writers.items()}
+
+    settings = {key: str(value) for key, value in dict(getattr(module, "SPARK", {})).items()}
+    return Pipeline(chosen, file, settings, made)

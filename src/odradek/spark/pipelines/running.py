@@ -1,0 +1,248 @@
+"""Keeps a pipeline's queries alive: starts them, watches, restarts, and ends them in order.
+
+A query that fails is started again from its checkpoint, after a delay that doubles. To end, the
+pipeline asks its sources for no more records (`halt.py`), waits until the batch that runs is done
+and its queries are idle, and stops them then: nothing is torn, so nothing has to be replayed.
+
+Place: one thread, the main one. Signals only set a flag.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from odradek.spark.pipelines import progress_lines
+from odradek.spark.pipelines.backoff import Backoff
+from odradek.spark.pipelines.loading import Pipeline
+from odradek.spark.pipelines.state import (
+    FAILED,
+    FINISHED,
+    RUNNING,
+    STOPPED,
+    STOPPING,
+    WAITING,
+    PipelineState,
+    Place,
+    QueryState,
+)
+from odradek.world.clock import Clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+_LOOK_AGAIN_S: Final = 0.2
+_GRACE_S: Final = 60.0
+# A trigger ends, Spark plans the next: idle means idle twice in a row.
+_IDLE_LOOKS: Final = 2
+# Failures that no restart cures, by the names of their classes in Spark's message.
+_HOPELESS: Final = ("BadOption", "DataMissing", "ReplayDiffers", "AnalysisException")
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Running:
+    """One query: how to start it, and where it stands."""
+
+    name: str
+    writer: "DataStreamWriter"
+    backoff: Backoff
+    state: QueryState
+    query: "StreamingQuery | None" = None
+    shown_batch: int = -1
+    seen: str = ""
+    restart_at_s: float | None = None
+    is_over: bool = False
+    has_failed: bool = False
+
+
+class Runner:
+    """Runs one pipeline to its end, or until `stop` is set."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        place: Place,
+        state: PipelineState,
+        *,
+        clock: Clock,
+        say: Say,
+        max_restarts: int | None = None,
+        available_now: bool = False,
+    ) -> None:
+        self._pipeline = pipeline
+        self._place = place
+        self._state = state
+        self._clock = clock
+        self._say = say
+        self._max_restarts = max_restarts
+        self._available_now = available_now
+        self._queries: list[_Running] = []
+        self.stop = threading.Event()
+
+    def run(self, session: "SparkSession") -> bool:
+        """True if all queries ended well or were stopped; False if one failed for good."""
+        for name, writer in self._pipeline.build(session).items():
+            if self._available_now:
+                writer = writer.trigger(availableNow=True)  # noqa: PLW2901 - the same, set up
+            state = self._state.queries.setdefault(name, QueryState())
+            # Spark puts a query's checkpoint below this, under its name, unless it has its own.
+            backoff = Backoff(most_failures=self._max_restarts)
+            self._queries.append(_Running(name, writer.queryName(name), backoff, state))
+        session.conf.set("spark.sql.streaming.checkpointLocation", self._place.checkpoint)
+        for one in self._queries:
+            self._start(one)
+        self._set_status(RUNNING)
+        while not self.stop.wait(_LOOK_AGAIN_S):
+            for one in self._queries:
+                self._look(one)
+            if all(one.is_over for one in self._queries):
+                return self._end()
+        return self._halt()
+
+    def _start(self, one: _Running) -> None:
+        one.restart_at_s = None
+        one.shown_batch, one.seen = -1, ""
+        one.query = one.writer.start()
+
+    def _look(self, one: _Running) -> None:
+        """Shows what is new, and notices an end."""
+        if one.is_over:
+            return
+        if one.query is None:
+            assert one.restart_at_s is not None
+            if self._clock.monotonic_s() >= one.restart_at_s:
+                one.state.restarts += 1
+                self._start(one)
+                self._set_status(RUNNING)
+            return
+        self._show(one, one.query)
+        if one.query.isActive:
+            return
+        error = one.query.exception()
+        self._show(one, one.query)
+        if error is None:
+            one.is_over = True
+            return
+        self._failed(one, error)
+
+    def _failed(self, one: _Running, error: object) -> None:
+        why = first_line(error)
+        one.query = None
+        hopeless = next((name for name in _HOPELESS if name in str(error)), None)
+        delay_s = None if hopeless else one.backoff.next_delay_s()
+        if delay_s is None:
+            one.is_over = one.has_failed = True
+            self._state.error = why
+            self._say(f"{one.name}  failed for good: {why}")
+            return
+        one.restart_at_s = self._clock.monotonic_s() + delay_s
+        self._state.error = why
+        self._say(f"{one.name}  failed: {why}; starting again in {delay_s:.0f} s")
+        self._set_status(WAITING)
+
+    def _show(self, one: _Running, query: "StreamingQuery") -> None:
+        """A line for each batch with records since the last look."""
+        last = query.lastProgress
+        if last is None or last["timestamp"] == one.seen:
+            # All of the recent ones come as JSON from Java: not five times a second.
+            return
+        one.seen = last["timestamp"]
+        fresh = [
+            progress for progress in query.recentProgress if progress["batchId"] > one.shown_batch
+        ]
+        changed = False
+        for progress in fresh:
+            done = progress_lines.batch_done(progress)
+            if not _has_run(progress):
+                continue
+            one.shown_batch = done.batch_id
+            one.backoff.succeeded()
+            state = one.state
+            state.batch_id, state.lag = done.batch_id, done.lag
+            state.records += done.records
+            state.batches += 1
+            state.batch_duration_s = done.duration_s
+            state.last_batch_ms = self._clock.now_ms()
+            changed = True
+            if done.records:
+                self._say(progress_lines.line(one.name, done))
+        if changed:
+            self._write()
+
+    # The end
+
+    def _halt(self) -> bool:
+        """Lets the batch that runs be done, then stops."""
+        self._say("stopping: the batch that runs is finished first")
+        self._place.ask_to_halt()
+        self._set_status(STOPPING)
+        end_s = self._clock.monotonic_s() + _GRACE_S
+        for one in self._queries:
+            if one.query is None:
+                continue
+            idle_looks = 0
+            while one.query.isActive and idle_looks < _IDLE_LOOKS:
+                if self._clock.monotonic_s() > end_s:
+                    self._say(
+                        f"{one.name}  did not come to rest in {_GRACE_S:.0f} s: stopped as is"
+                    )
+                    break
+                idle = not one.query.status["isTriggerActive"]
+                idle_looks = idle_looks + 1 if idle else 0
+                threading.Event().wait(_LOOK_AGAIN_S)
+            self._show(one, one.query)
+            one.query.stop()
+        self._set_status(STOPPED)
+        return True
+
+    def _end(self) -> bool:
+        well = not any(one.has_failed for one in self._queries)
+        self._set_status(FINISHED if well else FAILED)
+        return well
+
+    def _set_status(self, status: str) -> None:
+        self._state.status = status
+        self._write()
+
+    def _write(self) -> None:
+        self._place.write(self._state)
+        figures = {
+            name: {
+                "records_total": float(one.records),
+                "batches_total": float(one.batches),
+                "restarts_total": float(one.restarts),
+                "lag_records": float(one.lag),
+                "batch_duration_seconds": one.batch_duration_s,
+                "last_batch_timestamp_seconds": one.last_batch_ms / 1000,
+            }
+            for name, one in self._state.queries.items()
+        }
+        self._place.write_metrics(progress_lines.prometheus(self._state.name, figures))
+
+
+def _has_run(progress: Any) -> bool:
+    """Spark also reports triggers that found nothing: those have no batch of their own."""
+    return "addBatch" in progress["durationMs"]
+
+
+def first_line(error: object) -> str:
+    """What an exception of Spark's says, without the stack of two languages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # The last line of a Python traceback within it says what happened.
+    told = [line for line in lines if _is_told(line)]
+    return (told[-1] if told else lines[0] if lines else type(error).__name__)[:300]
+
+
+def _is_told(line: str) -> bool:
+    """`odradek.spark.options.BadOption: no topic ...`: a Python class, and what it says."""
+    name, colon, rest = line.partition(": ")
+    words = name.split(".")
+    return (
+        bool(colon and rest)
+        and all(word.isidentifier() for word in words)
+        and words[-1][0].isupper()
+        and words[0] not in {"org", "java", "py4j"}
+    )

@@ -1,0 +1,266 @@
+"""The declarative form of a pipeline, read and checked; no pyspark, no brokers.
+
+A TOML file names sources, transforms and a sink:
+
+    [source]
+    topic = "clicks"
+    value = "json"
+    schema = "user string, page string"
+
+    [[transform]]
+    sql = "select page, count(*) as clicks from source group by page"
+
+    [sink]
+    topic = "clicks-by-page"
+    key = "page"
+    value = "json"
+    mode = "update"
+
+Whatever is wrong in it is said in one line that names the table and the key.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_VALUE_KINDS: Final = ("binary", "string", "json")
+_MODES: Final = ("append", "update", "complete")
+AVAILABLE_NOW: Final = "available-now"
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+
+
+class BadPipeline(ValueError):
+    """A pipeline's file cannot be understood; the message says where and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpec:
+    """Where rows come from. `name` is the view that SQL reads."""
+
+    name: str
+    format: str
+    options: Mapping[str, str]
+    value: str = "binary"
+    schema: str | None = None
+    watermark: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransformSpec:
+    """One step: SQL over the views before it, or a Python function of the DataFrame before it."""
+
+    name: str
+    sql: str | None = None
+    python: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSpec:
+    format: str
+    options: Mapping[str, str]
+    key: str | None = None
+    value: str | None = None
+    mode: str = "append"
+    trigger: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSpec:
+    name: str
+    sources: tuple[SourceSpec, ...]
+    transforms: tuple[TransformSpec, ...]
+    sink: SinkSpec
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_name(name: str) -> str:
+    if not _PIPELINE_NAME.fullmatch(name):
+        raise BadPipeline(
+            f"{name!r} is no name for a pipeline: letters, digits, '.', '_' and '-', at most 100"
+        )
+    return name
+
+
+def read_spec(text: str, default_name: str) -> PipelineSpec:
+    """The pipeline that a TOML file declares."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadPipeline(f"it is no TOML: {error}") from None
+    top = _Table("the file", document)
+    bootstrap = top.text("bootstrap", DEFAULT_BOOTSTRAP) or DEFAULT_BOOTSTRAP
+    spec = PipelineSpec(
+        name=check_name(top.text("name", default_name) or default_name),
+        sources=_sources(top, bootstrap),
+        transforms=_transforms(top),
+        sink=_sink(top, bootstrap),
+        spark=top.options("spark"),
+    )
+    top.end()
+    views = [one.name for one in spec.sources] + [one.name for one in spec.transforms]
+    for view in views:
+        if views.count(view) > 1:
+            raise BadPipeline(f"two steps are named {view}: give one another name")
+    if len(spec.sources) > 1 and not spec.transforms:
+        raise BadPipeline("several sources need a [[transform]] that joins or unites them")
+    return spec
+
+
+class _Table:
+    """A table of the file; `end` refuses keys that nobody has asked for."""
+
+    def __init__(self, where: str, entries: Mapping[str, object]) -> None:
+        self.where = where
+        self._entries = dict(entries)
+        self._known: set[str] = set()
+
+    def take(self, key: str) -> object:
+        self._known.add(key)
+        return self._entries.get(key)
+
+    def text(self, key: str, default: str | None = None) -> str | None:
+        value = self.take(key)
+        if value is None:
+            return default
+        if not isinstance(value, str) or not value.strip():
+            raise BadPipeline(f"{key} in {self.where} must be text in quotes")
+        return value
+
+    def choice(self, key: str, choices: tuple[str, ...], default: str | None) -> str | None:
+        value = self.text(key, default)
+        if value is not None and value not in choices:
+            raise BadPipeline(f"{key} in {self.where} must be one of {', '.join(choices)}")
+        return value
+
+    def options(self, key: str) -> dict[str, str]:
+        """A table of settings: numbers and truth values become the words that Spark reads."""
+        value = self.take(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            raise BadPipeline(f"{key} in {self.where} must be a table of settings")
+        return dict(_flattened(f"{key} in {self.where}", value))
+
+    def end(self) -> None:
+        for key in self._entries:
+            if key not in self._known:
+                near = get_close_matches(key, sorted(self._known), n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                known = ", ".join(sorted(self._known))
+                raise BadPipeline(f"{self.where} knows no {key}{hint or f'; it knows {known}'}")
+
+
+def _flattened(where: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
+    """`a.b = 1` is a nested table in TOML; Spark's settings have dots in their names."""
+    found = []
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found += [(f"{key}.{rest}", text) for rest, text in _flattened(where, value)]
+        elif isinstance(value, bool):
+            found.append((key, str(value).lower()))
+        elif isinstance(value, str | int | float):
+            found.append((key, str(value)))
+        else:
+            raise BadPipeline(f"{key} of {where} must be text, a number, true or false")
+    return found
+
+
+def _sources(top: _Table, bootstrap: str) -> tuple[SourceSpec, ...]:
+    given = top.take("source")
+    if not isinstance(given, Mapping) or not given:
+        raise BadPipeline("a [source] is needed: [source] with topic = ..., or [source.NAME]")
+    if all(isinstance(one, Mapping) for one in given.values()) and "options" not in given:
+        return tuple(
+            _source(name, _Table(f"[source.{name}]", one), bootstrap)
+            for name, one in given.items()
+            if isinstance(one, Mapping)
+        )
+    return (_source("source", _Table("[source]", given), bootstrap),)
+
+
+def _source(name: str, table: _Table, bootstrap: str) -> SourceSpec:
+    if not _NAME.fullmatch(name):
+        raise BadPipeline(f"{table.where}: a source's name must be a word that SQL can use")
+    kind = table.text("format", "odradek") or "odradek"
+    options = table.options("options")
+    topic = table.text("topic")
+    pattern = table.text("pattern")
+    starting = table.text("starting")
+    most = table.take("max_offsets_per_trigger")
+    servers = table.text("bootstrap", bootstrap) or bootstrap
+    if kind == "odradek":
+        given = {"subscribe": topic, "subscribePattern": pattern, "startingOffsets": starting}
+        given["maxOffsetsPerTrigger"] = None if most is None else str(most)
+        shorthand = {key: value for key, value in given.items() if value is not None}
+        options = {"kafka.bootstrap.servers": servers, **shorthand, **options}
+        if not {"subscribe", "subscribePattern", "assign"} & set(options):
+            raise BadPipeline(f"{table.where} needs topic = ... (or pattern = ...)")
+    elif topic or pattern or starting:
+        raise BadPipeline(
+            f"{table.where}: topic, pattern and starting are for topics, not for {kind}"
+        )
+    value = table.choice("value", _VALUE_KINDS, "binary") or "binary"
+    schema = table.text("schema")
+    if (value == "json") != (schema is not None) and kind == "odradek":
+        raise BadPipeline(f'{table.where}: value = "json" and schema = "..." go together')
+    watermark = table.options("watermark")
+    if watermark and set(watermark) != {"column", "delay"}:
+        raise BadPipeline(
+            f'{table.where}: watermark is {{ column = "timestamp", delay = "10 seconds" }}'
+        )
+    table.end()
+    late = (watermark["column"], watermark["delay"]) if watermark else None
+    return SourceSpec(name, kind, options, value, schema, late)
+
+
+def _transforms(top: _Table) -> tuple[TransformSpec, ...]:
+    given = top.take("transform")
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise BadPipeline("transforms come in order: write [[transform]] with two brackets")
+    found = []
+    for number, one in enumerate(given, start=1):
+        table = _Table(f"[[transform]] {number}", one)
+        sql, python = table.text("sql"), table.text("python")
+        if (sql is None) == (python is None):
+            raise BadPipeline(f"{table.where} needs either sql = ... or python = ...")
+        if python is not None and python.count(":") != 1:
+            raise BadPipeline(f'{table.where}: python is "module:function" or "file.py:function"')
+        name = table.text("name", f"step{number}") or ""
+        if not _NAME.fullmatch(name):
+            raise BadPipeline(f"{table.where}: {name!r} must be a word that SQL can use")
+        table.end()
+        found.append(TransformSpec(name, sql, python))
+    return tuple(found)
+
+
+def _sink(top: _Table, bootstrap: str) -> SinkSpec:
+    given = top.take("sink")
+    if not isinstance(given, Mapping):
+        raise BadPipeline('a [sink] is needed: topic = ..., or format = "console"')
+    table = _Table("[sink]", given)
+    topic = table.text("topic")
+    kind = table.text("format", "odradek") or "odradek"
+    options = table.options("options")
+    servers = table.text("bootstrap", bootstrap) or bootstrap
+    if kind == "odradek":
+        named = {"topic": topic} if topic else {}
+        options = {"kafka.bootstrap.servers": servers, **named, **options}
+    elif topic:
+        raise BadPipeline(f"[sink]: topic is for topics, not for {kind}")
+    spec = SinkSpec(
+        format=kind,
+        options=options,
+        key=table.text("key"),
+        value=table.text("value", "json" if kind == "odradek" else None),
+        mode=table.choice("mode", _MODES, "append") or "append",
+        trigger=table.text("trigger"),
+    )
+    table.end()
+    return spec

@@ -1,0 +1,155 @@
+"""Pipelines as users run them, and streams in update mode."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as f
+
+from odradek import spark as odradek_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from odradek.testing import Cluster
+
+_FILE = """
+bootstrap = "{servers}"
+
+[spark]
+spark.sql.shuffle.partitions = 1
+
+[source]
+topic = "{source}"
+starting = "earliest"
+value = "json"
+schema = "page string"
+
+[[transform]]
+sql = "select page, count(*) as clicks from source group by page"
+
+[sink]
+topic = "{sink}"
+key = "page"
+mode = "update"
+"""
+
+
+def click(read_spark: "SparkSession", brokers: "Cluster", topic: str, count: int) -> None:
+    rows = read_spark.range(0, count, 1, 1).select(
+        f.to_json(f.struct(f.concat(f.lit("/"), f.col("id") % 2).alias("page"))).alias("value")
+    )
+    options = {"kafka.bootstrap.servers": brokers.bootstrap, "topic": topic}
+    rows.write.format("odradek").options(**options).mode("append").save()
+
+
+def counts(read: "Callable[..., DataFrame]", topic: str) -> dict[str, int]:
+    """The newest count of each page, as a read_committed reader sees it."""
+    rows = read(topic, **{"kafka.isolation.level": "read_committed"})
+    newest = rows.groupBy("key").agg(f.max_by("value", "offset").alias("value")).collect()
+    return {row["key"].decode(): json.loads(row["value"])["clicks"] for row in newest}
+
+
+def odradek(*words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "odradek.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+
+
+@pytest.mark.timeout(240)
+def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
+    spark: "SparkSession",
+    brokers: "Cluster",
+    read: "Callable[..., DataFrame]",
+    tmp_path: Path,
+) -> None:
+    source, sink = brokers.create_topic(), brokers.create_topic()
+    click(spark, brokers, source, 100)
+    file = tmp_path / "pages.toml"
+    file.write_text(_FILE.format(servers=brokers.bootstrap, source=source, sink=sink))
+    data = str(tmp_path / "pipelines")
+    words = [sys.executable, "-m", "odradek.cli", "pipeline", "run", str(file), "--data", data]
+    with (tmp_path / "said").open("w") as said:
+        running = subprocess.Popen([*words, "--master", "local[1]"], stdout=said, stderr=said)
+    try:
+        while counts(read, sink) != {"/0": 50, "/1": 50}:
+            assert running.poll() is None, (tmp_path / "said").read_text()
+            time.sleep(0.5)
+        status = odradek("pipeline", "status", "pages", "--data", data, "--json")
+        assert status.returncode == 0, status.stderr
+        shown = json.loads(status.stdout)
+        assert (shown["status"], shown["pid"]) == ("running", running.pid)
+        again = odradek("pipeline", "run", str(file), "--data", data)
+        assert again.returncode == 1
+        assert "running already" in again.stderr
+        stopped = odradek("pipeline", "stop", "pages", "--data", data)
+        assert stopped.returncode == 0, stopped.stderr
+        assert running.wait(30) == 0
+    finally:
+        if running.poll() is None:
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+    listed = json.loads(odradek("pipeline", "list", "--data", data, "--json").stdout)
+    assert [(one["name"], one["status"]) for one in listed] == [("pages", "stopped")]
+    metrics = Path(data, "pages", "metrics.prom").read_text()
+    assert 'odradek_pipeline_records_total{pipeline="pages",query="pages"} 100\n' in metrics
+
+    click(spark, brokers, source, 60)
+    once = odradek("pipeline", "run", str(file), "--data", data, "--once", "--master", "local[1]")
+    assert once.returncode == 0, once.stdout + once.stderr
+    assert counts(read, sink) == {"/0": 80, "/1": 80}, "its state went on where it was"
+
+
+def test_an_update_stream_that_is_replayed_writes_nothing_twice(
+    spark: "SparkSession",
+    brokers: "Cluster",
+    read: "Callable[..., DataFrame]",
+    tmp_path: Path,
+) -> None:
+    source, sink = brokers.create_topic(), brokers.create_topic()
+    servers = {"kafka.bootstrap.servers": brokers.bootstrap}
+
+    def run() -> None:
+        stream = (
+            spark.readStream.format("odradek")
+            .options(**servers, subscribe=source, startingOffsets="earliest")
+            .load()
+        )
+        pages = stream.select(f.get_json_object(f.col("value").cast("string"), "$.page").alias("p"))
+        out = pages.groupBy("p").count().selectExpr("p as key", "cast(count as string) as value")
+        query = (
+            out.writeStream.outputMode("update")
+            .foreachBatch(odradek_spark.into_topic(topic=sink, **servers))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    click(spark, brokers, source, 100)
+    run()
+    first = read(sink).count()
+    assert first == 2
+    # As if the driver had died after its tasks and before its commit log.
+    commits = tmp_path / "checkpoint" / "commits"
+    for name in os.listdir(commits):
+        if name.strip(".").removesuffix(".crc").isdigit():
+            (commits / name).unlink()
+    run()
+    assert read(sink, **{"kafka.isolation.level": "read_committed"}).count() == first
+
+
+def test_exactly_once_outside_a_stream_is_refused(
+    spark: "SparkSession", brokers: "Cluster"
+) -> None:
+    topic = brokers.create_topic()
+    rows = spark.createDataFrame([("v",)], "value string")
+    write = odradek_spark.into_topic(topic=topic, **{"kafka.bootstrap.servers": brokers.bootstrap})
+    with pytest.raises(Exception, match="exactly once is for streams"):
+        write(rows, 0)

@@ -1,0 +1,103 @@
+"""`odradek pipeline list|status|stop` on the files that a pipeline leaves; no Spark."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from odradek.cli.main import main
+from odradek.spark.pipelines.state import (
+    FAILED,
+    FINISHED,
+    RUNNING,
+    PipelineState,
+    Place,
+    QueryState,
+)
+from odradek.world.disk import OsDisk
+
+# A pipeline as others see it: it holds the lock, and ends at a signal.
+_PIPELINE = """
+import os, signal, sys
+from odradek.spark.pipelines.state import PipelineState, Place
+from odradek.world.disk import OsDisk
+place = Place(OsDisk(), sys.argv[1], "clicks")
+lock = place.claim()
+state = PipelineState("clicks", "/clicks.toml", os.getpid(), 0, "running")
+place.write(state)
+print("ready", flush=True)
+signal.sigwait({signal.SIGTERM})
+state.status = "stopped"
+place.write(state)
+"""
+
+
+def leave(tmp_path: Path, name: str, status: str, error: str | None = None) -> None:
+    place = Place(OsDisk(), str(tmp_path), name)
+    place.claim().release()
+    state = PipelineState(name, f"/{name}.toml", 17, 1000, status, error)
+    state.queries[name] = QueryState(batch_id=3, records=1200, lag=5, restarts=2)
+    place.write(state)
+
+
+def test_nothing_has_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "list", "--data", str(tmp_path)]) == 0
+    assert "No pipeline has run" in capsys.readouterr().out
+
+
+def test_all_are_listed_with_what_became_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(tmp_path, "clicks", FINISHED)
+    leave(tmp_path, "taxis", RUNNING)
+    assert main(["pipeline", "list", "--data", str(tmp_path)]) == 0
+    _, clicks, taxis = capsys.readouterr().out.splitlines()
+    assert clicks.split()[:3] == ["clicks", "finished", "1,200"]
+    assert taxis.split()[:2] == ["taxis", "died"]
+
+
+@pytest.mark.parametrize(("status", "code"), [(FINISHED, 0), (FAILED, 1), (RUNNING, 1)])
+def test_status_ends_with_a_code(
+    status: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(tmp_path, "clicks", status, "the disk is full")
+    assert main(["pipeline", "status", "clicks", "--data", str(tmp_path)]) == code
+    assert "last failure: the disk is full" in capsys.readouterr().out
+
+
+def test_a_name_that_is_nearly_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leave(tmp_path, "clicks", FINISHED)
+    assert main(["pipeline", "status", "click", "--data", str(tmp_path)]) == 1
+    assert "did you mean clicks?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", ["run", "status", "stop"])
+def test_what_an_action_is_about_must_be_said(
+    action: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pipeline", action]) == 2
+    assert f"{action} needs" in capsys.readouterr().err
+
+
+def test_stop_waits_for_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, "-c", _PIPELINE, str(tmp_path)]
+    # Blocked from the beginning, so that the signal is waited for and not fatal.
+    program = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
+    command[2] = program + _PIPELINE
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert main(["pipeline", "status", "clicks", "--data", str(tmp_path), "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert (shown["running"], shown["pid"]) == (True, process.pid)
+        assert main(["pipeline", "stop", "clicks", "--data", str(tmp_path)]) == 0
+        assert process.wait(10) == 0
+    assert main(["pipeline", "stop", "clicks", "--data", str(tmp_path)]) == 1
+    assert "does not run: it has stopped" in capsys.readouterr().err
+
+
+def test_a_recipe_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipe", "bread"]) == 2
+    assert "clicks" in capsys.readouterr().err

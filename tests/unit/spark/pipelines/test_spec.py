@@ -1,0 +1,112 @@
+"""The declarative form: what it means, and what it says about mistakes."""
+
+import pytest
+
+from odradek.spark.pipelines.spec import BadPipeline, read_spec
+
+WHOLE = """
+name = "loud"
+bootstrap = "kafka:9092"
+
+[spark]
+spark.sql.shuffle.partitions = 2
+
+[source]
+topic = "clicks"
+starting = "earliest"
+value = "json"
+schema = "page string"
+watermark = { column = "timestamp", delay = "10 seconds" }
+
+[[transform]]
+sql = "select page, count(*) as clicks from source group by page"
+name = "counts"
+
+[[transform]]
+python = "steps.py:shout"
+
+[sink]
+topic = "loud-clicks"
+key = "page"
+mode = "update"
+trigger = "2 seconds"
+options = { "kafka.compression.type" = "zstd" }
+"""
+
+
+def test_a_whole_file() -> None:
+    spec = read_spec(WHOLE, "file")
+    assert spec.name == "loud"
+    assert spec.spark == {"spark.sql.shuffle.partitions": "2"}
+    (source,) = spec.sources
+    assert source.name == "source"
+    assert source.options == {
+        "kafka.bootstrap.servers": "kafka:9092",
+        "subscribe": "clicks",
+        "startingOffsets": "earliest",
+    }
+    assert (source.value, source.schema) == ("json", "page string")
+    assert source.watermark == ("timestamp", "10 seconds")
+    assert [one.name for one in spec.transforms] == ["counts", "step2"]
+    assert spec.transforms[1].python == "steps.py:shout"
+    assert spec.sink.options == {
+        "kafka.bootstrap.servers": "kafka:9092",
+        "topic": "loud-clicks",
+        "kafka.compression.type": "zstd",
+    }
+    assert (spec.sink.key, spec.sink.value) == ("page", "json")
+    assert (spec.sink.mode, spec.sink.trigger) == ("update", "2 seconds")
+
+
+def test_the_least_a_file_may_say() -> None:
+    spec = read_spec('[source]\ntopic = "a"\n[sink]\ntopic = "b"', "copy")
+    assert spec.name == "copy"
+    assert spec.sources[0].options["kafka.bootstrap.servers"] == "localhost:9092"
+    assert not spec.transforms
+
+
+def test_several_sources_have_names() -> None:
+    spec = read_spec(
+        '[source.left]\ntopic = "a"\n[source.right]\ntopic = "b"\n'
+        '[[transform]]\nsql = "select * from left join right using (key)"\n'
+        '[sink]\nformat = "console"',
+        "join",
+    )
+    assert [one.name for one in spec.sources] == ["left", "right"]
+    assert spec.sink.value is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[source", "no TOML"),
+        ('[sink]\ntopic = "b"', "a \\[source\\] is needed"),
+        ('[source]\ntopic = "a"', "a \\[sink\\] is needed"),
+        ('[source]\nvalue = "string"\n[sink]\ntopic = "b"', "needs topic"),
+        ('[source]\ntopics = "a"\ntopic = "a"\n[sink]\ntopic = "b"', "did you mean topic"),
+        ('[source]\ntopic = 3\n[sink]\ntopic = "b"', "must be text"),
+        ('[source]\ntopic = "a"\nvalue = "json"\n[sink]\ntopic = "b"', "go together"),
+        ('[source]\ntopic = "a"\nvalue = "avro"\n[sink]\ntopic = "b"', "one of binary"),
+        ('[source]\ntopic = "a"\n[sink]\ntopic = "b"\nmode = "upsert"', "one of append"),
+        ('[source]\ntopic = "a"\n[sink]\nformat = "console"\ntopic = "b"', "not for console"),
+        ('[source]\ntopic = "a"\n[[transform]]\n[sink]\ntopic = "b"', "either sql"),
+        ('[source]\ntopic = "a"\n[transform]\nsql = "s"\n[sink]\ntopic = "b"', "two brackets"),
+        (
+            '[source]\ntopic = "a"\n[[transform]]\npython = "f"\n[sink]\ntopic = "b"',
+            "module:function",
+        ),
+        (
+            '[source]\ntopic = "a"\n[[transform]]\nsql = "s"\nname = "source"\n[sink]\ntopic="b"',
+            "two steps are named source",
+        ),
+        (
+            '[source.a]\ntopic = "a"\n[source.b]\ntopic = "b"\n[sink]\ntopic = "c"',
+            "joins or unites",
+        ),
+        ('name = "a/b"\n[source]\ntopic = "a"\n[sink]\ntopic = "b"', "no name for a pipeline"),
+    ],
+)
+def test_a_mistake_is_named_in_one_line(text: str, said: str) -> None:
+    with pytest.raises(BadPipeline, match=said) as caught:
+        read_spec(text, "file")
+    assert "\n" not in str(caught.value)
