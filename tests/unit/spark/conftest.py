@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("pyspark") and find_spec("numba") else ["test_*.py"]
+_TESTS = ["test_*.py", "archive/test_*.py"]
+collect_ignore_glob = [] if find_spec("pyspark") and find_spec("numba") else _TESTS

@@ -22,7 +22,15 @@ from odradek.spark import clients
 from odradek.spark.archive.archiving import Archive
 from odradek.spark.archive.entries import DataFile, State
 from odradek.spark.archive.plans import Interval, files_with, rounds
-from odradek.spark.archive.sending import RESULT_SCHEMA, RestoreFailed, Work, reached_by
+from odradek.spark.archive.sending import (
+    FORMAT,
+    Reached,
+    RestoreDataSource,
+    RestoreFailed,
+    Work,
+    reached_by,
+    work_options,
+)
 from odradek.spark.options import SinkOptions
 from odradek.world.clock import SystemClock
 
@@ -65,7 +73,7 @@ class Restoring:
 
 
 class Restored(NamedTuple):
-    """What was written now, how far it had come before, and under which name it goes on."""
+    """What was written now, whether some was written before, and the name it goes on under."""
 
     records: int
     was_begun: bool
@@ -144,43 +152,49 @@ class _Restore:
 
     # The records
 
-    def position(self) -> dict[int, int]:
-        """Where each partition goes on. Open transactions of a run before may yet change it."""
-        found = {}
-        for partition in range(self._partitions):
-            place = TopicPartition(self._wanted.target, partition)
-            found[partition] = reached_by(self._options, self.group, place, require_stable=False)
-        return found
+    def reached(self) -> dict[int, Reached]:
+        """How far each partition is. Open transactions of a run before may yet change it."""
+        places = [TopicPartition(self._wanted.target, one) for one in range(self._partitions)]
+        found = reached_by(self._options, self.group, places, require_stable=False)
+        return {place.partition: one for place, one in found.items()}
 
     def run(self, on_progress: Callable[[int, int], None]) -> Restored:
-        position = self.position()
-        was_begun = any(position.values())
-        left = [one for one in self._files if one.last_offset >= position[one.partition]]
-        total, written, seen = sum(one.rows for one in left), 0, 0
+        before = now = self.reached()
+        position = {partition: one.offset for partition, one in before.items()}
         jobs = rounds(
-            left,
+            self._files,
             position,
             rows=self._wanted.transaction_records,
             partitions=_PARTITIONS_AT_ONCE,
         )
-        share = total / max(1, sum(map(len, jobs)))
+        total = sum(one.rows for one in self._files)
         for job in jobs:
-            on_progress(int(seen * share), total)
-            written += self._run_job(job, position)
-            seen += len(job)
-        on_progress(total, total)
-        return Restored(written, was_begun, self.group)
+            on_progress(sum(one.records for one in now.values()), total)
+            self._run_job(job, now)
+            now = self.reached()
+        done = sum(one.records for one in now.values())
+        on_progress(done, total)
+        earlier = sum(one.records for one in before.values())
+        return Restored(done - earlier, any(position.values()), self.group)
 
-    def _run_job(self, job: list[Interval], position: dict[int, int]) -> int:
-        frames = []
-        for interval in job:
-            least = position[interval.partition]
-            work = Work(self._options, self.group, interval.partition, least, interval.end)
-            frames.append(self._records(interval).mapInArrow(work, RESULT_SCHEMA))
-        rows = reduce(DataFrame.unionAll, frames).collect()
-        for interval in job:
-            position[interval.partition] = interval.end
-        return sum(row.rows for row in rows)
+    def _run_job(self, job: list[Interval], now: dict[int, Reached]) -> None:
+        work = [
+            Work(
+                self.group,
+                TopicPartition(self._wanted.target, one.partition),
+                now[one.partition].offset,
+                one.end,
+            )
+            for one in job
+        ]
+        frames = [self._records(interval) for interval in job]
+        (
+            reduce(DataFrame.unionAll, frames)
+            .write.format(FORMAT)
+            .options(**{**self._wanted.sink, **work_options(work)})
+            .mode("append")
+            .save()
+        )
 
     def _records(self, interval: Interval) -> DataFrame:
         """One interval as one task, in order, without a shuffle."""
@@ -204,6 +218,7 @@ def restore(
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Restored:
     """Writes what the archive has of a topic into a topic, or what is left of that."""
+    archive.session.dataSource.register(RestoreDataSource)
     work = _Restore(archive, wanted)
     work.prepare_topic()
     return work.run(on_progress)

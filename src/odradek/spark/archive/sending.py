@@ -9,13 +9,22 @@ group: the archived offset it goes on at. An attempt
 3. sends the others, and the interval's end as the group's offset, in one transaction.
 
 So the group's offset and what is in the partition change together or not at all, and a restore
-that is begun again, however it ended, goes on exactly there.
+that is begun again, however it ended, goes on exactly there. The offset's metadata counts records.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, MutableMapping
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
 
 from odradek.client.arrow.encoding import ArrowEncoder, record_columns
 from odradek.client.arrow.producer import BatchProducer
@@ -28,7 +37,7 @@ from odradek.spark.options import SinkOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-RESULT_SCHEMA: Final = "partition int, rows bigint"
+FORMAT: Final = "odradek-restore"
 _CLOSE_TIMEOUT_MS: Final = 5_000
 
 
@@ -36,67 +45,101 @@ class RestoreFailed(Exception):
     """A restore cannot go on; the message says why and what to do."""
 
 
+class Reached(NamedTuple):
+    """How far a partition is restored: the archived offset it goes on at, and records so far."""
+
+    offset: int = 0
+    records: int = 0
+
+
 class Work(NamedTuple):
     """What one task sends. `least` is the offset that its partition was known to have reached."""
 
-    options: SinkOptions
-    name: str
-    partition: int
+    group: str
+    target: TopicPartition
     least: int
     end: int
 
     @property
-    def target(self) -> TopicPartition:
-        assert self.options.topic is not None
-        return TopicPartition(self.options.topic, self.partition)
-
-    @property
     def transactional_id(self) -> str:
-        return f"{self.name}-{self.partition}"
-
-    def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """For Spark's `mapInArrow`: sends, and answers with one row."""
-        import pyarrow as pa  # noqa: PLC0415 - in the worker
-
-        rows = restore(self, batches)
-        columns = [pa.array([self.partition], pa.int32()), pa.array([rows], pa.int64())]
-        yield pa.RecordBatch.from_arrays(columns, names=["partition", "rows"])
+        return f"{self.group}-{self.target.partition}"
 
 
-def restore(work: Work, batches: "Iterator[pa.RecordBatch]") -> int:
-    """How many records this attempt has written; 0 if another one had."""
-    producer = BatchProducer(work.options.producer_settings(work.transactional_id))
+def work_options(work: list[Work]) -> dict[str, str]:
+    """A job's tasks as options of the data source."""
+    parts = {str(one.target.partition): [one.least, one.end] for one in work}
+    return {"topic": work[0].target.topic, "group": work[0].group, "work": json.dumps(parts)}
+
+
+class RestoreDataSource(DataSource):
+    """The sink of a restore's jobs; each task's rows are of one partition, in order."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return _RestoreWriter(self.options)
+
+
+class _RestoreWriter(DataSourceArrowWriter):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = SinkOptions.read(options, is_streaming=False)
+        self._group = options["group"]
+        self._work = json.loads(options["work"])
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        batches = (one for one in iterator if one.num_rows)
+        first = next(batches, None)
+        if first is not None:
+            partition = first.column("partition")[0].as_py()
+            assert self._options.topic is not None
+            target = TopicPartition(self._options.topic, partition)
+            work = Work(self._group, target, *self._work[str(partition)])
+            restore(work, self._options, chain((first,), batches))
+        return WriterCommitMessage()
+
+
+def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]") -> None:
+    """Returns when the records are in the topic, by this attempt or by one before."""
+    producer = BatchProducer(options.producer_settings(work.transactional_id))
     try:
         producer.init_transactions()
-        reached = reached_by(work.options, work.name, work.target, require_stable=True)
-        if reached >= work.end:
-            return 0
-        if reached < work.least:
+        reached = reached_by(options, work.group, [work.target], require_stable=True)[work.target]
+        if reached.offset >= work.end:
+            return
+        if reached.offset < work.least:
             raise RestoreFailed(
-                f"{work.target.topic} [{work.partition}] was restored up to offset {work.least},"
-                f" but the brokers know of {reached} only: the topic or the group {work.name} was"
-                " deleted meanwhile; delete the topic and restore it anew"
+                f"{work.target.topic} [{work.target.partition}] was restored up to offset"
+                f" {work.least}, but the brokers know of {reached.offset} only: the topic or the"
+                f" group {work.group} was deleted meanwhile; delete the topic and restore it anew"
             )
         producer.begin_transaction()
-        rows = _send(work, producer, batches, reached)
-        producer.send_offsets({work.target: OffsetAndMetadata(work.end, "")}, work.name)
+        records = reached.records + _send(work, options, producer, batches, reached.offset)
+        producer.send_offsets({work.target: OffsetAndMetadata(work.end, str(records))}, work.group)
         producer.commit_transaction()
-        return rows
     finally:
         # Aborts what is still open: after an error, or when Spark kills the attempt.
         producer.close(_CLOSE_TIMEOUT_MS)
 
 
 def _send(
-    work: Work, producer: BatchProducer, batches: "Iterator[pa.RecordBatch]", reached: int
+    work: Work,
+    options: SinkOptions,
+    producer: BatchProducer,
+    batches: "Iterator[pa.RecordBatch]",
+    reached: int,
 ) -> int:
-    settings = work.options.producer_settings()
+    settings = options.producer_settings()
     encoder = ArrowEncoder(
         work.target.topic,
         producer.partition_count,
         codec=settings.codec,
         level=settings.compression_level,
-        batch_bytes=work.options.batch_bytes,
+        batch_bytes=options.batch_bytes,
     )
     rows, last = 0, -1
     for given in batches:
@@ -116,12 +159,15 @@ def _send(
 
 
 def reached_by(
-    options: SinkOptions, group: str, place: TopicPartition, *, require_stable: bool
-) -> int:
-    """The archived offset that a partition goes on at; 0 before the first transaction."""
+    options: SinkOptions, group: str, places: list[TopicPartition], *, require_stable: bool
+) -> dict[TopicPartition, Reached]:
+    """How far partitions are restored, by what is committed."""
     admin = clients.admin(options.admin_settings())
-    answers = admin.list_group_offsets(group, [place], require_stable=require_stable)
-    answer = answers.get(place)
-    if isinstance(answer, KafkaError):
-        raise answer
-    return 0 if answer is None or answer.offset < 0 else int(answer.offset)
+    answers = admin.list_group_offsets(group, places, require_stable=require_stable)
+    found = dict.fromkeys(places, Reached())
+    for place, answer in answers.items():
+        if isinstance(answer, KafkaError):
+            raise answer
+        if answer.offset >= 0:
+            found[place] = Reached(int(answer.offset), int(answer.metadata or 0))
+    return found
