@@ -16,7 +16,7 @@ directories, so what is staged is seen by nobody.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from odradek.protocol.types import TopicPartition
 
@@ -209,7 +209,7 @@ def numbers_in(names: Iterable[str], ending: str) -> list[int]:
     return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
-def _read_json(text: bytes, where: str) -> dict[str, object] | Mapping[str, object]:
+def _read_json(text: bytes, where: str) -> dict[str, Any]:
     try:
         read = json.loads(text)
     except ValueError as error:

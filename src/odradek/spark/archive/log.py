@@ -106,6 +106,7 @@ class Log:
         self.run = uuid4().hex
         self._clock = clock or SystemClock()
         self.state = State()
+        self._stagings = 0
         for attempt in range(_ATTEMPTS):
             self.state, last = load(directory)
             if last is not None:
@@ -128,8 +129,10 @@ class Log:
                     self.directory.delete(f"{place}/{one.name}")
 
     def staging(self) -> str:
-        """Where the files of the next entry are written."""
-        return f"{STAGING}/{self.run}/{self.state.number + 1}"
+        """A new place for the files of the next entry: tasks of a job that failed may still write
+        to the one before."""
+        self._stagings += 1
+        return f"{STAGING}/{self.run}/{self.state.number + 1}-{self._stagings}"
 
     def append(self, added: list[tuple[DataFile, str]], offsets: Offsets, gaps: list[Gap]) -> Entry:
         return self._make("append", added=added, offsets=offsets, gaps=gaps)
@@ -167,13 +170,10 @@ class Log:
             ) from None
         finish(self.directory, entry)
         self.state.apply(entry)
-        self.directory.delete(self._staging_of(number))
+        self.directory.delete(f"{STAGING}/{self.run}")
         if number % _ENTRIES_BETWEEN_STATES == _ENTRIES_BETWEEN_STATES - 1:
             self._write_state()
         return entry
-
-    def _staging_of(self, number: int) -> str:
-        return f"{STAGING}/{self.run}/{number}"
 
     def _write_state(self) -> None:
         path = state_path(self.state.number)
