@@ -130,20 +130,19 @@ def test_a_run_that_ended_anywhere_is_finished_by_the_next(
     assert list(tmp_path.rglob("staging/**/*.parquet"))
     assert not _data_files(tmp_path)
     # The entry is made, its files are not in place: the next run puts them there.
-    second = ArchiveWriter(archive, Log(archive.directory))
-    assert not list(tmp_path.rglob("staging/**/*.parquet"))
-    with monkeypatch.context() as patch:
-        patch.setattr("odradek.spark.archive.log.finish", die)
-        with pytest.raises(Killed):
-            second.append(reading)
+    with archive.writer() as second:
+        assert not list(tmp_path.rglob("staging/**/*.parquet"))
+        with monkeypatch.context() as patch:
+            patch.setattr("odradek.spark.archive.log.finish", die)
+            with pytest.raises(Killed):
+                second.append(reading)
     assert not _data_files(tmp_path)
     with archive.writer() as third:
         assert third.append(reading).records == 20
     assert archive.check().offsets[TopicPartition(topic, 0)] == 20
     assert spark.read.parquet(str(tmp_path)).count() == 40
     # The same with a merge: no record is there twice, nor missing, after whoever comes next.
-    fourth = ArchiveWriter(archive, Log(archive.directory))
-    with monkeypatch.context() as patch:
+    with archive.writer() as fourth, monkeypatch.context() as patch:
         patch.setattr("odradek.spark.archive.log.finish", die)
         with pytest.raises(Killed):
             fourth.merge_small_files()

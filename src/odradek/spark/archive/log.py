@@ -107,6 +107,9 @@ class Log:
         self._clock = clock or SystemClock()
         self.state = State()
         self._stagings = 0
+        # From just before an entry is made until its files are in place: what is staged may be all
+        # there is of them.
+        self._is_deciding = False
         for attempt in range(_ATTEMPTS):
             self.state, last = load(directory)
             if last is not None:
@@ -161,14 +164,17 @@ class Log:
             tuple(gaps or ()),
         )
         scratch = f"{SCRATCH}/{self.run}/{number}"
+        self._is_deciding = True
         try:
             self.directory.create_once(entry_path(number), entry.to_json(), scratch=scratch)
         except AlreadyThere:
+            self._is_deciding = False
             raise TakenOver(
                 f"another run has taken over the archive in {self.directory.root}: let one work at"
                 " a time; nothing is lost, what this run had not finished is archived by the other"
             ) from None
         finish(self.directory, entry)
+        self._is_deciding = False
         self.state.apply(entry)
         self.directory.delete(f"{STAGING}/{self.run}")
         if number % _ENTRIES_BETWEEN_STATES == _ENTRIES_BETWEEN_STATES - 1:
@@ -181,5 +187,8 @@ class Log:
         self.directory.create_once(path, self.state.to_json(), scratch=scratch)
 
     def close(self) -> None:
+        """Leaves nothing behind, unless an entry may be decided and not finished."""
+        if self._is_deciding:
+            return
         for place in (STAGING, SCRATCH):
             self.directory.delete(f"{place}/{self.run}")
