@@ -152,6 +152,8 @@ class Log:
         offsets: Offsets | None = None,
         gaps: list[Gap] | None = None,
     ) -> Entry:
+        if self._is_deciding:
+            raise TakenOver("a step of this run has failed half-way: begin another run")
         number = self.state.number + 1
         entry = Entry(
             number,
@@ -168,11 +170,13 @@ class Log:
         try:
             self.directory.create_once(entry_path(number), entry.to_json(), scratch=scratch)
         except AlreadyThere:
-            self._is_deciding = False
-            raise TakenOver(
-                f"another run has taken over the archive in {self.directory.root}: let one work at"
-                " a time; nothing is lost, what this run had not finished is archived by the other"
-            ) from None
+            # A filesystem that tried twice may refuse what it has done itself.
+            if _entry(self.directory, number).run != self.run:
+                self._is_deciding = False
+                raise TakenOver(
+                    f"another run has taken over the archive in {self.directory.root}: let one"
+                    " work at a time; nothing is lost, the other goes on from what is decided"
+                ) from None
         finish(self.directory, entry)
         self._is_deciding = False
         self.state.apply(entry)
