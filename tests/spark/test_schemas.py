@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,7 +21,7 @@ from tests.unit.schemas.registries import Registry, registry
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
 
-_AVRO = {
+_AVRO: dict[str, Any] = {
     "type": "record",
     "name": "Click",
     "fields": [

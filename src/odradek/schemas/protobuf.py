@@ -132,8 +132,8 @@ def _linked(files: descriptor_pb2.FileDescriptorSet) -> FileDescriptor:
                 if needed not in known and needed.startswith("google/protobuf/"):
                     _add_well_known(pool, needed)
                     known.add(needed)
-            pool.Add(one)
-        return pool.FindFileByName(files.file[-1].name)
+            pool.AddSerializedFile(one.SerializeToString())
+        return pool.FindFileByName(_MAIN if _MAIN in known else files.file[-1].name)
     except (TypeError, KeyError) as error:
         raise BadSchema(f"the Protobuf schema does not hold together: {error}") from None
 
