@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -89,6 +90,9 @@ def test_a_topic_goes_to_parquet_and_back_as_it_was(
         assert files[0].name.startswith(f"records-{topic}-")
         assert writer.merge_small_files() > 0
     assert len(_data_files(tmp_path)) == 8 < len(files)
+    for path in _data_files(tmp_path):
+        offsets = pq.ParquetFile(path).read(["offset"]).column(0).to_pylist()
+        assert offsets == sorted(offsets)
     assert archive.check().offsets == {
         TopicPartition(topic, 0): 200,
         TopicPartition(topic, 1): 200,

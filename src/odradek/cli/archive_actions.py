@@ -19,7 +19,7 @@ from odradek.world.clock import SystemClock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from odradek.spark.archive import Archive, ArchiveWriter
+    from odradek.spark.archive import ArchiveWriter
     from odradek.spark.archive.entries import State
 
 _clock = SystemClock()
@@ -40,6 +40,7 @@ def spark_session(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSe
     from odradek.spark.options import BadOption
     from odradek.spark.spark_session import JavaMissing, session
 
+    refusals: tuple[type[Exception], ...] = (BadOption, *_refusals())
     config = {"spark.driver.memory": _DRIVER_MEMORY, **dict(arguments.spark_property)}
     try:
         spark = session(name, master=arguments.master, config=config)
@@ -51,7 +52,7 @@ def spark_session(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSe
         yield spark
     except (PySparkException, Py4JError) as error:
         raise CommandFailed(why(str(error))) from error
-    except (BadOption, *_refusals()) as error:
+    except refusals as error:
         raise CommandFailed(str(error)) from error
     finally:
         spark.stop()
@@ -122,10 +123,10 @@ def work_on_archive(arguments: argparse.Namespace) -> int:
             if arguments.merge:
                 fewer = _merge(writer, arguments)
                 return _say(arguments, {"fewer_files": fewer}, f"{fewer:,} files fewer")
-            return _append(archive, writer, arguments)
+            return _append(writer, arguments)
 
 
-def _append(archive: "Archive", writer: "ArchiveWriter", arguments: argparse.Namespace) -> int:
+def _append(writer: "ArchiveWriter", arguments: argparse.Namespace) -> int:
     from odradek.spark.archive import Reading
 
     reading = Reading(

@@ -55,8 +55,11 @@ def write(records: DataFrame, where: str, *, codec: str, lane: Column | None = N
     Without a lane it is the partition. The sort is what makes a file's rows come by offset, and
     each task write one file at a time.
     """
-    laned = records.withColumn("lane", f.col("partition") if lane is None else lane)
-    places = ["topic", "date", "hour", "lane"]
+    names = ["topic", "date", "hour"]
+    # Never null, and Spark is to know: else it would sort once more by them, and lose our order.
+    known = {name: f.coalesce(f.col(name), f.lit("")) for name in names}
+    laned = records.withColumns({**known, "lane": f.col("partition") if lane is None else lane})
+    places = [*names, "lane"]
     (
         laned.sortWithinPartitions(*places, "offset")
         .write.mode("errorifexists")

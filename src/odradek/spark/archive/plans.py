@@ -97,25 +97,23 @@ def merges(files: Iterable[DataFile], target_bytes: int) -> list[Merge]:
     for _, hour in sorted(hours.items()):
         hour.sort(key=lambda one: one.first_offset)
         run: list[DataFile] = []
-        for one in [*hour, None]:
-            if one is not None and sum(each.size_bytes for each in run) + one.size_bytes <= (
-                target_bytes
-            ):
-                run.append(one)
-                continue
-            found += _worthwhile(run)
-            run = [] if one is None or one.size_bytes > target_bytes else [one]
+        for file in hour:
+            if run and sum(each.size_bytes for each in run) + file.size_bytes > target_bytes:
+                found += _worthwhile(run)
+                run = []
+            run.append(file)
+        found += _worthwhile(run)
     return found
 
 
 def _worthwhile(run: list[DataFile]) -> list[Merge]:
-    """The run without files at its front that are larger than all after them together."""
-    while len(run) > 1:
-        if max(one.size_bytes for one in run) * 2 <= sum(one.size_bytes for one in run):
-            return [Merge(tuple(run))]
-        largest = max(range(len(run)), key=lambda index: run[index].size_bytes)
-        return _worthwhile(run[:largest]) + _worthwhile(run[largest + 1 :])
-    return []
+    """The run, or what is before and after a file that is larger than all others together."""
+    if len(run) < 2:
+        return []
+    largest = max(range(len(run)), key=lambda index: run[index].size_bytes)
+    if run[largest].size_bytes * 2 <= sum(one.size_bytes for one in run):
+        return [Merge(tuple(run))]
+    return _worthwhile(run[:largest]) + _worthwhile(run[largest + 1 :])
 
 
 def batches_of(found: list[Merge], most_bytes: int) -> list[list[Merge]]:
