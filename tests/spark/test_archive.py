@@ -240,3 +240,22 @@ def test_a_restore_says_what_it_cannot_do(
         for records in _records(brokers, f"{topic}-part")
         for one in records
     )
+
+
+def test_any_filesystem_that_spark_knows_will_do(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path
+) -> None:
+    # Hadoop's own indirection: another scheme, another class, no hard links.
+    link = "fs.viewfs.mounttable.tests.link./data"
+    spark.sparkContext._jsc.hadoopConfiguration().set(link, tmp_path.as_uri())
+    topic = brokers.create_topic(partitions=2)
+    _fill(brokers, topic, 30)
+    archive = Archive(spark, "viewfs://tests/data/archive")
+    with archive.writer() as older, archive.writer() as writer:
+        with pytest.raises(TakenOver):
+            older.append(Reading(_source(brokers, topic)))
+        assert writer.append(Reading(_source(brokers, topic), chunk_records=20)).records == 30
+        assert writer.merge_small_files() > 0
+    archive.check()
+    assert restore(archive, Restoring(topic, _source(brokers, topic), f"{topic}-v")).records == 30
+    assert _records(brokers, f"{topic}-v") == _records(brokers, topic)
