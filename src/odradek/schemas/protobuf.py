@@ -1,4 +1,4 @@
-"""Protobuf: messages by Google's protobuf, `.proto` texts compiled by protoxy, without protoc.
+"""Protobuf: messages by Google's protobuf, `.proto` texts compiled by the protoc in grpcio-tools.
 
 Types are those of Spark's own Protobuf functions where it has them: an enum is its name, a
 `google.protobuf.Timestamp` a timestamp; an unsigned 64-bit number is a decimal of 20 digits. A
@@ -7,6 +7,8 @@ field with presence is null when it is not set, one without has its default.
 
 import base64
 import binascii
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import UTC
@@ -22,6 +24,7 @@ from odradek.schemas.errors import BadPayload, BadSchema
 from odradek.schemas.shape import column_name
 
 _MAIN: Final = "odradek-main.proto"
+_COMPILING_S: Final = 60
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _SCALARS: Final = {
     FieldDescriptor.TYPE_DOUBLE: "double",
@@ -100,8 +103,6 @@ def _compiled(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDescr
     except (binascii.Error, ValueError, DecodeError):
         # It is text then.
         pass
-    import protoxy  # noqa: PLC0415 - descriptors can do without
-
     # The compiler takes files.
     with tempfile.TemporaryDirectory() as where:
         for name, imported in {**imports, _MAIN: text}.items():
@@ -110,14 +111,28 @@ def _compiled(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDescr
                 raise BadSchema(f"a Protobuf schema cannot be imported as {name}")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(imported)
-        try:
-            found = protoxy.compile(
-                [str(Path(where) / _MAIN)], includes=[where], include_source_info=False
-            )
-        except (ValueError, protoxy.ProtoxyError) as error:
-            said = " ".join(str(error).replace(where, "").split())
-            raise BadSchema(f"this is no Protobuf schema: {said}") from None
-    return descriptor_pb2.FileDescriptorSet.FromString(found.SerializeToString())
+        out = Path(where) / "descriptors"
+        # A process of its own: it says what is wrong on standard error and nowhere else.
+        done = subprocess.run(  # noqa: S603 - our own Python, and paths of our own
+            [
+                sys.executable,
+                "-m",
+                "grpc_tools.protoc",
+                f"-I{where}",
+                "--include_imports",
+                f"--descriptor_set_out={out}",
+                _MAIN,
+            ],
+            cwd=where,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_COMPILING_S,
+        )
+        if done.returncode:
+            said = " ".join(done.stderr.split()).replace(f"{_MAIN}:", "line ")
+            raise BadSchema(f"this is no Protobuf schema: {said}")
+        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
 
 
 def _linked(files: descriptor_pb2.FileDescriptorSet) -> FileDescriptor:
@@ -177,7 +192,8 @@ class ProtobufCodec:
             message.ParseFromString(payload)
         except DecodeError as error:
             raise BadPayload(f"a value is no {self.name}: {error}") from None
-        return _row(message)
+        row: dict[str, Any] = _row(message)
+        return row
 
     def encode(self, value: Mapping[str, Any]) -> bytes:
         message = self._class()
@@ -210,12 +226,18 @@ def _field_type(field: FieldDescriptor, within: tuple[str, ...]) -> str:
         if field.message_type is not None
         else _SCALARS[field.type]
     )
-    return f"array<{kind}>" if field.is_repeated else kind
+    return f"array<{kind}>" if _is_repeated(field) else kind
 
 
 def _is_map(field: FieldDescriptor) -> bool:
     message = field.message_type
     return message is not None and bool(message.GetOptions().map_entry)
+
+
+def _is_repeated(field: FieldDescriptor) -> bool:
+    # Newer versions warn of `label`, older ones have nothing else.
+    found = getattr(field, "is_repeated", None)
+    return bool(field.label == FieldDescriptor.LABEL_REPEATED if found is None else found)
 
 
 # Decoding: messages to what Arrow takes
@@ -225,13 +247,13 @@ def _row(message: Any) -> Any:
     descriptor = message.DESCRIPTOR
     if descriptor.full_name == _TIMESTAMP:
         return message.ToDatetime(tzinfo=UTC)
-    row = {}
+    row: dict[str, Any] = {}
     for field in descriptor.fields:
         value = getattr(message, field.name)
         if _is_map(field):
             key, item = field.message_type.fields
             row[field.name] = [(_value(key, one), _value(item, value[one])) for one in value]
-        elif field.is_repeated:
+        elif _is_repeated(field):
             row[field.name] = [_value(field, one) for one in value]
         elif field.has_presence and not message.HasField(field.name):
             row[field.name] = None
@@ -266,7 +288,7 @@ def _fill(message: Any, row: Any) -> None:
         field = descriptor.fields_by_name[name]
         if _is_map(field):
             _fill_map(getattr(message, name), field, value)
-        elif field.is_repeated:
+        elif _is_repeated(field):
             many = getattr(message, name)
             for one in value:
                 if field.message_type is not None:

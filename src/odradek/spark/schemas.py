@@ -16,10 +16,17 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import BinaryType, DataType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+    TimestampType,
+)
 
 from odradek.schemas import framing
 from odradek.schemas.errors import BadPayload, BadSchema
@@ -106,7 +113,8 @@ def _decoding(
     if mode not in ("failfast", "permissive"):
         raise BadSchema(f"mode {mode!r} is neither failfast nor permissive")
     data_type = DataType.fromDDL(kind)
-    arrow_type = to_arrow_type(data_type)
+    zone = SparkSession.active().conf.get("spark.sql.session.timeZone", "UTC")
+    arrow_type = _arrow_type(data_type, zone or "UTC")
     is_patient = mode == "permissive"
 
     def decode(values: pa.Array) -> pa.Array:
@@ -121,6 +129,35 @@ def _decoding(
         return pa.array(rows, arrow_type)
 
     return f.arrow_udf(decode, data_type)(_column(column))
+
+
+_ARROW: Final = {
+    "void": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def _arrow_type(kind: DataType, zone: str) -> pa.DataType:
+    """What Spark takes for a type; its own function for this is not for others."""
+    if isinstance(kind, StructType):
+        return pa.struct([(one.name, _arrow_type(one.dataType, zone)) for one in kind.fields])
+    if isinstance(kind, ArrayType):
+        return pa.list_(_arrow_type(kind.elementType, zone))
+    if isinstance(kind, MapType):
+        return pa.map_(_arrow_type(kind.keyType, zone), _arrow_type(kind.valueType, zone))
+    if isinstance(kind, TimestampType):
+        return pa.timestamp("us", tz=zone)
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[kind.simpleString()]
 
 
 def _encoding(convert: Callable[[Any], bytes], column: Column | str) -> Column:

@@ -19,7 +19,7 @@ _COLUMNS: Final = (
 SCHEMA: Final = f"{_COLUMNS}, topic string, date string, hour string"
 _STAGED_SCHEMA: Final = f"{SCHEMA}, lane int"
 
-_SETTINGS: Final = {
+WHILE_WRITING: Final = {
     # Milliseconds are kept as they are, and readers other than Spark understand them.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -29,10 +29,10 @@ _SETTINGS: Final = {
 
 
 @contextmanager
-def settings(session: SparkSession) -> Iterator[None]:
-    """What must hold while files are written, whatever the session's own settings are."""
-    before = {name: session.conf.get(name, None) for name in _SETTINGS}
-    for name, value in _SETTINGS.items():
+def settings(session: SparkSession, wanted: Mapping[str, str] = WHILE_WRITING) -> Iterator[None]:
+    """What must hold for a while, whatever the session's own settings are."""
+    before = {name: session.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
         session.conf.set(name, value)
     try:
         yield

@@ -86,9 +86,9 @@ class Merge(NamedTuple):
 def merges(files: Iterable[DataFile], target_bytes: int) -> list[Merge]:
     """Small neighbours to be merged into files of up to `target_bytes`.
 
-    A file is merged only if the others with it are as large together: each merge at least doubles
-    the file a record is in, so no record is written more often than log2(target / smallest) times,
-    however often small files are added.
+    A file is merged only if the others with it are at least half as large together: each merge
+    makes the file that a record is in half as large again or more, so no record is written more
+    often than log1.5(target / smallest) times, however often small files are added.
     """
     hours: dict[tuple[str, int, str, str], list[DataFile]] = defaultdict(list)
     for one in files:
@@ -107,11 +107,11 @@ def merges(files: Iterable[DataFile], target_bytes: int) -> list[Merge]:
 
 
 def _worthwhile(run: list[DataFile]) -> list[Merge]:
-    """The run, or what is before and after a file that is larger than all others together."""
+    """The run, or what is before and after a file that is too large for the others."""
     if len(run) < 2:
         return []
     largest = max(range(len(run)), key=lambda index: run[index].size_bytes)
-    if run[largest].size_bytes * 2 <= sum(one.size_bytes for one in run):
+    if run[largest].size_bytes * 3 <= 2 * sum(one.size_bytes for one in run):
         return [Merge(tuple(run))]
     return _worthwhile(run[:largest]) + _worthwhile(run[largest + 1 :])
 

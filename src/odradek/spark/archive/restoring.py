@@ -21,6 +21,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.spark import clients
 from odradek.spark.archive.archiving import Archive
 from odradek.spark.archive.entries import DataFile, State
+from odradek.spark.archive.parquet import settings
 from odradek.spark.archive.plans import Interval, files_with, rounds
 from odradek.spark.archive.sending import (
     FORMAT,
@@ -187,14 +188,16 @@ class _Restore:
             )
             for one in job
         ]
-        frames = [self._records(interval) for interval in job]
-        (
-            reduce(DataFrame.unionAll, frames)
-            .write.format(FORMAT)
-            .options(**{**self._wanted.sink, **work_options(work)})
-            .mode("append")
-            .save()
-        )
+        # Else Spark would make one task of all of them: each has one partition.
+        with settings(self._archive.session, {"spark.sql.unionOutputPartitioning": "false"}):
+            frames = [self._records(interval) for interval in job]
+            (
+                reduce(DataFrame.unionAll, frames)
+                .write.format(FORMAT)
+                .options(**{**self._wanted.sink, **work_options(work)})
+                .mode("append")
+                .save()
+            )
 
     def _records(self, interval: Interval) -> DataFrame:
         """One interval as one task, in order, without a shuffle."""

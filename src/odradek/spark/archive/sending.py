@@ -14,7 +14,8 @@ that is begun again, however it ended, goes on exactly there. The offset's metad
 
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
-from itertools import chain
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ def work_options(work: list[Work]) -> dict[str, str]:
 
 
 class RestoreDataSource(DataSource):
-    """The sink of a restore's jobs; each task's rows are of one partition, in order."""
+    """The sink of a restore's jobs; the rows of a partition come together, in order."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -92,15 +93,28 @@ class _RestoreWriter(DataSourceArrowWriter):
         self._work = json.loads(options["work"])
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        batches = (one for one in iterator if one.num_rows)
-        first = next(batches, None)
-        if first is not None:
-            partition = first.column("partition")[0].as_py()
-            assert self._options.topic is not None
+        assert self._options.topic is not None
+        seen: set[int] = set()
+        # One partition as a rule; Spark may lay tasks together, but never mixes their rows.
+        for partition, pieces in groupby(_by_partition(iterator), key=itemgetter(0)):
+            if partition in seen:
+                raise RestoreFailed(f"the records of partition {partition} came in pieces")
+            seen.add(partition)
             target = TopicPartition(self._options.topic, partition)
             work = Work(self._group, target, *self._work[str(partition)])
-            restore(work, self._options, chain((first,), batches))
+            restore(work, self._options, map(itemgetter(1), pieces))
         return WriterCommitMessage()
+
+
+def _by_partition(
+    batches: "Iterator[pa.RecordBatch]",
+) -> "Iterator[tuple[int, pa.RecordBatch]]":
+    for batch in batches:
+        partitions = np.asarray(batch.column("partition"))
+        cuts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+        for begin, end in pairwise(cuts):
+            if begin < end:
+                yield int(partitions[begin]), batch.slice(begin, end - begin)
 
 
 def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]") -> None:
