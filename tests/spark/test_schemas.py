@@ -28,6 +28,7 @@ _AVRO: dict[str, Any] = {
         {"name": "id", "type": "long"},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
         {"name": "tags", "type": {"type": "map", "values": "int"}},
+        {"name": "pages", "type": {"type": "array", "items": ["null", "string"]}},
     ],
 }
 _PROTO = """
@@ -59,6 +60,7 @@ def test_avro_is_written_and_read_by_the_newest_schema(
             "id",
             f.timestamp_millis(f.lit(1500)).alias("at"),
             f.create_map(f.lit("x"), f.col("id").cast("int")).alias("tags"),
+            f.array(f.lit("a"), f.lit(None)).alias("pages"),
         ).alias("click")
     )
     asked = {"registry": known.url, "subject": "clicks-value"}
@@ -74,10 +76,12 @@ def test_avro_is_written_and_read_by_the_newest_schema(
         "id": "bigint",
         "at": "timestamp",
         "tags": "map<string,int>",
+        "pages": "array<string>",
         "new": "string",
     }
     found = sorted(decoded.collect())
     assert [(one.id, one.tags, one.new) for one in found] == [(n, {"x": n}, "?") for n in range(3)]
+    assert found[0].pages == ["a", None]
     assert found[0].at.astimezone(UTC) == datetime.fromtimestamp(1.5, UTC)
 
 

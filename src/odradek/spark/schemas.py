@@ -150,7 +150,7 @@ def _arrow_type(kind: DataType, zone: str) -> pa.DataType:
     if isinstance(kind, StructType):
         return pa.struct([(one.name, _arrow_type(one.dataType, zone)) for one in kind.fields])
     if isinstance(kind, ArrayType):
-        return pa.list_(_arrow_type(kind.elementType, zone))
+        return pa.list_(pa.field("element", _arrow_type(kind.elementType, zone)))
     if isinstance(kind, MapType):
         return pa.map_(_arrow_type(kind.keyType, zone), _arrow_type(kind.valueType, zone))
     if isinstance(kind, TimestampType):
