@@ -63,7 +63,7 @@ def test_avro_is_written_and_read_by_the_newest_schema(
             f.array(f.lit("a"), f.lit(None)).alias("pages"),
         ).alias("click")
     )
-    asked = {"registry": known.url, "subject": "clicks-value"}
+    asked: dict[str, Any] = {"registry": known.url, "subject": "clicks-value"}
     framed = rows.select(schemas.encode_avro("click", json.dumps(_AVRO), **asked).alias("value"))
     assert framed.first().value[:5] == b"\0\0\0\0\1"
     newer = {
@@ -100,7 +100,7 @@ def test_a_local_schema_needs_no_registry(spark: SparkSession) -> None:
 def test_json_is_decoded_by_spark_and_checked_on_request(
     spark: SparkSession, known: Registry
 ) -> None:
-    asked = {"registry": known.url, "subject": "clicks-value"}
+    asked: dict[str, Any] = {"registry": known.url, "subject": "clicks-value"}
     rows = spark.sql("select struct(1L as id, map('x', 1L) as tags) as click")
     text = json.dumps(_JSON)
     framed = rows.select(schemas.encode_json("click", text, validate=True, **asked).alias("value"))
@@ -117,7 +117,7 @@ def test_json_is_decoded_by_spark_and_checked_on_request(
 
 
 def test_protobuf_messages_are_found_by_their_path(spark: SparkSession, known: Registry) -> None:
-    asked = {"registry": known.url, "subject": "clicks-value"}
+    asked: dict[str, Any] = {"registry": known.url, "subject": "clicks-value"}
     rows = spark.sql("select struct(7L as id, map('x', 1) as tags) as click")
     framed = rows.select(
         schemas.encode_protobuf("click", _PROTO, message="Click", **asked).alias("value")
