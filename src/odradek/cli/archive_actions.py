@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _clock = SystemClock()
 # Room for two tasks that sort; a larger machine can be given more with --spark-property.
-_DRIVER_MEMORY: Final = "1g"
+_DRIVER_MEMORY: Final = "768m"
 _NEEDED: Final = ("pyspark", "pyarrow", "numba")
 _LAST_LINE: Final = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w+): (\S.*)$")
 

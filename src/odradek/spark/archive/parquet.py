@@ -9,6 +9,8 @@ from pyspark.sql import functions as f
 
 from odradek.spark.archive.entries import DataFile
 
+# A writer holds one in memory; a reader of some offsets passes over the others.
+_ROW_GROUP_BYTES: Final = 32 << 20
 # Which files a record may be in, beside `topic`: hours of UTC whatever the session's zone is.
 _DATE: Final = "cast(date_from_unix_date(int(floor(unix_millis(timestamp) / 86400000))) as string)"
 _HOUR: Final = "lpad(cast(pmod(floor(unix_millis(timestamp) / 3600000), 24) as string), 2, '0')"
@@ -65,6 +67,7 @@ def write(records: DataFrame, where: str, *, codec: str, lane: Column | None = N
         .write.mode("errorifexists")
         .partitionBy(*places)
         .option("compression", codec)
+        .option("parquet.block.size", str(_ROW_GROUP_BYTES))
         # A task that is tried again leaves nothing of its first attempt behind.
         .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
         .parquet(where)
