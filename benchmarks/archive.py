@@ -85,7 +85,7 @@ def _fixed(random: np.random.Generator, count: int, width: int) -> pa.Array:
 
 
 def run(*arguments: str) -> tuple[dict[str, Any], Run]:
-    """Runs a command to its end, looking at its processes ten times a second."""
+    """Runs a command to its end, looking at its processes twice a second."""
     began_s = time.monotonic()
     command = [sys.executable, "-m", "odradek.cli", *arguments, "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -94,7 +94,7 @@ def run(*arguments: str) -> tuple[dict[str, Any], Run]:
 
     def watch() -> None:
         nonlocal most
-        while not ended.wait(0.1):
+        while not ended.wait(0.5):
             most = max(most, _memory_bytes(process.pid))
 
     watcher = threading.Thread(target=watch)
@@ -111,7 +111,7 @@ def run(*arguments: str) -> tuple[dict[str, Any], Run]:
 
 
 def _memory_bytes(process_id: int) -> int:
-    """Of a process and all below it; pages that forked workers share are counted for each."""
+    """Of a process and all below it; pages that forked workers share are counted once."""
     try:
         first = psutil.Process(process_id)
         every = [first, *first.children(recursive=True)]
@@ -120,8 +120,8 @@ def _memory_bytes(process_id: int) -> int:
     total = 0
     for one in every:
         try:
-            total += one.memory_info().rss
-        except psutil.NoSuchProcess:
+            total += one.memory_full_info().pss
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return total
 
