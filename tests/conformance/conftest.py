@@ -15,8 +15,8 @@ import pytest
 from benchmarks.apache_kafka import ApacheKafka, java_program, require_program
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.broker_process import odradek_broker as running_odradek
-from tests.conformance.needs import need
 from tests.conformance.peer import Peer, java_peer
+from tests.needs import need
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.apache_kafka import KAFKA_VERSION, Artifact, install_jars
 from benchmarks.broker_process import BrokerProcess
-from tests.conformance.needs import need
 from tests.conformance.peer import Peer, java_peer
 from tests.conformance.rows import AWKWARD_ROWS, CODECS, numbered_rows
 from tests.conformance.topics import create_topic
+from tests.needs import need
 
 VERSIONS = ("0.11.0.0", "2.1.0", KAFKA_VERSION)
 

@@ -13,10 +13,10 @@ import pytest
 from benchmarks.apache_kafka import CACHE_DIRECTORY
 from benchmarks.broker_process import BrokerProcess, ToolMissing
 from tests.conformance.clients import ConfluentClient
-from tests.conformance.needs import need
 from tests.conformance.peer import Peer
 from tests.conformance.rows import AWKWARD_ROWS, CODECS
 from tests.conformance.topics import create_topic
+from tests.needs import need
 
 PEER_SOURCE = Path(__file__).resolve().parent / "python_peer.py"
 # kafka-python before 2.0.3 does not import on newer Pythons.

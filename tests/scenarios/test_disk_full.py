@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.conformance.needs import need
+from tests.needs import need
 from tests.scenarios.disk_full import DiskFull, Tally
 
 

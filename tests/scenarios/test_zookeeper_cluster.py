@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from tests.conformance.needs import need
+from tests.needs import need
 from tests.scenarios.chaos_cluster import ChaosCluster, Seat
 from tests.scenarios.chaos_load import LOAD, PAIRS
 from tests.scenarios.chaos_run import (

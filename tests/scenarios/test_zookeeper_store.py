@@ -34,7 +34,7 @@ from odradek.metadata.store import EVERYTHING
 from odradek.metadata.zookeeper import ZookeeperMetadata
 from odradek.protocol.types import BrokerId, TopicId
 from odradek.world import Randomness, World
-from tests.conformance.needs import need
+from tests.needs import need
 from tests.unit.metadata.zookeeper_servers import Ensemble, ask, is_serving, zookeeper_jars
 
 TIMEOUT_MS = 4_000

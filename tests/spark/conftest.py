@@ -1,24 +1,31 @@
 """One Spark and one broker for all tests here: starting Spark is what costs.
 
-Without the extra `spark` or without Java nothing here is collected but the test that says what
-to install.
+Without Java the tests are skipped, and say what to install; in CI they fail.
 """
 
 import os
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from benchmarks.broker_process import ToolMissing
+from tests.needs import need
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from odradek.testing import Cluster
 
-_HAS_EXTRA = bool(find_spec("pyspark") and find_spec("numba") and find_spec("pyarrow"))
-collect_ignore_glob = [] if _HAS_EXTRA else ["test_[!n]*.py"]
+
+def java() -> str:
+    from odradek.spark.spark_session import JavaMissing, find_java
+
+    try:
+        return find_java()[0]
+    except JavaMissing as missing:
+        raise ToolMissing(str(missing)) from None
 
 
 @pytest.fixture(scope="session")
@@ -33,27 +40,24 @@ def brokers() -> "Iterator[Cluster]":
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from odradek import spark as odradek_spark
-    from odradek.spark.spark_session import JavaMissing
 
+    need(java)
     # Workers import the tests' own classes.
     known = os.environ.get("PYTHONPATH")
     here = str(Path(__file__).parents[2])
     os.environ["PYTHONPATH"] = f"{known}{os.pathsep}{here}" if known else here
     where = str(tmp_path_factory.mktemp("spark"))
-    try:
-        session = odradek_spark.session(
-            "tests",
-            # A task may fail twice: kills are part of the tests.
-            master="local[2,3]",
-            config={
-                "spark.local.dir": where,
-                "spark.sql.warehouse.dir": f"{where}/warehouse",
-                "spark.driver.memory": "1g",
-                "spark.sql.shuffle.partitions": "2",
-            },
-        )
-    except JavaMissing as missing:
-        pytest.skip(str(missing))
+    session = odradek_spark.session(
+        "tests",
+        # A task may fail twice: kills are part of the tests.
+        master="local[2,3]",
+        config={
+            "spark.local.dir": where,
+            "spark.sql.warehouse.dir": f"{where}/warehouse",
+            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2",
+        },
+    )
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

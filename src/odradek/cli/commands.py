@@ -27,6 +27,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "console-producer": "send lines from standard input to a topic",
         "console-consumer": "print the records of a topic",
         "get": "print the newest value of a key, without reading the topic",
+        "archive": "topics to Parquet files by date and hour, each record exactly once",
+        "restore": "archived records back into a topic, as they were",
     },
     "Spark": {
         "pipeline": "run Spark queries on topics: run, list, status, stop",

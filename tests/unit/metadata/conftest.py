@@ -16,7 +16,7 @@ from odradek.metadata.service import MetadataService
 from odradek.metadata.sqlite import SqliteMetadata
 from odradek.metadata.zookeeper import ZookeeperMetadata
 from odradek.world import World
-from tests.conformance.needs import need
+from tests.needs import need
 from tests.unit.metadata.zookeeper_servers import Ensemble, zookeeper_jars
 
 T = TypeVar("T")

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from odradek.recipes import RECIPES, module_of
 from odradek.recipes.charts import Bars, Grid, Trends, save_png
 
@@ -51,7 +49,6 @@ def test_nothing_to_show_is_no_error() -> None:
 
 
 def test_a_picture_is_a_png(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     path = tmp_path / "p.png"
     bars = Bars("b", [("a", [1, 2])], ["x", "y"])
     trends = Trends("t", {"a": [1, 2]})

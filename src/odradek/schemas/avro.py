@@ -1,0 +1,216 @@
+"""Avro, by fastavro.
+
+Types are those of Spark's own Avro functions: an optional value is a value that may be null, a
+union of several is a struct with a member for each, an enum is a string. Logical types that Spark
+has no type for (times of day, durations) stay what they are underneath; a uuid is a string.
+"""
+
+import io
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import fastavro
+from fastavro.schema import SchemaParseException, UnknownType
+
+from odradek.schemas import shape
+from odradek.schemas.errors import BadPayload, BadSchema
+from odradek.schemas.shape import Shape
+
+_PRIMITIVES: Final = {
+    "null": "void",
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "bytes": "binary",
+    "string": "string",
+}
+_LOGICAL: Final = {
+    "date": "date",
+    "timestamp-millis": "timestamp",
+    "timestamp-micros": "timestamp",
+    "local-timestamp-millis": "timestamp_ntz",
+    "local-timestamp-micros": "timestamp_ntz",
+}
+_KEPT_LOGICAL: Final = {*_LOGICAL, "decimal"}
+
+
+class AvroCodec:
+    """Payloads of one schema, without their frame.
+
+    With a `reader` what was written is resolved to the reader's schema, as Avro defines it.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        imports: Iterable[tuple[str, str]] = (),
+        *,
+        reader: "AvroCodec | None" = None,
+    ) -> None:
+        named: dict[str, Any] = {}
+        try:
+            for _, imported in imports:
+                fastavro.parse_schema(_without_logical(json.loads(imported)), named)
+            self.source = _without_logical(json.loads(text))
+            self.schema = fastavro.parse_schema(self.source, named)
+        except (ValueError, SchemaParseException, UnknownType, KeyError) as error:
+            raise BadSchema(f"this is no Avro schema: {error}") from None
+        self._named = named
+        self._reader = None if reader is None else reader.schema
+
+    def decode(self, payload: bytes) -> Any:
+        stream = io.BytesIO(payload)
+        try:
+            value = fastavro.schemaless_reader(
+                stream, self.schema, self._reader, return_record_name=True
+            )
+        except Exception as error:
+            # fastavro raises whatever it stumbles over.
+            raise BadPayload(f"a value does not fit its Avro schema: {error!r}") from error
+        if stream.tell() != len(payload):
+            raise BadPayload(f"{len(payload) - stream.tell()} bytes are left after an Avro value")
+        return value
+
+    def encode(self, value: Any) -> bytes:
+        stream = io.BytesIO()
+        try:
+            fastavro.schemaless_writer(stream, self.schema, value)
+        except Exception as error:
+            raise BadPayload(f"{value!r} does not fit its Avro schema: {error}") from error
+        return stream.getvalue()
+
+    def shape(self) -> Shape:
+        """The column of such values."""
+        return _Shapes(self._named).of(self.schema)
+
+
+def _without_logical(schema: Any) -> Any:
+    """The schema without logical types that have no type of their own in a column."""
+    if isinstance(schema, list):
+        return [_without_logical(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        name: _without_logical(value)
+        if name in {"type", "items", "values"}
+        else [_without_logical(one) if isinstance(one, dict) else one for one in value]
+        if name == "fields"
+        else value
+        for name, value in schema.items()
+    }
+    if kept.get("logicalType") not in _KEPT_LOGICAL:
+        kept.pop("logicalType", None)
+    return kept
+
+
+class _Shapes:
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._within: list[str] = []
+
+    def of(self, schema: Any) -> Shape:
+        if isinstance(schema, list):
+            return self._union(schema)
+        if isinstance(schema, str):
+            known = _PRIMITIVES.get(schema)
+            return self._reference(schema) if known is None else Shape(known)
+        return self._logical(schema) or self._complex(schema)
+
+    def _complex(self, schema: Mapping[str, Any]) -> Shape:
+        match schema["type"]:
+            case "array":
+                found = shape.array(self.of(schema["items"]))
+            case "map":
+                found = shape.mapping(self.of(schema["values"]))
+            case "enum":
+                found = Shape("string")
+            case "fixed":
+                found = Shape("binary")
+            case "record" | "error":
+                found = self._record(schema)
+            case kind:
+                found = self.of(kind)
+        return found
+
+    @staticmethod
+    def _logical(schema: Mapping[str, Any]) -> Shape | None:
+        logical = schema.get("logicalType")
+        if logical == "decimal":
+            return Shape(f"decimal({schema['precision']}, {schema.get('scale', 0)})")
+        return Shape(_LOGICAL[logical]) if logical in _LOGICAL else None
+
+    def _reference(self, name: str) -> Shape:
+        if name not in self._named:
+            raise BadSchema(f"the Avro schema refers to {name}, which is not known")
+        return self.of(self._named[name])
+
+    def _record(self, schema: Mapping[str, Any]) -> Shape:
+        name = schema["name"]
+        if name in self._within:
+            raise BadSchema(f"{name} contains itself, which a column's type cannot")
+        self._within.append(name)
+        fields = [(one["name"], self.of(one["type"])) for one in schema["fields"]]
+        self._within.pop()
+        return shape.struct(fields)
+
+    def _union(self, schema: list[Any]) -> Shape:
+        members = [one for one in schema if one != "null"]
+        if not members:
+            return Shape("void")
+        if len(members) == 1:
+            inner = self.of(members[0])
+            if not _is_record(self._resolved(members[0])):
+                return inner
+            into = inner.to_row
+            # fastavro names records of unions: (name, record).
+            return inner._replace(to_row=lambda value: into(_bare(value)) if into else _bare(value))
+        return _Union(
+            [self.of(one) for one in members], [self._resolved(one) for one in members]
+        ).shape()
+
+    def _resolved(self, schema: Any) -> Any:
+        return self._named.get(schema, schema) if isinstance(schema, str) else schema
+
+
+def _is_record(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema["type"] in {"record", "error"}
+
+
+def _bare(value: Any) -> Any:
+    return value[1] if isinstance(value, tuple) else value
+
+
+class _Union:
+    """One of several: a struct with `member0`, `member1`, ... of which one is not null."""
+
+    def __init__(self, shapes: list[Shape], schemas: list[Any]) -> None:
+        self._shapes = shapes
+        self._schemas = schemas
+        self._names = [f"member{index}" for index in range(len(shapes))]
+
+    def shape(self) -> Shape:
+        fields = zip(self._names, self._shapes, strict=True)
+        kind = ", ".join(f"{name}: {one.type}" for name, one in fields)
+        return Shape(f"struct<{kind}>", self._to_row, self._from_row)
+
+    def _to_row(self, value: Any) -> dict[str, Any]:
+        for name, schema, one in zip(self._names, self._schemas, self._shapes, strict=True):
+            if isinstance(value, tuple):
+                if not (isinstance(schema, dict) and schema.get("name") == value[0]):
+                    continue
+            elif not fastavro.validate(value, schema, raise_errors=False):
+                continue
+            bare = _bare(value)
+            return {name: bare if one.to_row is None else one.to_row(bare)}
+        raise BadPayload(f"{value!r} is no member of its union")
+
+    def _from_row(self, row: Mapping[str, Any]) -> Any:
+        for name, schema, one in zip(self._names, self._schemas, self._shapes, strict=True):
+            value = row.get(name)
+            if value is not None:
+                converted = value if one.from_row is None else one.from_row(value)
+                return (schema["name"], converted) if _is_record(schema) else converted
+        return None

@@ -1,0 +1,71 @@
+"""What a schema is as a column: a type, and how values get in and out of it.
+
+The type is written as Spark writes types (`struct<a: int>`), because that is text and needs no
+Spark. `to_row` makes of a decoded value what Arrow takes for that type, `from_row` goes back; None
+means that nothing has to be done.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+# Values are whatever a schema says; nothing is known of them here.
+Convert = Callable[[Any], Any]
+
+
+class Shape(NamedTuple):
+    type: str
+    to_row: Convert | None = None
+    from_row: Convert | None = None
+
+
+def column_name(name: str) -> str:
+    """A field's name as a type writes it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def struct(fields: list[tuple[str, Shape]]) -> Shape:
+    """A record: a dictionary on both sides."""
+    kind = ", ".join(f"{column_name(name)}: {one.type}" for name, one in fields)
+    into = [(name, one.to_row) for name, one in fields if one.to_row]
+    out = [(name, one.from_row) for name, one in fields if one.from_row]
+    return Shape(f"struct<{kind}>", _each_field(into), _each_field(out))
+
+
+def _each_field(converts: list[tuple[str, Convert]]) -> Convert | None:
+    if not converts:
+        return None
+
+    def convert(value: dict[str, Any] | None) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        changed = dict(value)
+        for name, one in converts:
+            if changed.get(name) is not None:
+                changed[name] = one(changed[name])
+        return changed
+
+    return convert
+
+
+def array(item: Shape) -> Shape:
+    return Shape(f"array<{item.type}>", _each_item(item.to_row), _each_item(item.from_row))
+
+
+def _each_item(one: Convert | None) -> Convert | None:
+    if one is None:
+        return None
+    return lambda values: [None if value is None else one(value) for value in values]
+
+
+def mapping(item: Shape, key_type: str = "string") -> Shape:
+    """A dictionary on the schema's side, pairs on Arrow's."""
+    into, out = item.to_row, item.from_row
+    return Shape(
+        f"map<{key_type}, {item.type}>",
+        lambda values: [(key, _kept(into, value)) for key, value in values.items()],
+        lambda pairs: {key: _kept(out, value) for key, value in pairs},
+    )
+
+
+def _kept(convert: Convert | None, value: Any) -> Any:
+    return value if convert is None or value is None else convert(value)

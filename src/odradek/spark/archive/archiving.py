@@ -1,0 +1,269 @@
+"""Topics to Parquet: appends what is new, merges what is small, looks whether all is well.
+
+    archive = Archive(session, "s3a://bucket/kafka")
+    with archive.writer() as writer:
+        writer.append(options, on_progress=print)
+        writer.merge_small_files()
+
+Why each record is in exactly one file, whatever is killed when, is in docs/archive.md. In short:
+the entry that names files also says where reading goes on, and it is one file made by one atomic
+call. Before it nothing is visible, after it everything is, at the latest when the next run begins.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from odradek.protocol.types import TopicPartition
+from odradek.spark.archive import parquet
+from odradek.spark.archive.entries import DataFile, Entry, State
+from odradek.spark.archive.filesystem import Directory
+from odradek.spark.archive.log import Log, load_to_read
+from odradek.spark.archive.plans import Chunk, Merge, batches_of, merges, next_chunk
+from odradek.spark.brokers import Brokers
+from odradek.spark.offsets import to_json
+from odradek.spark.options import EARLIEST, SourceOptions, Where
+
+DEFAULT_CHUNK_RECORDS: Final = 2_000_000
+DEFAULT_FILE_BYTES: Final = 128 << 20
+_MERGED_AT_ONCE_BYTES: Final = 1 << 30
+# So many hours may be open in the files of one merge: each is a directory.
+_MERGES_AT_ONCE: Final = 200
+
+OnProgress = Callable[[int, int], None]
+
+
+class ArchiveBroken(Exception):
+    """A check has found that files and log do not agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What to archive, as options of the source (`subscribe`, `kafka.*`), and how."""
+
+    source: Mapping[str, str]
+    chunk_records: int = DEFAULT_CHUNK_RECORDS
+    allow_data_loss: bool = False
+    codec: str = "zstd"
+
+    def options(self) -> SourceOptions:
+        """Records of transactions that may yet be aborted are no records."""
+        given = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
+        return SourceOptions.read(given | dict(self.source), is_streaming=False)
+
+
+class Appended(NamedTuple):
+    records: int
+    files: int
+
+
+class Archive:
+    """A directory with an archive in it, or one to come."""
+
+    def __init__(self, session: SparkSession, directory: str) -> None:
+        self.session = session
+        self.directory = Directory(session, directory)
+
+    def state(self) -> State:
+        return load_to_read(self.directory)
+
+    @contextmanager
+    def writer(self) -> "Iterator[ArchiveWriter]":
+        """The only one who may change the archive from now on; an older one is ended."""
+        log = Log(self.directory)
+        try:
+            yield ArchiveWriter(self, log)
+        finally:
+            log.close()
+
+    def read(self, topic: str | None = None) -> DataFrame:
+        """The records as a DataFrame, by what the log says and not by what lies around."""
+        state = self.state()
+        return self.read_files(
+            [one for one in state.files.values() if topic is None or one.topic == topic]
+        )
+
+    def read_files(self, files: list[DataFile]) -> DataFrame:
+        if not files:
+            return self.session.createDataFrame([], parquet.SCHEMA)
+        paths = [self.directory.full_path(one.path) for one in files]
+        return parquet.read(self.session, self.directory.root, paths)
+
+    def check(self) -> State:
+        """Reads every file and raises `ArchiveBroken` unless each record is there exactly once."""
+        state = self.state()
+        if not state.files:
+            return state
+        found = {
+            (row.name, row.partition): (row.rows, row.first, row.last)
+            for row in self.read_files(list(state.files.values()))
+            .groupBy(f.col("_metadata.file_name").alias("name"), "partition")
+            .agg(
+                f.count(f.lit(1)).alias("rows"),
+                f.min("offset").alias("first"),
+                f.max("offset").alias("last"),
+            )
+            .collect()
+        }
+        for one in state.files.values():
+            said = (one.rows, one.first_offset, one.last_offset)
+            if found.get((one.name, one.partition)) != said:
+                raise ArchiveBroken(
+                    f"{one.path} should hold {said[0]} records, offsets {said[1]} to {said[2]},"
+                    f" but holds {found.get((one.name, one.partition), 'none')}"
+                )
+        twice = (
+            self.read_files(list(state.files.values()))
+            .groupBy("topic", "partition", "offset")
+            .count()
+            .filter("count > 1")
+            .take(1)
+        )
+        if twice:
+            one = twice[0]
+            raise ArchiveBroken(
+                f"offset {one.offset} of {one.topic} [{one.partition}] is archived twice"
+            )
+        return state
+
+
+class ArchiveWriter:
+    def __init__(self, archive: Archive, log: Log) -> None:
+        self._archive = archive
+        self._session = archive.session
+        self._log = log
+        self._directory = archive.directory
+
+    @property
+    def state(self) -> State:
+        return self._log.state
+
+    def append(self, reading: Reading, on_progress: OnProgress = lambda *_: None) -> Appended:
+        """Archives what is in the topics now and was not archived before.
+
+        `on_progress` is told of the offsets that are done, and of all there are to do.
+        """
+        options = reading.options()
+        brokers = Brokers(options)
+        places = brokers.partitions()
+        ends = brokers.latest(places)
+        records = files = done = 0
+        total: int | None = None
+        while True:
+            earliest = brokers.resolve(Where(EARLIEST), places, is_start=True)
+            if total is None:
+                begins = {one: self.state.offsets.get(one, earliest[one]) for one in places}
+                total = sum(max(0, ends[one] - begins[one]) for one in places)
+            on_progress(done, total)
+            chunk = next_chunk(
+                self.state.offsets,
+                earliest,
+                ends,
+                reading.chunk_records,
+                allow_data_loss=reading.allow_data_loss,
+            )
+            if not chunk.offsets:
+                return Appended(records, files)
+            entry = self._append_chunk(reading, chunk)
+            records += sum(file.rows for file, _ in entry.added)
+            files += len(entry.added)
+            done += chunk.size
+
+    def _append_chunk(self, reading: Reading, chunk: Chunk) -> Entry:
+        staging = self._log.staging()
+        added: list[tuple[DataFile, str]] = []
+        if chunk.ranges:
+            where = self._directory.full_path(staging)
+            with parquet.settings(self._session):
+                records = parquet.with_hours(self._records(reading, chunk))
+                parquet.write(records, where, codec=reading.codec)
+            found = parquet.staged_files(self._session, where) if self._wrote(staging) else []
+            added = [(file, f"{staging}/{path}") for file, path in found]
+        return self._log.append(added, chunk.offsets, chunk.gaps)
+
+    def _wrote(self, staging: str) -> bool:
+        """Whether there is any file: a range may hold nothing but ends of transactions."""
+        return any(one.is_directory for one in self._directory.list(staging))
+
+    def _records(self, reading: Reading, chunk: Chunk) -> DataFrame:
+        source = {
+            name: value
+            for name, value in reading.source.items()
+            if name.lower() not in {"subscribe", "subscribepattern", "assign"}
+        }
+        starts = {one.topic_partition: one.start for one in chunk.ranges}
+        ends = {one.topic_partition: one.end for one in chunk.ranges}
+        cores = self._session.sparkContext.defaultParallelism
+        given = {
+            "kafka.isolation.level": "read_committed",
+            **source,
+            "assign": json.dumps(_partitions(list(starts))),
+            "startingOffsets": json.dumps(to_json(starts)),
+            "endingOffsets": json.dumps(to_json(ends)),
+            "includeHeaders": "true",
+            "failOnDataLoss": "true",
+            "minPartitions": str(cores),
+        }
+        return self._session.read.format("odradek").options(**given).load()
+
+    # Small files
+
+    def merge_small_files(
+        self,
+        target_bytes: int = DEFAULT_FILE_BYTES,
+        *,
+        codec: str = "zstd",
+        on_progress: OnProgress = lambda *_: None,
+    ) -> int:
+        """Merges small neighbours; how many files there are fewer."""
+        found = merges(self.state.files.values(), target_bytes)
+        before, done = len(self.state.files), 0
+        total = sum(one.rows for one in found)
+        for group in batches_of(found, _MERGED_AT_ONCE_BYTES):
+            for at in range(0, len(group), _MERGES_AT_ONCE):
+                some = group[at : at + _MERGES_AT_ONCE]
+                on_progress(done, total)
+                self._merge(some, codec)
+                done += sum(one.rows for one in some)
+        return before - len(self.state.files)
+
+    def _merge(self, some: list[Merge], codec: str) -> None:
+        staging = self._log.staging()
+        where = self._directory.full_path(staging)
+        files = [file for merge in some for file in merge.files]
+        lanes = {file.name: lane for lane, merge in enumerate(some) for file in merge.files}
+        with parquet.settings(self._session):
+            records = self._archive.read_files(files)
+            laned = records.withColumn("lane", parquet.lane_by_name(lanes))
+            together = laned.repartition(min(len(some), _MERGES_AT_ONCE), "lane")
+            parquet.write(together, where, codec=codec, lane=f.col("lane"))
+        found = parquet.staged_files(self._session, where)
+        _compare(files, [file for file, _ in found])
+        added = [(file, f"{staging}/{path}") for file, path in found]
+        self._log.compact(added, [file.path for file in files])
+
+
+def _compare(before: list[DataFile], after: list[DataFile]) -> None:
+    """Nothing may be replaced by less."""
+    counts: dict[tuple[str, int], int] = {}
+    for files, sign in ((before, 1), (after, -1)):
+        for one in files:
+            key = (one.directory, one.partition)
+            counts[key] = counts.get(key, 0) + sign * one.rows
+    if any(counts.values()):
+        raise ArchiveBroken(
+            "merged files do not hold as many records as the files they were made of:"
+            " nothing was replaced; odradek archive --check says more"
+        )
+
+
+def _partitions(places: list[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(places):
+        found.setdefault(topic, []).append(partition)
+    return found

@@ -1,0 +1,157 @@
+"""A directory on any filesystem that Spark's own Hadoop knows: local, hdfs, s3a, abfs, gs.
+
+Place: under the archive's log. Everything goes through the driver's JVM, so whatever a path needs
+(credentials, jars, name services) is what the user's Spark has. Paths here are relative.
+Invariant: `create_once` is the one call that decides anything. Of any number of writers of the same
+path at most one succeeds, and a reader sees the whole file or none.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+_LOCAL: Final = "file"
+_EXISTS: Final = ("FileAlreadyExistsException",)
+_NOT_THERE: Final = ("FileNotFoundException", "NoSuchFileException")
+
+
+class AlreadyThere(Exception):
+    """Somebody else has written this path."""
+
+
+class FilesystemFailed(Exception):
+    """A filesystem refused; the message is the first line of what it said."""
+
+
+class Entry(NamedTuple):
+    """A file or a directory directly below another."""
+
+    name: str
+    size_bytes: int
+    is_directory: bool
+
+
+class Directory:
+    """A directory and all below it."""
+
+    def __init__(self, session: SparkSession, root: str) -> None:
+        context = session.sparkContext
+        self._jvm: Any = context._jvm
+        self._gateway: Any = context._gateway
+        self._conf = context._jsc.hadoopConfiguration()
+        try:
+            path = self._jvm.org.apache.hadoop.fs.Path(root)
+            self._fs = path.getFileSystem(self._conf)
+            self._root = self._fs.makeQualified(path)
+        except Py4JJavaError as error:
+            raise failure(f"{root} cannot be used", error) from error
+        self._uri = self._root.toUri()
+
+    @property
+    def root(self) -> str:
+        return str(self._root.toString())
+
+    def full_path(self, path: str) -> str:
+        return str(self._path(path).toString())
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, path) if path else self._root
+
+    def list(self, path: str) -> list[Entry]:
+        """What is directly below; nothing if it is not there."""
+        try:
+            found = self._fs.listStatus(self._path(path))
+        except Py4JJavaError as error:
+            if _is(error, _NOT_THERE):
+                return []
+            raise failure(f"{self.full_path(path)} cannot be listed", error) from error
+        return [
+            Entry(str(one.getPath().getName()), int(one.getLen()), bool(one.isDirectory()))
+            for one in found
+        ]
+
+    def exists(self, path: str) -> bool:
+        try:
+            return bool(self._fs.exists(self._path(path)))
+        except Py4JJavaError as error:
+            raise failure(f"{self.full_path(path)} cannot be looked at", error) from error
+
+    def read(self, path: str) -> bytes:
+        try:
+            stream = self._fs.open(self._path(path))
+            try:
+                return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+            finally:
+                stream.close()
+        except Py4JJavaError as error:
+            raise failure(f"{self.full_path(path)} cannot be read", error) from error
+
+    def create_once(self, path: str, data: bytes, *, scratch: str) -> None:
+        """Makes a file that was not there; `AlreadyThere` if it was. `scratch` is a free path."""
+        source, target = self._path(scratch), self._path(path)
+        try:
+            self._fs.mkdirs(target.getParent())
+            self._write(source, data)
+            try:
+                if self._uri.getScheme() == _LOCAL:
+                    self._link(source, target)
+                else:
+                    self._rename_once(source, target)
+            finally:
+                self._fs.delete(source, False)
+        except Py4JJavaError as error:
+            if _is(error, _EXISTS):
+                raise AlreadyThere(path) from error
+            raise failure(f"{self.full_path(path)} cannot be written", error) from error
+
+    def _write(self, path: Any, data: bytes) -> None:
+        stream = self._fs.create(path, True)
+        try:
+            stream.write(bytearray(data))
+            # On disk before the name that decides: a log entry must not be empty after a crash.
+            stream.hsync()
+        finally:
+            stream.close()
+
+    def _link(self, source: Any, target: Any) -> None:
+        """A second name for a file is refused if it is taken: atomic where renaming is not."""
+        no_strings = self._gateway.new_array(self._jvm.java.lang.String, 0)
+        get = self._jvm.java.nio.file.Paths.get
+        files = self._jvm.java.nio.file.Files
+        files.createLink(
+            get(target.toUri().getPath(), no_strings), get(source.toUri().getPath(), no_strings)
+        )
+
+    def _rename_once(self, source: Any, target: Any) -> None:
+        """As Spark commits its own checkpoints: a rename that does not overwrite."""
+        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._uri, self._conf)
+        kinds = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
+        without_overwrite = self._gateway.new_array(kinds, 1)
+        without_overwrite[0] = kinds.NONE
+        context.rename(source, target, without_overwrite)
+
+    def rename(self, source: str, target: str) -> None:
+        try:
+            self._fs.mkdirs(self._path(target).getParent())
+            done = self._fs.rename(self._path(source), self._path(target))
+        except Py4JJavaError as error:
+            raise failure(f"{self.full_path(source)} cannot be renamed", error) from error
+        if not done:
+            raise FilesystemFailed(f"{self.full_path(source)} cannot be renamed to {target}")
+
+    def delete(self, path: str) -> None:
+        """Deletes a file, or a directory with all below it; nothing if it is not there."""
+        try:
+            self._fs.delete(self._path(path), True)
+        except Py4JJavaError as error:
+            raise failure(f"{self.full_path(path)} cannot be deleted", error) from error
+
+
+def _is(error: Py4JJavaError, names: tuple[str, ...]) -> bool:
+    return str(error.java_exception.getClass().getSimpleName()) in names
+
+
+def failure(what: str, error: Py4JJavaError) -> FilesystemFailed:
+    said = str(error.java_exception.getMessage() or error.java_exception.getClass().getName())
+    return FilesystemFailed(f"{what}: {said.splitlines()[0]}")

@@ -1,0 +1,198 @@
+"""The archive's log on its filesystem: entries are made here, and finished.
+
+Invariant: an entry counts from the moment its file is there. A run makes entries only after its
+claim, each with the number after the last it knows; a number that is taken means that another run
+has taken over, and ends this one. So of two runs at most one can go on, and what the other has
+staged will never be decided.
+"""
+
+from typing import Final
+from uuid import uuid4
+
+from odradek.spark.archive.entries import LOG as LOG_DIRECTORY
+from odradek.spark.archive.entries import (
+    SCRATCH,
+    STAGING,
+    DataFile,
+    Entry,
+    Gap,
+    Kind,
+    Offsets,
+    State,
+    entry_path,
+    numbers_in,
+    state_path,
+)
+from odradek.spark.archive.filesystem import AlreadyThere, Directory, FilesystemFailed
+from odradek.world.clock import Clock, SystemClock
+
+_ENTRIES_BETWEEN_STATES: Final = 32
+_ATTEMPTS: Final = 5
+
+
+class TakenOver(Exception):
+    """Another run works on the archive."""
+
+
+class NoArchive(Exception):
+    """There is nothing in a directory that could be read as an archive."""
+
+
+def load(directory: Directory) -> tuple[State, Entry | None]:
+    """What the log adds up to, and its last entry."""
+    names = [one.name for one in directory.list(LOG_DIRECTORY)]
+    entries, states = numbers_in(names, ".json"), numbers_in(names, ".state")
+    state = State()
+    if states:
+        path = state_path(states[-1])
+        state = State.from_json(directory.read(path), directory.full_path(path))
+    last = None
+    for number in entries:
+        if number > state.number:
+            last = _entry(directory, number)
+            state.apply(last)
+    if last is None and entries:
+        last = _entry(directory, entries[-1])
+    return state, last
+
+
+def _entry(directory: Directory, number: int) -> Entry:
+    path = entry_path(number)
+    return Entry.from_json(directory.read(path), directory.full_path(path))
+
+
+def load_to_read(directory: Directory) -> State:
+    """The state, for whoever only reads; an unfinished last entry is finished first."""
+    for attempt in range(_ATTEMPTS):
+        state, last = load(directory)
+        if last is None:
+            raise NoArchive(f"{directory.root} holds no archive: odradek archive --to makes one")
+        try:
+            finish(directory, last)
+        except FilesystemFailed:
+            # A run that works on it may have gone on meanwhile, and merged these very files.
+            if attempt == _ATTEMPTS - 1:
+                raise
+            continue
+        return state
+    raise AssertionError("the last attempt returns or raises")
+
+
+def finish(directory: Directory, entry: Entry) -> None:
+    """Moves an entry's files into place; may be done twice, also at the same time.
+
+    Files that it replaces go first, so that no reader of the directory ever sees a record twice.
+    """
+    for path in entry.removed:
+        if directory.exists(path):
+            directory.delete(path)
+    for file, staged in entry.added:
+        if directory.exists(file.path):
+            continue
+        try:
+            directory.rename(staged, file.path)
+        except FilesystemFailed:
+            # Somebody else who finishes the same entry may have been faster.
+            if not directory.exists(file.path):
+                raise
+
+
+class Log:
+    """An archive that this run may change."""
+
+    def __init__(self, directory: Directory, clock: Clock | None = None) -> None:
+        """Takes the archive over: whatever another run has not decided yet, it cannot any more."""
+        self.directory = directory
+        self.run = uuid4().hex
+        self._clock = clock or SystemClock()
+        self.state = State()
+        self._stagings = 0
+        # From just before an entry is made until its files are in place: what is staged may be all
+        # there is of them.
+        self._is_deciding = False
+        for attempt in range(_ATTEMPTS):
+            self.state, last = load(directory)
+            if last is not None:
+                finish(directory, last)
+            try:
+                self._make("claim")
+                break
+            except TakenOver:
+                # The other run has made an entry since: it counts, and is read first.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Deletes what other runs have staged: after the claim they can decide nothing any more,
+        and what they had decided is known and finished, or the claim would not have been made."""
+        for place in (STAGING, SCRATCH):
+            for one in self.directory.list(place):
+                if one.name != self.run:
+                    self.directory.delete(f"{place}/{one.name}")
+
+    def staging(self) -> str:
+        """A new place for the files of the next entry: tasks of a job that failed may still write
+        to the one before."""
+        self._stagings += 1
+        return f"{STAGING}/{self.run}/{self.state.number + 1}-{self._stagings}"
+
+    def append(self, added: list[tuple[DataFile, str]], offsets: Offsets, gaps: list[Gap]) -> Entry:
+        return self._make("append", added=added, offsets=offsets, gaps=gaps)
+
+    def compact(self, added: list[tuple[DataFile, str]], removed: list[str]) -> Entry:
+        return self._make("compact", added=added, removed=removed)
+
+    def _make(
+        self,
+        kind: Kind,
+        *,
+        added: list[tuple[DataFile, str]] | None = None,
+        removed: list[str] | None = None,
+        offsets: Offsets | None = None,
+        gaps: list[Gap] | None = None,
+    ) -> Entry:
+        if self._is_deciding:
+            raise TakenOver("a step of this run has failed half-way: begin another run")
+        number = self.state.number + 1
+        entry = Entry(
+            number,
+            self.run,
+            kind,
+            self._clock.now_ms(),
+            tuple((file.named(number), staged) for file, staged in added or ()),
+            tuple(removed or ()),
+            tuple(sorted((offsets or {}).items())),
+            tuple(gaps or ()),
+        )
+        scratch = f"{SCRATCH}/{self.run}/{number}"
+        self._is_deciding = True
+        try:
+            self.directory.create_once(entry_path(number), entry.to_json(), scratch=scratch)
+        except AlreadyThere:
+            # A filesystem that tried twice may refuse what it has done itself.
+            if _entry(self.directory, number).run != self.run:
+                self._is_deciding = False
+                raise TakenOver(
+                    f"another run has taken over the archive in {self.directory.root}: let one"
+                    " work at a time; nothing is lost, the other goes on from what is decided"
+                ) from None
+        finish(self.directory, entry)
+        self._is_deciding = False
+        self.state.apply(entry)
+        self.directory.delete(f"{STAGING}/{self.run}")
+        if number % _ENTRIES_BETWEEN_STATES == _ENTRIES_BETWEEN_STATES - 1:
+            self._write_state()
+        return entry
+
+    def _write_state(self) -> None:
+        path = state_path(self.state.number)
+        scratch = f"{SCRATCH}/{self.run}/state"
+        self.directory.create_once(path, self.state.to_json(), scratch=scratch)
+
+    def close(self) -> None:
+        """Leaves nothing behind, unless an entry may be decided and not finished."""
+        if self._is_deciding:
+            return
+        for place in (STAGING, SCRATCH):
+            self.directory.delete(f"{place}/{self.run}")

@@ -1,0 +1,124 @@
+"""Parquet files of an archive: how they are written by Spark, and what is in them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from odradek.spark.archive.entries import DataFile
+
+# A writer holds one in memory; a reader of some offsets passes over the others.
+_ROW_GROUP_BYTES: Final = 32 << 20
+# Which files a record may be in, beside `topic`: hours of UTC whatever the session's zone is.
+_DATE: Final = "cast(date_from_unix_date(int(floor(unix_millis(timestamp) / 86400000))) as string)"
+_HOUR: Final = "lpad(cast(pmod(floor(unix_millis(timestamp) / 3600000), 24) as string), 2, '0')"
+_COLUMNS: Final = (
+    "partition int, offset bigint, timestamp timestamp, timestampType int, key binary,"
+    " value binary, headers array<struct<key: string, value: binary>>"
+)
+SCHEMA: Final = f"{_COLUMNS}, topic string, date string, hour string"
+_STAGED_SCHEMA: Final = f"{SCHEMA}, lane int"
+
+WHILE_WRITING: Final = {
+    # Milliseconds are kept as they are, and readers other than Spark understand them.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.sources.partitionOverwriteMode": "static",
+}
+
+
+@contextmanager
+def settings(session: SparkSession, wanted: Mapping[str, str] = WHILE_WRITING) -> Iterator[None]:
+    """What must hold for a while, whatever the session's own settings are."""
+    before = {name: session.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                session.conf.unset(name)
+            else:
+                session.conf.set(name, old)
+
+
+def with_hours(records: DataFrame) -> DataFrame:
+    """Records of a topic with the date and the hour they are filed under."""
+    return records.withColumns({"date": f.expr(_DATE), "hour": f.expr(_HOUR)})
+
+
+def write(records: DataFrame, where: str, *, codec: str, lane: Column | None = None) -> None:
+    """Writes what has date and hour; rows of different lanes never share a file.
+
+    Without a lane it is the partition. The sort is what makes a file's rows come by offset, and
+    each task write one file at a time.
+    """
+    names = ["topic", "date", "hour"]
+    # Never null, and Spark is to know: else it would sort once more by them, and lose our order.
+    known = {name: f.coalesce(f.col(name), f.lit("")) for name in names}
+    laned = records.withColumns({**known, "lane": f.col("partition") if lane is None else lane})
+    places = [*names, "lane"]
+    (
+        laned.sortWithinPartitions(*places, "offset")
+        .write.mode("errorifexists")
+        .partitionBy(*places)
+        .option("compression", codec)
+        .option("parquet.block.size", str(_ROW_GROUP_BYTES))
+        # A task that is tried again leaves nothing of its first attempt behind.
+        .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
+        .parquet(where)
+    )
+
+
+def staged_files(session: SparkSession, where: str) -> list[tuple[DataFile, str]]:
+    """The files below a directory that `write` has filled, each with its path from there."""
+    found = (
+        session.read.schema(_STAGED_SCHEMA)
+        .parquet(where)
+        .groupBy("topic", "date", "hour", "lane", f.col("_metadata.file_name").alias("name"))
+        .agg(
+            f.min("partition").alias("partition"),
+            f.max("partition").alias("last_partition"),
+            f.min("offset").alias("first_offset"),
+            f.max("offset").alias("last_offset"),
+            f.count(f.lit(1)).alias("rows"),
+            f.max("_metadata.file_size").alias("size_bytes"),
+            f.min(f.unix_millis("timestamp")).alias("first_ms"),
+            f.max(f.unix_millis("timestamp")).alias("last_ms"),
+        )
+        .collect()
+    )
+    files = []
+    for row in found:
+        assert row.partition == row.last_partition, "a file holds one partition"
+        file = DataFile(
+            topic=row.topic,
+            partition=row.partition,
+            date=row.date,
+            hour=row.hour,
+            first_offset=row.first_offset,
+            last_offset=row.last_offset,
+            rows=row.rows,
+            size_bytes=row.size_bytes,
+            first_ms=row.first_ms,
+            last_ms=row.last_ms,
+            name=row.name,
+        )
+        files.append((file, f"{file.directory}/lane={row.lane}/{row.name}"))
+    return sorted(files, key=lambda one: (one[0].topic, one[0].partition, one[0].first_offset))
+
+
+def read(session: SparkSession, root: str, paths: list[str]) -> DataFrame:
+    """The records of some files of an archive, with topic, date and hour from their paths."""
+    reader = session.read.schema(SCHEMA).option("basePath", root)
+    return reader.parquet(*paths)
+
+
+def lane_by_name(lanes: Mapping[str, int]) -> Column:
+    """A column with the lane of the file that a row was read from."""
+    pairs = [f.lit(part) for name, lane in sorted(lanes.items()) for part in (name, lane)]
+    return f.element_at(f.create_map(*pairs), f.col("_metadata.file_name"))

@@ -1,0 +1,227 @@
+"""Parquet back to topics: partition, order, key, value, headers and timestamp as they were.
+
+A restore is named by the archive, the topic, the copy and the time range, so that the same command
+goes on where it stood, and does nothing when it is done. `sending` has the argument.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from odradek.client.admin_types import ConfigResource, ConfigType, NewTopic
+from odradek.client.cluster import Topic
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.spark import clients
+from odradek.spark.archive.archiving import Archive
+from odradek.spark.archive.entries import DataFile, State
+from odradek.spark.archive.parquet import settings
+from odradek.spark.archive.plans import Interval, files_with, rounds
+from odradek.spark.archive.sending import (
+    FORMAT,
+    Reached,
+    RestoreDataSource,
+    RestoreFailed,
+    Work,
+    reached_by,
+    work_options,
+)
+from odradek.spark.options import SinkOptions
+from odradek.world.clock import SystemClock
+
+_log = logging.getLogger("odradek.spark")
+
+DEFAULT_TRANSACTION_RECORDS: Final = 500_000
+# Each is a branch of one plan, and a task: more at once would only wait.
+_PARTITIONS_AT_ONCE: Final = 16
+_HOUR_MS: Final = 3_600_000
+_COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """What to restore, and to where. `sink` are options of the data source's sink (`kafka.*`)."""
+
+    topic: str
+    sink: Mapping[str, str]
+    to_topic: str | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    name: str | None = None
+    transaction_records: int = DEFAULT_TRANSACTION_RECORDS
+    topic_configs: Mapping[str, str] | None = None
+
+    @property
+    def target(self) -> str:
+        return self.to_topic or self.topic
+
+    def options(self) -> SinkOptions:
+        return SinkOptions.read({**self.sink, "topic": self.target}, is_streaming=False)
+
+    def group(self, archive_id: str) -> str:
+        """Who it is: the same restore has the same name, so that it can go on."""
+        if self.name:
+            return f"odradek-restore-{self.name}"
+        parts = (archive_id, self.topic, self.target, self.since_ms, self.until_ms)
+        digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+        return f"odradek-restore-{digest[:16]}"
+
+
+class Restored(NamedTuple):
+    """What was written now, whether some was written before, and the name it goes on under."""
+
+    records: int
+    was_begun: bool
+    group: str
+
+
+class _Restore:
+    def __init__(self, archive: Archive, wanted: Restoring) -> None:
+        self._archive = archive
+        self._wanted = wanted
+        self._options = wanted.options()
+        self._state: State = archive.state()
+        if wanted.topic not in self._state.topics:
+            known = ", ".join(self._state.topics) or "nothing"
+            raise RestoreFailed(f"no topic {wanted.topic} is archived there, but {known}")
+        self._partitions = self._state.partitions_of(wanted.topic)
+        self.group = wanted.group(self._state.archive_id)
+        self._files = [one for one in self._state.files_of(wanted.topic) if self._may_hold(one)]
+
+    def _may_hold(self, file: DataFile) -> bool:
+        wanted = self._wanted
+        return not (
+            (wanted.since_ms is not None and file.last_ms < wanted.since_ms)
+            or (wanted.until_ms is not None and file.first_ms >= wanted.until_ms)
+        )
+
+    # The topic
+
+    def prepare_topic(self) -> None:
+        """Makes the topic if it is not there, or says why it cannot be the copy."""
+        admin = clients.admin(self._options.admin_settings())
+        name = self._wanted.target
+        found = admin.describe_topics([name])[name]
+        if isinstance(found, Topic):
+            self._check_topic(found)
+            return
+        if found.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise RestoreFailed(f"topic {name} cannot be written: {found}")
+        # Old records would be deleted as fast as they come.
+        configs = {"retention.ms": "-1", **(self._wanted.topic_configs or {})}
+        new = NewTopic(name, partitions=self._partitions, configs=configs)
+        answer = admin.create_topics([new])[name]
+        if isinstance(answer, KafkaError):
+            raise RestoreFailed(f"topic {name} cannot be made: {answer}")
+        _log.info("made topic %s with %d partitions, %s", name, self._partitions, configs)
+
+    def _check_topic(self, topic: Topic) -> None:
+        if len(topic.partitions) < self._partitions:
+            raise RestoreFailed(
+                f"topic {topic.name} has {len(topic.partitions)} partitions, but the archive has"
+                f" {self._partitions}: odradek topics --alter --topic {topic.name} --partitions"
+                f" {self._partitions}, or another --to-topic"
+            )
+        admin = clients.admin(self._options.admin_settings())
+        resource = ConfigResource(ConfigType.TOPIC, topic.name)
+        configs = admin.describe_configs([resource])[resource]
+        if isinstance(configs, KafkaError):
+            # Whoever may write need not be allowed to look.
+            return
+        values = {name: one.value for name, one in configs.items()}
+        if values.get("message.timestamp.type") == "LogAppendTime":
+            raise RestoreFailed(
+                f"topic {topic.name} gives records its own time (message.timestamp.type="
+                "LogAppendTime), so theirs would be lost: set CreateTime, or use another --to-topic"
+            )
+        retention_ms = int(values.get("retention.ms") or -1)
+        oldest_ms = min((one.first_ms for one in self._files), default=None)
+        now_ms = SystemClock().now_ms()
+        if oldest_ms is not None and 0 <= retention_ms < now_ms - oldest_ms:
+            _log.warning(
+                "topic %s keeps records for %d hours, and some in the archive are older: brokers"
+                " will delete them; set retention.ms=-1",
+                topic.name,
+                retention_ms // _HOUR_MS,
+            )
+
+    # The records
+
+    def reached(self) -> dict[int, Reached]:
+        """How far each partition is. Open transactions of a run before may yet change it."""
+        places = [TopicPartition(self._wanted.target, one) for one in range(self._partitions)]
+        found = reached_by(self._options, self.group, places, require_stable=False)
+        return {place.partition: one for place, one in found.items()}
+
+    def run(self, on_progress: Callable[[int, int], None]) -> Restored:
+        before = now = self.reached()
+        position = {partition: one.offset for partition, one in before.items()}
+        jobs = rounds(
+            self._files,
+            position,
+            rows=self._wanted.transaction_records,
+            partitions=_PARTITIONS_AT_ONCE,
+        )
+        total = sum(one.rows for one in self._files)
+        for job in jobs:
+            on_progress(sum(one.records for one in now.values()), total)
+            self._run_job(job, now)
+            now = self.reached()
+        done = sum(one.records for one in now.values())
+        on_progress(done, total)
+        earlier = sum(one.records for one in before.values())
+        return Restored(done - earlier, any(position.values()), self.group)
+
+    def _run_job(self, job: list[Interval], now: dict[int, Reached]) -> None:
+        work = [
+            Work(
+                self.group,
+                TopicPartition(self._wanted.target, one.partition),
+                now[one.partition].offset,
+                one.end,
+            )
+            for one in job
+        ]
+        # Else Spark would make one task of all of them: each has one partition.
+        with settings(self._archive.session, {"spark.sql.unionOutputPartitioning": "false"}):
+            frames = [self._records(interval) for interval in job]
+            (
+                reduce(DataFrame.unionAll, frames)
+                .write.format(FORMAT)
+                .options(**{**self._wanted.sink, **work_options(work)})
+                .mode("append")
+                .save()
+            )
+
+    def _records(self, interval: Interval) -> DataFrame:
+        """One interval as one task, in order, without a shuffle."""
+        records = self._archive.read_files(files_with(self._files, interval))
+        records = records.filter(
+            (f.col("partition") == interval.partition)
+            & (f.col("offset") >= interval.start)
+            & (f.col("offset") < interval.end)
+        )
+        time, wanted = f.col("timestamp"), self._wanted
+        if wanted.since_ms is not None:
+            records = records.filter(time >= f.timestamp_millis(f.lit(wanted.since_ms)))
+        if wanted.until_ms is not None:
+            records = records.filter(time < f.timestamp_millis(f.lit(wanted.until_ms)))
+        return records.select(*_COLUMNS).coalesce(1).sortWithinPartitions("offset")
+
+
+def restore(
+    archive: Archive,
+    wanted: Restoring,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
+) -> Restored:
+    """Writes what the archive has of a topic into a topic, or what is left of that."""
+    archive.session.dataSource.register(RestoreDataSource)
+    work = _Restore(archive, wanted)
+    work.prepare_topic()
+    return work.run(on_progress)

@@ -1,0 +1,187 @@
+"""One task of a restore: the records of one interval, in order, in one transaction.
+
+Each partition of the new topic has a transactional id of its own, and a place in the restore's
+group: the archived offset it goes on at. An attempt
+
+1. initialises the id: older attempts are fenced, what they left open is aborted, or finished if
+   its commit was decided;
+2. reads the group's offset. Records below it are there already;
+3. sends the others, and the interval's end as the group's offset, in one transaction.
+
+So the group's offset and what is in the partition change together or not at all, and a restore
+that is begun again, however it ended, goes on exactly there. The offset's metadata counts records.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, MutableMapping
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from odradek.client.arrow.encoding import ArrowEncoder, record_columns
+from odradek.client.arrow.producer import BatchProducer
+from odradek.client.group_offsets import OffsetAndMetadata
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.spark import clients
+from odradek.spark.options import SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT: Final = "odradek-restore"
+_CLOSE_TIMEOUT_MS: Final = 5_000
+
+
+class RestoreFailed(Exception):
+    """A restore cannot go on; the message says why and what to do."""
+
+
+class Reached(NamedTuple):
+    """How far a partition is restored: the archived offset it goes on at, and records so far."""
+
+    offset: int = 0
+    records: int = 0
+
+
+class Work(NamedTuple):
+    """What one task sends. `least` is the offset that its partition was known to have reached."""
+
+    group: str
+    target: TopicPartition
+    least: int
+    end: int
+
+    @property
+    def transactional_id(self) -> str:
+        return f"{self.group}-{self.target.partition}"
+
+
+def work_options(work: list[Work]) -> dict[str, str]:
+    """A job's tasks as options of the data source."""
+    parts = {str(one.target.partition): [one.least, one.end] for one in work}
+    return {"topic": work[0].target.topic, "group": work[0].group, "work": json.dumps(parts)}
+
+
+class RestoreDataSource(DataSource):
+    """The sink of a restore's jobs; the rows of a partition come together, in order."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return _RestoreWriter(self.options)
+
+
+class _RestoreWriter(DataSourceArrowWriter):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = SinkOptions.read(options, is_streaming=False)
+        self._group = options["group"]
+        self._work = json.loads(options["work"])
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        assert self._options.topic is not None
+        seen: set[int] = set()
+        # One partition as a rule; Spark may lay tasks together, but never mixes their rows.
+        for partition, pieces in groupby(_by_partition(iterator), key=itemgetter(0)):
+            if partition in seen:
+                raise RestoreFailed(f"the records of partition {partition} came in pieces")
+            seen.add(partition)
+            target = TopicPartition(self._options.topic, partition)
+            work = Work(self._group, target, *self._work[str(partition)])
+            restore(work, self._options, map(itemgetter(1), pieces))
+        return WriterCommitMessage()
+
+
+def _by_partition(
+    batches: "Iterator[pa.RecordBatch]",
+) -> "Iterator[tuple[int, pa.RecordBatch]]":
+    for batch in batches:
+        partitions = np.asarray(batch.column("partition"))
+        cuts = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), len(partitions)]
+        for begin, end in pairwise(cuts):
+            if begin < end:
+                yield int(partitions[begin]), batch.slice(begin, end - begin)
+
+
+def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]") -> None:
+    """Returns when the records are in the topic, by this attempt or by one before."""
+    producer = BatchProducer(options.producer_settings(work.transactional_id))
+    try:
+        producer.init_transactions()
+        reached = reached_by(options, work.group, [work.target], require_stable=True)[work.target]
+        if reached.offset >= work.end:
+            return
+        if reached.offset < work.least:
+            raise RestoreFailed(
+                f"{work.target.topic} [{work.target.partition}] was restored up to offset"
+                f" {work.least}, but the brokers know of {reached.offset} only: the topic or the"
+                f" group {work.group} was deleted meanwhile; delete the topic and restore it anew"
+            )
+        producer.begin_transaction()
+        records = reached.records + _send(work, options, producer, batches, reached.offset)
+        producer.send_offsets({work.target: OffsetAndMetadata(work.end, str(records))}, work.group)
+        producer.commit_transaction()
+    finally:
+        # Aborts what is still open: after an error, or when Spark kills the attempt.
+        producer.close(_CLOSE_TIMEOUT_MS)
+
+
+def _send(
+    work: Work,
+    options: SinkOptions,
+    producer: BatchProducer,
+    batches: "Iterator[pa.RecordBatch]",
+    reached: int,
+) -> int:
+    settings = options.producer_settings()
+    encoder = ArrowEncoder(
+        work.target.topic,
+        producer.partition_count,
+        codec=settings.codec,
+        level=settings.compression_level,
+        batch_bytes=options.batch_bytes,
+    )
+    rows, last = 0, -1
+    for given in batches:
+        offsets = np.asarray(given.column("offset"))
+        kept = int(np.searchsorted(offsets, reached))
+        batch = given.slice(kept)
+        if not batch.num_rows:
+            continue
+        if offsets[kept] <= last or bool((np.diff(offsets[kept:]) <= 0).any()):
+            raise RestoreFailed(f"archived records of {work.target} came out of order, or twice")
+        last = int(offsets[-1])
+        rows += batch.num_rows
+        for packed in encoder.pack(record_columns(batch.drop_columns(["offset"]), 0)):
+            producer.send(packed.topic, packed.partition, packed.records)
+    producer.flush()
+    return rows
+
+
+def reached_by(
+    options: SinkOptions, group: str, places: list[TopicPartition], *, require_stable: bool
+) -> dict[TopicPartition, Reached]:
+    """How far partitions are restored, by what is committed."""
+    admin = clients.admin(options.admin_settings())
+    answers = admin.list_group_offsets(group, places, require_stable=require_stable)
+    found = dict.fromkeys(places, Reached())
+    for place, answer in answers.items():
+        if isinstance(answer, KafkaError):
+            raise answer
+        if answer.offset >= 0:
+            found[place] = Reached(int(answer.offset), int(answer.metadata or 0))
+    return found

@@ -1,0 +1,425 @@
+"""Columns of framed Avro, JSON and Protobuf, and back.
+
+    from odradek.spark import schemas
+
+    clicks.select(schemas.decode_avro("value", registry=URL, subject="clicks-value").alias("click"))
+    rows.select(schemas.encode_avro(f.struct("*"), SCHEMA, registry=URL, subject="rows-value"))
+
+The driver asks the registry for the schema that gives the column its type; workers ask it for the
+schemas that values name, each once. Without a registry the given schema serves all values. JSON is
+decoded and encoded by Spark itself, and checked only if asked to.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+    TimestampType,
+)
+
+from odradek.schemas import framing
+from odradek.schemas.errors import BadPayload, BadSchema
+from odradek.schemas.registry_client import Kind, Schema, client_of
+
+try:
+    from odradek.schemas.avro import AvroCodec
+    from odradek.schemas.json_schema import JsonCodec
+    from odradek.schemas.protobuf import ProtobufCodec, ProtobufSchema
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"{error.name} is not installed: pip install 'odradek[spark,schemas]'", name=error.name
+    ) from None
+
+Mode = Literal["failfast", "permissive"]
+Imports = Mapping[str, str]
+
+_NO_IMPORTS: Final[Imports] = {}
+_TO_THE_END: Final = (1 << 31) - 1
+_NOT_FRAMED: Final = "a value does not begin with 00 and a schema's id: it was not framed"
+
+
+class _Chosen(NamedTuple):
+    """The schema of a column; `id` where values get one."""
+
+    schema: Schema
+    id: int | None
+
+
+def _to_decode(
+    kind: Kind, schema: str | None, imports: Imports, registry: str | None, subject: str | None
+) -> Schema:
+    if schema is not None:
+        return Schema(kind, schema, tuple(imports.items()))
+    if registry is None or subject is None:
+        raise BadSchema("give a schema, or registry and subject to take the newest version of")
+    return _of_kind(kind, client_of(registry).latest(subject).schema, subject)
+
+
+def _to_encode(
+    kind: Kind, schema: str | None, imports: Imports, registry: str | None, subject: str | None
+) -> _Chosen:
+    """Registers a schema that is given, or takes the newest of the subject."""
+    if schema is not None:
+        given = Schema(kind, schema, tuple(imports.items()))
+        if registry is None or subject is None:
+            return _Chosen(given, None)
+        if imports:
+            raise BadSchema(
+                "a schema with imports is registered by the registry's own means, which name its"
+                " references: leave the schema out to take the newest version of the subject"
+            )
+        return _Chosen(given, client_of(registry).register(subject, kind, schema))
+    if registry is None or subject is None:
+        raise BadSchema("give a schema, or registry and subject to take the newest version of")
+    found = client_of(registry).latest(subject)
+    return _Chosen(_of_kind(kind, found.schema, subject), found.id)
+
+
+def _of_kind(kind: Kind, schema: Schema, subject: str) -> Schema:
+    if schema.kind != kind:
+        raise BadSchema(f"{subject} has schemas of type {schema.kind}, not {kind}")
+    return schema
+
+
+def _frame_id(chosen: _Chosen, schema_id: int | None, framed: bool) -> int | None:
+    """The id that values get; None for bare payloads."""
+    if not framed:
+        return None
+    found = chosen.id if schema_id is None else schema_id
+    if found is None:
+        raise BadSchema(
+            "values get a schema's id: give registry and subject, or schema_id, or framed=False"
+        )
+    return found
+
+
+# Python functions on columns
+
+
+def _decoding(
+    convert: Callable[[bytes], Any], kind: str, column: Column | str, mode: Mode
+) -> Column:
+    if mode not in ("failfast", "permissive"):
+        raise BadSchema(f"mode {mode!r} is neither failfast nor permissive")
+    data_type = DataType.fromDDL(kind)
+    zone = SparkSession.active().conf.get("spark.sql.session.timeZone", "UTC")
+    arrow_type = _arrow_type(data_type, zone or "UTC")
+    is_patient = mode == "permissive"
+
+    def decode(values: pa.Array) -> pa.Array:
+        rows = []
+        for value in values.to_pylist():
+            try:
+                rows.append(None if value is None else convert(value))
+            except BadPayload:
+                if not is_patient:
+                    raise
+                rows.append(None)
+        return pa.array(rows, arrow_type)
+
+    return f.arrow_udf(decode, data_type)(_column(column))
+
+
+_ARROW: Final = {
+    "void": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def _arrow_type(kind: DataType, zone: str) -> pa.DataType:
+    """What Spark takes for a type; its own function for this is not for others."""
+    if isinstance(kind, StructType):
+        return pa.struct([(one.name, _arrow_type(one.dataType, zone)) for one in kind.fields])
+    if isinstance(kind, ArrayType):
+        return pa.list_(pa.field("element", _arrow_type(kind.elementType, zone)))
+    if isinstance(kind, MapType):
+        return pa.map_(_arrow_type(kind.keyType, zone), _arrow_type(kind.valueType, zone))
+    if isinstance(kind, TimestampType):
+        return pa.timestamp("us", tz=zone)
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    return _ARROW[kind.simpleString()]
+
+
+def _encoding(convert: Callable[[Any], bytes], column: Column | str) -> Column:
+    def encode(values: pa.Array) -> pa.Array:
+        rows = values.to_pylist()
+        return pa.array([None if one is None else convert(one) for one in rows], pa.binary())
+
+    return f.arrow_udf(encode, BinaryType())(_column(column))
+
+
+def _column(column: Column | str) -> Column:
+    return f.col(column) if isinstance(column, str) else column
+
+
+# Avro
+
+
+@cache
+def _avro(schema: Schema, reader: Schema | None = None) -> AvroCodec:
+    return AvroCodec(schema.text, schema.imports, reader=None if reader is None else _avro(reader))
+
+
+@dataclass(frozen=True, slots=True)
+class _AvroDecoder:
+    reader: Schema
+    registry: str | None
+    framed: bool
+
+    def __call__(self, value: bytes) -> Any:
+        if not self.framed:
+            codec, payload = _avro(self.reader), value
+        else:
+            schema_id, payload = framing.unframe(value)
+            codec = _avro(self.reader)
+            if self.registry is not None:
+                writer = client_of(self.registry).by_id(schema_id)
+                if writer != self.reader:
+                    codec = _avro(writer, self.reader)
+        decoded = codec.decode(payload)
+        to_row = _avro_shape(self.reader).to_row
+        return decoded if to_row is None or decoded is None else to_row(decoded)
+
+
+@cache
+def _avro_shape(schema: Schema) -> Any:
+    return _avro(schema).shape()
+
+
+@dataclass(frozen=True, slots=True)
+class _AvroEncoder:
+    schema: Schema
+    schema_id: int | None
+
+    def __call__(self, row: Any) -> bytes:
+        from_row = _avro_shape(self.schema).from_row
+        payload = _avro(self.schema).encode(row if from_row is None else from_row(row))
+        return payload if self.schema_id is None else framing.frame(self.schema_id, payload)
+
+
+def decode_avro(
+    column: Column | str,
+    schema: str | None = None,
+    *,
+    registry: str | None = None,
+    subject: str | None = None,
+    imports: Imports = _NO_IMPORTS,
+    framed: bool = True,
+    mode: Mode = "failfast",
+) -> Column:
+    """Values as columns of `schema`, or of the newest version of `subject`.
+
+    With a registry each value is read with the schema that wrote it, and resolved to this one.
+    `permissive` makes null of what cannot be decoded; `framed=False` is for bare payloads.
+    """
+    reader = _to_decode("AVRO", schema, imports, registry, subject)
+    decoder = _AvroDecoder(reader, registry, framed)
+    return _decoding(decoder, _avro_shape(reader).type, column, mode)
+
+
+def encode_avro(
+    column: Column | str,
+    schema: str | None = None,
+    *,
+    registry: str | None = None,
+    subject: str | None = None,
+    schema_id: int | None = None,
+    imports: Imports = _NO_IMPORTS,
+    framed: bool = True,
+) -> Column:
+    """A struct, or what the schema is, as framed binary.
+
+    A schema that is given is registered under the subject; else the newest version serves.
+    """
+    chosen = _to_encode("AVRO", schema, imports, registry, subject)
+    _avro_shape(chosen.schema)
+    return _encoding(_AvroEncoder(chosen.schema, _frame_id(chosen, schema_id, framed)), column)
+
+
+# JSON
+
+
+@cache
+def _json(schema: Schema) -> JsonCodec:
+    return JsonCodec(schema.text, schema.imports)
+
+
+@dataclass(frozen=True, slots=True)
+class _JsonCheck:
+    schema: Schema
+
+    def __call__(self, payload: bytes) -> bytes:
+        _json(self.schema).decode(payload)
+        return payload
+
+
+def decode_json(
+    column: Column | str,
+    schema: str | None = None,
+    *,
+    registry: str | None = None,
+    subject: str | None = None,
+    imports: Imports = _NO_IMPORTS,
+    framed: bool = True,
+    mode: Mode = "failfast",
+    validate: bool = False,
+) -> Column:
+    """JSON values as columns of a JSON schema. Spark decodes; `validate` has each checked first."""
+    chosen = _to_decode("JSON", schema, imports, registry, subject)
+    kind = _json(chosen).column_type()
+    payload = _column(column)
+    if framed:
+        begins = f.substring(payload, 1, 1) == f.lit(b"\0")
+        other = f.lit(None) if mode == "permissive" else f.raise_error(f.lit(_NOT_FRAMED))
+        rest = f.substring(payload, framing.HEADER_SIZE + 1, _TO_THE_END)
+        payload = f.when(payload.isNull(), f.lit(None)).when(begins, rest).otherwise(other)
+    if validate:
+        payload = _decoding(_JsonCheck(chosen), "binary", payload, mode)
+    text = payload.cast("string")
+    if not kind.startswith(("struct<", "array<", "map<")):
+        return text
+    return f.from_json(text, kind, {"mode": mode.upper()})
+
+
+def encode_json(
+    column: Column | str,
+    schema: str | None = None,
+    *,
+    registry: str | None = None,
+    subject: str | None = None,
+    schema_id: int | None = None,
+    imports: Imports = _NO_IMPORTS,
+    framed: bool = True,
+    validate: bool = False,
+) -> Column:
+    """A struct, map or array as framed JSON; fields that are null are left out."""
+    chosen = _to_encode("JSON", schema, imports, registry, subject)
+    _json(chosen.schema)
+    payload = f.to_json(_column(column)).cast("binary")
+    if validate:
+        payload = _decoding(_JsonCheck(chosen.schema), "binary", payload, "failfast")
+    found = _frame_id(chosen, schema_id, framed)
+    return payload if found is None else f.concat(f.lit(framing.frame(found, b"")), payload)
+
+
+# Protobuf
+
+
+@cache
+def _protobuf(schema: Schema | bytes) -> ProtobufSchema:
+    if isinstance(schema, bytes):
+        return ProtobufSchema.from_descriptor_set(schema)
+    return ProtobufSchema(schema.text, schema.imports)
+
+
+@cache
+def _message(schema: Schema | bytes, name: str | None) -> ProtobufCodec:
+    return _protobuf(schema).message(name)
+
+
+@cache
+def _name_at(schema: Schema, indexes: tuple[int, ...]) -> str:
+    return _protobuf(schema).message_at(indexes).name
+
+
+@dataclass(frozen=True, slots=True)
+class _ProtobufDecoder:
+    schema: Schema | bytes
+    message: str | None
+    registry: str | None
+    framed: bool
+
+    def __call__(self, value: bytes) -> Any:
+        codec = _message(self.schema, self.message)
+        if not self.framed:
+            return codec.decode(value)
+        schema_id, indexes, payload = framing.unframe_message(value)
+        if self.registry is not None:
+            name = _name_at(client_of(self.registry).by_id(schema_id), indexes)
+            if name != codec.name:
+                raise BadPayload(f"a value is a {name}, not a {codec.name}")
+        elif indexes != codec.indexes:
+            raise BadPayload(f"a value is the message at {list(indexes)}, not {codec.name}")
+        # Fields go by number: what another version of the schema wrote is read with this one.
+        return codec.decode(payload)
+
+
+@dataclass(frozen=True, slots=True)
+class _ProtobufEncoder:
+    schema: Schema | bytes
+    message: str | None
+    schema_id: int | None
+
+    def __call__(self, row: Any) -> bytes:
+        codec = _message(self.schema, self.message)
+        payload = codec.encode(row)
+        if self.schema_id is None:
+            return payload
+        return framing.frame_message(self.schema_id, codec.indexes, payload)
+
+
+def decode_protobuf(
+    column: Column | str,
+    schema: str | bytes | None = None,
+    *,
+    message: str | None = None,
+    registry: str | None = None,
+    subject: str | None = None,
+    imports: Imports = _NO_IMPORTS,
+    framed: bool = True,
+    mode: Mode = "failfast",
+) -> Column:
+    """Messages as columns. `schema` is `.proto` text, or a descriptor set as bytes; `message` names
+    one, the file's first one else."""
+    found: Schema | bytes
+    if isinstance(schema, bytes):
+        found = schema
+    else:
+        found = _to_decode("PROTOBUF", schema, imports, registry, subject)
+    kind = _message(found, message).column_type()
+    return _decoding(_ProtobufDecoder(found, message, registry, framed), kind, column, mode)
+
+
+def encode_protobuf(
+    column: Column | str,
+    schema: str | bytes | None = None,
+    *,
+    message: str | None = None,
+    registry: str | None = None,
+    subject: str | None = None,
+    schema_id: int | None = None,
+    imports: Imports = _NO_IMPORTS,
+    framed: bool = True,
+) -> Column:
+    """A struct as a framed message; fields that are null are not set."""
+    found: Schema | bytes
+    if isinstance(schema, bytes):
+        found, frame_id = schema, schema_id
+        if framed and schema_id is None:
+            raise BadSchema("a descriptor set cannot be registered: give schema_id")
+    else:
+        chosen = _to_encode("PROTOBUF", schema, imports, registry, subject)
+        found, frame_id = chosen.schema, _frame_id(chosen, schema_id, framed)
+    _message(found, message)
+    encoder = _ProtobufEncoder(found, message, frame_id if framed else None)
+    return _encoding(encoder, column)
