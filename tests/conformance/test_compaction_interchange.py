@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import confluent_kafka
-import pytest
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -29,6 +28,7 @@ from odradek.storage import Log, LogManager
 from odradek.storage.checkpoints import read_directory_properties, read_offsets
 from odradek.storage.verify import verify_log
 from odradek.world import OsDisk, World
+from tests.conformance.patience import eventually
 from tests.conformance.test_storage_both_ways import dump
 
 TOPIC = "states"
@@ -182,7 +182,6 @@ def let_kafka_compact(bootstrap: str, checkpoint: Path, beyond: int) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.timeout(300)  # Three starts of a JVM, on a machine that may be busy.
 def test_two_cleaners_take_turns_on_one_topic(kafka_home: ApacheKafka, tmp_path: Path) -> None:
     data, newest = tmp_path / "data", Newest()
     with kafka_home.broker(tmp_path, KAFKA_SETTINGS) as kafka:
@@ -218,6 +217,17 @@ def _end_offset(bootstrap: str) -> int:
         {"bootstrap.servers": bootstrap, "group.id": "end", "log_level": 0}
     )
     where = confluent_kafka.TopicPartition(TOPIC, 0)
-    _, end = consumer.get_watermark_offsets(where, timeout=30)
+
+    def ask() -> int | None:
+        try:
+            return int(consumer.get_watermark_offsets(where, timeout=30)[1])
+        except confluent_kafka.KafkaException as refused:
+            # A broker that has just started knows its partitions a moment before it leads them.
+            if refused.args[0].code() != confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return None
+
+    end = eventually(ask, lambda answer: answer is not None)
     consumer.close()
-    return int(end)
+    assert end is not None
+    return end

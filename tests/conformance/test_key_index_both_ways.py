@@ -64,7 +64,6 @@ async def ask(bootstrap: str) -> None:
         await consumer.get(TOPIC, "key 3")
 
 
-@pytest.mark.timeout(300)  # Three starts of a JVM, on a machine that may be busy.
 def test_kafka_starts_among_key_indexes_and_leaves_them_true(
     kafka_home: ApacheKafka, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import confluent_kafka
-import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.apache_kafka import ApacheKafka
@@ -105,7 +104,6 @@ async def take_a_turn(directory: Path, *, was_clean: bool, stops_cleanly: bool) 
     return count
 
 
-@pytest.mark.timeout(300)  # Three starts of a JVM, on a machine that may be busy.
 def test_kafka_and_odradek_take_turns_on_one_directory(
     kafka_home: ApacheKafka, tmp_path: Path
 ) -> None:

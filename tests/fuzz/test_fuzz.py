@@ -27,7 +27,6 @@ EVERYTHING = Surroundings(
 )
 
 
-@pytest.mark.timeout(180)
 def test_a_broker_minds_none_of_it(tmp_path: Path) -> None:
     with odradek_broker(tmp_path) as broker:
         report = asyncio.run(
@@ -64,7 +63,6 @@ def test_valid_requests_are_valid(key: int) -> None:
         APIS[key].request.decode(frame[4:], header.api_version, position)
 
 
-@pytest.mark.timeout(60)
 def test_connections_that_are_no_use_are_closed(tmp_path: Path) -> None:
     """Silent ones, and ones whose request never becomes whole."""
     with odradek_broker(tmp_path, {"connections.max.idle.ms": "1000"}) as broker:

@@ -7,7 +7,6 @@ A consumer commits again and again and a producer ends one transaction after the
 import time
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -59,7 +58,6 @@ def committed(broker: BrokerProcess) -> int:
     return int(found.offset)
 
 
-@pytest.mark.timeout(240)  # Two starts of a broker, and patience on a machine that may be busy.
 def test_coordinators_outlive_compaction_and_a_kill(tmp_path: Path) -> None:
     port, data = free_ports(1)[0], tmp_path / "data"
     broker = started(tmp_path, port)

@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.scenarios.kill_while_cleaning import KillWhileCleaning
 
 
-@pytest.mark.timeout(240)  # Eleven starts of a broker, on a machine that may be busy.
 def test_nothing_newest_is_lost_and_nothing_is_left_over(tmp_path: Path) -> None:
     tally = KillWhileCleaning(tmp_path, seed=1).run(kills=5)
     assert tally.kills == 5

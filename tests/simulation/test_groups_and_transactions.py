@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 FINDINGS = {
     "apply-after-commit": Finding("groups", 14, Anomaly, "two owners"),
     "forget-fencing": Finding("transactions", 3, Anomaly, "zombie"),
-    "lose-a-pending-offset": Finding("transactions", 30, Anomaly, "stale offset"),
+    "lose-a-pending-offset": Finding("transactions", 137, Anomaly, "stale offset"),
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, "inconsistent"),
     # Without its marker a transaction stays open for ever: what follows it is never seen.
     "skip-a-marker": Finding("transactions", 1, Unseen, "transactions that nobody ends"),

@@ -22,7 +22,7 @@ from odradek.spark.archive import (
 from odradek.spark.archive.log import Log
 from odradek.testing import Cluster
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 _HOUR_MS = 3_600_000
 

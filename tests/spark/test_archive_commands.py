@@ -10,7 +10,7 @@ import pytest
 from odradek.testing import Cluster
 from tests.spark.topics import fill, values_in
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:

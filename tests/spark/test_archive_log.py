@@ -11,7 +11,7 @@ from odradek.spark.archive.filesystem import AlreadyThere, Directory, Filesystem
 from odradek.spark.archive.log import Log, NoArchive, TakenOver, load, load_to_read
 from tests.unit.spark.archive.files import data_file
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 _PLACE = TopicPartition("t", 0)
 

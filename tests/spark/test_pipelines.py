@@ -62,7 +62,6 @@ def odradek(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
 
 
-@pytest.mark.timeout(240)
 def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
     spark: "SparkSession",
     brokers: "Cluster",

@@ -15,7 +15,7 @@ from odradek.schemas.errors import BadSchema
 from odradek.spark import schemas
 from tests.unit.schemas.registries import Registry, registry
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 _AVRO: dict[str, Any] = {
     "type": "record",

@@ -11,7 +11,7 @@ from tests.spark.conftest import Read
 from tests.spark.failing_sink import FailingDataSource
 from tests.spark.topics import fill, values_in
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_a_batch_writes_all_columns(spark: SparkSession, brokers: Cluster, read: Read) -> None:

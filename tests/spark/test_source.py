@@ -12,7 +12,7 @@ from odradek.testing import Cluster
 from tests.spark.conftest import Read
 from tests.spark.topics import fill
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 def test_a_topic_is_a_data_frame_with_sparks_own_columns(brokers: Cluster, read: Read) -> None:
