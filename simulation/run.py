@@ -46,9 +46,11 @@ class _LogsToTrace(logging.Handler):
 @contextmanager
 def _isolated(simulation: Simulation) -> Iterator[None]:
     """Takes global chance, finalizers and logs under control, and gives them back."""
-    # Collection at moments of its own would run finalizers at moments of its own.
+    # Collection at moments of its own would run finalizers at moments of its own. What was there
+    # before is neither finalized in between nor looked through at every collection.
     collects = gc.isenabled()
     gc.disable()
+    gc.freeze()
     random_state = random.getstate()
     random.seed(simulation.seed)
     logger = logging.getLogger("odradek")
@@ -64,6 +66,7 @@ def _isolated(simulation: Simulation) -> Iterator[None]:
         logger.setLevel(level)
         logger.propagate = propagates
         random.setstate(random_state)
+        gc.unfreeze()
         if collects:
             gc.enable()
 

@@ -19,6 +19,7 @@ from tests.conformance.peer import Peer, java_peer
 from tests.needs import need
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep what shares a broker on one worker (--dist loadgroup), so each broker starts once."""
     for item in items:
