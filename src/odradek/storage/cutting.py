@@ -29,6 +29,8 @@ def truncate(log: "Log", offset: int) -> None:
         active.index_bytes = log.settings.segment_index_bytes
         log.flusher.segments_gone([*removed, active])
         log.remove(removed)
+        # What is flushed next must not meet them again after a power cut.
+        log.flusher.has_new_names |= bool(removed)
         if active.next_offset < log.log_start_offset:
             # A batch that reached over the start is gone, and all that is left lies before it.
             # The next record would leave a hole, which recovery takes for a loss.

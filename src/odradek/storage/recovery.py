@@ -2,8 +2,8 @@
 
 After a clean shutdown everything on disk is taken at its word. After a crash, segments that
 reach beyond the recovery point are read batch by batch: the first batch that is cut short,
-fails its checksum or goes back in offsets ends the log; indexes, leader epochs and producer
-state are rebuilt on the way.
+fails its checksum or goes back in offsets or leader epochs ends the log; indexes, leader epochs
+and producer state are rebuilt on the way.
 """
 
 import logging
@@ -283,8 +283,9 @@ class LogLoader:
                 self._remove_segments(segments[number:])
                 del segments[number:]
                 break
+            limit = self._limit(segments, number, recovery_point)
             is_whole = recover_segment(
-                segment, self._epochs, producers, self._aborted, self._settings
+                segment, self._epochs, producers, self._aborted, self._settings, limit=limit
             )
             found = self._aborted.encode(segment.base_offset, segment.next_offset)
             rewrite(self._disk, self._path, segment.base_offset, found)
@@ -307,6 +308,18 @@ class LogLoader:
                 segment.close_for_appends()
             segment.file.close()
         return producers
+
+    def _limit(self, segments: list[Segment], number: int, recovery_point: int) -> int | None:
+        """Where a segment must end because another begins.
+
+        Two overlap when a power cut undid a truncation: the end that was cut, or a segment that
+        was removed, is back. Nothing from there on was flushed, for a flush makes both durable
+        first; so whichever is the older one, the log ends there.
+        """
+        if number + 1 == len(segments):
+            return None
+        next_base = segments[number + 1].base_offset
+        return next_base if next_base >= recovery_point else None
 
     def _lacks_records(self, segments: list[Segment], number: int, recovery_point: int) -> bool:
         """Whether a power cut took the end of a segment and left the next one.
@@ -415,10 +428,12 @@ def recover_segment(
     producers: ProducerStates,
     aborted: AbortedTransactions,
     settings: TopicSettings,
+    *,
+    limit: int | None = None,
 ) -> bool:
     """Keeps the valid batches from the start on and rebuilds everything that follows from them.
 
-    False if something had to be cut.
+    None reaches beyond `limit`. False if something had to be cut.
     """
     size, interval = segment.size, settings.index_interval_bytes
     segment.is_active = True
@@ -427,6 +442,10 @@ def recover_segment(
     handle = segment.file.pin()
     try:
         for header, batch in valid_batches(handle, segment.base_offset, size):
+            if limit is not None and header.next_offset > limit:
+                break
+            if _is_outdated(header, epochs):
+                break
             segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
             if header.leader_epoch > epochs.latest:
                 epochs.assign(header.leader_epoch, header.base_offset)
@@ -440,6 +459,13 @@ def recover_segment(
         return True
     finally:
         segment.file.unpin()
+
+
+def _is_outdated(header: BatchHeader, epochs: LeaderEpochs) -> bool:
+    """Whether a later leader wrote at this offset: then the batch was cut, and a crash undid it."""
+    return 0 <= header.leader_epoch < epochs.latest and (
+        header.leader_epoch < epochs.epoch_for(header.base_offset)
+    )
 
 
 def valid_batches(
