@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final, TextIO
+from weakref import WeakMethod
 
 from odradek.telemetry.log_files import DEFAULT_KEPT, DEFAULT_MOST_BYTES, RollingFile
 from odradek.world import Clock, Disk, SystemClock
@@ -86,7 +87,7 @@ _NAMES: Final = {level: name for name, level in LEVELS.items()}
 
 # Until somebody says otherwise; what is not named has its parent's level.
 _default_levels: Final = {ROOT: logging.INFO, REQUESTS: logging.WARNING}
-_subscribers: Final[list[Callable[[], None]]] = []
+_subscribers: Final[list[WeakMethod[Callable[[], None]]]] = []
 
 _ESCAPES: Final = {
     code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
@@ -296,12 +297,19 @@ def set_level(name: str, level: str | None) -> None:
     ours = require_logger(name)
     number = _default_levels.get(ours, logging.NOTSET) if level is None else require_level(level)
     logging.getLogger(ours).setLevel(number)
-    for tell in _subscribers:
-        tell()
+    for subscriber in list(_subscribers):
+        if (tell := subscriber()) is not None:
+            tell()
 
 
 def subscribe(changed: Callable[[], None]) -> Callable[[], None]:
-    """Calls `changed` after every change of a level, until the function is called that this
-    returns: for whoever asks once, so as not to ask each time."""
-    _subscribers.append(changed)
-    return lambda: _subscribers.remove(changed)
+    """Calls the method `changed` after every change of a level, for whoever asks once, so as not
+    to ask each time: until its object goes, or the function is called that this returns."""
+    subscriber = WeakMethod(changed, _forget)
+    _subscribers.append(subscriber)
+    return lambda: _forget(subscriber)
+
+
+def _forget(subscriber: WeakMethod[Callable[[], None]]) -> None:
+    if subscriber in _subscribers:
+        _subscribers.remove(subscriber)

@@ -1,5 +1,6 @@
 import io
 import logging
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -91,14 +92,34 @@ def test_a_logger_of_the_program_has_a_level_though_nobody_declared_it() -> None
     logs.set_level("odradek.test.met", None)
 
 
+class Follower:
+    def __init__(self, told: list[str]) -> None:
+        self._told = told
+
+    def follow(self) -> None:
+        self._told.append(logs.level_of(logs.REQUESTS))
+
+
 def test_whoever_asks_only_once_is_told_of_changes() -> None:
     told: list[str] = []
-    unsubscribe = logs.subscribe(lambda: told.append(logs.level_of(logs.REQUESTS)))
+    follower = Follower(told)
+    unsubscribe = logs.subscribe(follower.follow)
     logs.set_level(logs.REQUESTS, "DEBUG")
     logs.set_level(logs.REQUESTS, "WARN")
     unsubscribe()
     logs.set_level(logs.REQUESTS, None)
     assert told == ["DEBUG", "WARN"]
+
+
+def test_whoever_has_gone_is_not_told_and_not_kept() -> None:
+    told: list[str] = []
+    follower = Follower(told)
+    kept = weakref.ref(follower)
+    logs.subscribe(follower.follow)
+    del follower
+    logs.set_level(logs.REQUESTS, None)
+    assert kept() is None
+    assert told == []
 
 
 def test_an_unknown_logger_or_level_is_refused() -> None:
