@@ -68,6 +68,7 @@ def play_one(name: str, seed: int, plant: str | None) -> int:
 
 def play_many(name: str, first: int, last: int, jobs: int) -> int:
     started = time.monotonic()
+    count = last - first + 1
     failed: list[int] = []
     with ProcessPoolExecutor(jobs) as pool:
         for seed, passed, text in pool.map(
@@ -75,8 +76,9 @@ def play_many(name: str, first: int, last: int, jobs: int) -> int:
         ):
             if not passed:
                 failed.append(seed)
-                print(f"seed {seed}: {text}")
-    count = last - first + 1
+                print(f"seed {seed}: {text}", flush=True)
+            if sys.stderr.isatty():
+                print(f"\r{seed - first + 1} of {count}", end="\r", file=sys.stderr, flush=True)
     hint = f"; replay one with --seed {failed[0]}" if failed else ""
     elapsed_s = time.monotonic() - started
     print(f"{name}: {count - len(failed)} of {count} seeds passed in {elapsed_s:.1f} s{hint}")
