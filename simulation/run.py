@@ -44,13 +44,26 @@ class _LogsToTrace(logging.Handler):
 
 
 @contextmanager
-def _isolated(simulation: Simulation) -> Iterator[None]:
-    """Takes global chance, finalizers and logs under control, and gives them back."""
-    # Collection at moments of its own would run finalizers at moments of its own. What was there
-    # before is neither finalized in between nor looked through at every collection.
+def _own_garbage() -> Iterator[None]:
+    """Takes finalizers under control: collection at moments of its own would run them then.
+
+    What was there before is neither finalized in between nor looked through at each collection.
+    """
     collects = gc.isenabled()
     gc.disable()
     gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        if collects:
+            gc.enable()
+
+
+@contextmanager
+def _isolated(simulation: Simulation) -> Iterator[None]:
+    """Takes global chance and logs under control, and gives them back."""
     random_state = random.getstate()
     random.seed(simulation.seed)
     logger = logging.getLogger("odradek")
@@ -66,9 +79,6 @@ def _isolated(simulation: Simulation) -> Iterator[None]:
         logger.setLevel(level)
         logger.propagate = propagates
         random.setstate(random_state)
-        gc.unfreeze()
-        if collects:
-            gc.enable()
 
 
 def run(
@@ -83,6 +93,17 @@ def run(
     A failure raises and carries the seed and the end of the trace as a note. So does
     a run that costs more than `cpu_limit_s` of a processor's time.
     """
+    with _own_garbage():
+        return _run(main, seed, time_limit_s=time_limit_s, cpu_limit_s=cpu_limit_s)
+
+
+def _run(
+    main: Callable[[Simulation], Coroutine[Any, Any, T]],
+    seed: int,
+    *,
+    time_limit_s: float,
+    cpu_limit_s: float,
+) -> Result[T]:
     simulation = Simulation(seed, time_limit_s=time_limit_s, cpu_limit_s=cpu_limit_s)
     loop = simulation.loop
     with _isolated(simulation):
