@@ -183,6 +183,8 @@ class KillWhileCleaning:
         deadline = time.monotonic() + PATIENCE_S
         while (other := self._worker(self._broker)) is None or other.pid == worker.pid:
             assert time.monotonic() < deadline, f"no other worker comes: {self._broker.said()}"
+            # It may have been through when it died: then there must be more to do.
+            self._write_some(producer)
             time.sleep(0.02)
 
     def _worker(self, broker: BrokerProcess) -> psutil.Process | None:
