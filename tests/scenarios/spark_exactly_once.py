@@ -112,28 +112,30 @@ class Run:
         for name in ("uncommitted", "midway", "driver", "endangered", "broker", "rival", BEATEN):
             if name not in names:
                 missed.append(f"no mark {name}")
-        for task, step in self._fate.dies_at.items():
-            again = {"skipped"} if step is Step.COMMITTED else {"wrote"}
-            if step.value not in names or self._ends(0, task, life=1) != again:
-                missed.append(f"task {task} was to die {step.value}, then {again}")
-        # The slow attempt and its rival: one of them, or whoever came after, has written.
-        ends = [self._ends(0, self._fate.is_slow, life=1)]
-        # The driver that died before its commit log: all was done, and the next one saw it.
-        ends += [self._ends(1, task, life=1) for task in range(TASKS)]
-        if any("wrote" not in one for one in ends):
-            missed.append("a task of batch 0 or 1 was not written in the first life")
-        if any(self._ends(1, task, life=2) != {"skipped"} for task in range(TASKS)):
-            missed.append("batch 1 was not replayed, or was written again")
-        if any(not self._ends(2, task, life=3) for task in range(TASKS)):
-            missed.append("batch 2 was not replayed")
-        if self._fate.driver_dies_at is Step.COMMITTED and (
-            self._ends(2, self._fate.driver_dies_in, life=3) != {"skipped"}
-        ):
-            missed.append("a task of batch 2 that was committed was written again")
+        # An attempt that died left no end behind: whoever did was another one.
+        missed += [f"no task died {step.value}" for step in Step if step.value not in names]
+        ended = [(0, task, 1) for task in range(TASKS)] + [(1, task, 1) for task in range(TASKS)]
+        ended += [(2, task, 3) for task in range(TASKS)] + [(3, task, 3) for task in range(TASKS)]
+        missed += [
+            f"task {task} of batch {batch} never ended well in life {life}"
+            for batch, task, life in ended
+            if not self._ends(batch, task, life)
+        ]
+        # What was committed must have been seen, and not be written again: the task that died after
+        # its commit, all of the batch that is not in the commit log, perhaps one of the next.
+        skipped = [(0, task, 1) for task, at in self._fate.dies_at.items() if at is Step.COMMITTED]
+        skipped += [(1, task, 2) for task in range(TASKS)]
+        if self._fate.driver_dies_at is Step.COMMITTED:
+            skipped.append((2, self._fate.driver_dies_in, 3))
+        missed += [
+            f"task {task} of batch {batch} did not skip in life {life}"
+            for batch, task, life in skipped
+            if self._ends(batch, task, life) != {"skipped"}
+        ]
         if missed:
             raise Failed(f"{'; '.join(missed)}; marks: {' '.join(sorted(names))}")
 
-    def _ends(self, batch: int, task: int, *, life: int) -> set[str]:
+    def _ends(self, batch: int, task: int, life: int) -> set[str]:
         """How attempts at a task ended that did end: `wrote`, `skipped`."""
         return {
             kind
