@@ -5,11 +5,10 @@ not start a second attempt of a task on the host where the first one runs.
 """
 
 import os
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -21,7 +20,7 @@ _ROOT = Path(__file__).parents[2]
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 20.0
 _MASTER = "127.0.0.1"
-_WORKERS = ("127.0.0.2", "127.0.0.3")
+WORKERS = ("127.0.0.2", "127.0.0.3")
 # These processes live for a minute: compile little.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # What a program needs to use it: it stays on loopback, and begins when both workers are there.
@@ -34,7 +33,7 @@ SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.executor.extraJavaOptions": QUICK_JAVA,
-    "spark.cores.max": str(len(_WORKERS)),
+    "spark.cores.max": str(len(WORKERS)),
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.ui.enabled": "false",
 }
@@ -46,20 +45,29 @@ def standalone(directory: Path) -> Iterator[str]:
     (port,) = free_ports(1)
     url = f"spark://{_MASTER}:{port}"
     with ExitStack() as stack:
-        master = ["master.Master", "--host", _MASTER, "--port", str(port), "--webui-port", "0"]
-        process = stack.enter_context(_running(master, _MASTER, directory / "master"))
-        _wait_for(port, process, directory / "master")
-        for host in _WORKERS:
-            here = directory / f"worker-{host}"
-            # A core more than a program takes: the next one need not wait for the last one's end.
-            words = ["--host", host, "--cores", "2", "--memory", "2g", "--webui-port", "0"]
-            command = ["worker.Worker", *words, "--work-dir", str(here), url]
-            stack.enter_context(_running(command, host, here))
+
+        def start(kind: str, host: str, *words: str) -> "subprocess.Popen[bytes]":
+            words = (f"{kind}.{kind.capitalize()}", "--host", host, "--webui-port", "0", *words)
+            return stack.enter_context(_running(words, host, directory / host))
+
+        master = start("master", _MASTER, "--port", str(port))
+        _wait_until_said("I have been elected leader", master, directory / _MASTER)
+        # A core more than a program takes: the next one need not wait for the last one's end.
+        room = ("--cores", "2", "--memory", "2g")
+        workers = {
+            host: start("worker", host, *room, "--work-dir", str(directory / host), url)
+            for host in WORKERS
+        }
+        # A program that finds one worker only would have all its tasks there.
+        for host, worker in workers.items():
+            _wait_until_said("Successfully registered with master", worker, directory / host)
         yield url
 
 
 @contextmanager
-def _running(command: list[str], host: str, directory: Path) -> "Iterator[subprocess.Popen[bytes]]":
+def _running(
+    command: Sequence[str], host: str, directory: Path
+) -> "Iterator[subprocess.Popen[bytes]]":
     directory.mkdir(parents=True)
     home = Path(pyspark.__file__).parent
     environment = {
@@ -88,14 +96,9 @@ def _running(command: list[str], host: str, directory: Path) -> "Iterator[subpro
             process.wait()
 
 
-def _wait_for(port: int, process: "subprocess.Popen[bytes]", directory: Path) -> None:
+def _wait_until_said(words: str, process: "subprocess.Popen[bytes]", directory: Path) -> None:
     end_s = time.monotonic() + _START_TIMEOUT_S
-    while time.monotonic() < end_s and process.poll() is None:
-        try:
-            socket.create_connection((_MASTER, port), 1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
-    said = (directory / "log").read_text(errors="replace")[-2000:]
-    raise RuntimeError(f"Spark's master did not start: {said}")
+    while words not in (said := (directory / "log").read_text(errors="replace")):
+        if time.monotonic() > end_s or process.poll() is not None:
+            raise RuntimeError(f"Spark's process in {directory} did not start: {said[-2000:]}")
+        time.sleep(0.05)

@@ -11,7 +11,7 @@ import pytest
 from odradek.testing import Cluster
 from tests.needs import need
 from tests.spark.conftest import java
-from tests.spark.standalone import ENVIRONMENT, standalone
+from tests.spark.standalone import ENVIRONMENT, WORKERS, standalone
 from tests.spark.topics import fill, values_in
 
 pytestmark = [
@@ -40,5 +40,5 @@ def test_a_cluster_reads_and_writes(brokers: Cluster, tmp_path: Path) -> None:
     read = json.loads(done.stdout)
     assert sorted(value.encode() for value, _ in read) == sorted(wanted)
     hosts = {Path(process).relative_to(tmp_path / "spark").parts[0] for _, process in read}
-    assert hosts == {"worker-127.0.0.2", "worker-127.0.0.3"}
+    assert hosts == set(WORKERS)
     assert sorted(values_in(brokers, sink, 2)) == sorted(value.upper() for value in wanted)
