@@ -25,6 +25,7 @@ from pathlib import Path
 
 from odradek.spark.exactly_once import Step
 from odradek.testing import Cluster
+from tests.spark.class_archive import use_class_archive
 from tests.spark.doomed_sink import BATCHES, BEATEN, TASKS, Fate
 from tests.spark.marks import Marks
 from tests.spark.standalone import ENVIRONMENT, standalone
@@ -174,6 +175,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     wanted = parser.parse_args()
     failed = 0
+    use_class_archive()
     with tempfile.TemporaryDirectory() as where, standalone(Path(where)) as master:
         for seed in range(wanted.seed, wanted.seed + wanted.runs):
             began = time.monotonic()
