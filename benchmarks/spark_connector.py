@@ -11,7 +11,6 @@ is measured. Reading counts with the `noop` sink, which takes every row and drop
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from benchmarks.apache_kafka import require_program
+from benchmarks.broker_process import ToolMissing
 from odradek import spark as odradek_spark
 from odradek.testing import Cluster
 
@@ -38,19 +39,35 @@ _TRIGGERS = 8
 
 
 def connector_jars() -> list[str]:
-    """Paths of the connector's jars, fetched if they are not there; none without Maven."""
-    if shutil.which("mvn") is None:
-        return []
+    """Paths of the connector's jars, fetched if they are not there, or `ToolMissing`."""
     found = []
     for artifact in JARS:
         group, name, version = artifact.split(":")
         jar = Path.home() / ".m2/repository" / group.replace(".", "/") / name / version
         jar /= f"{name}-{version}.jar"
         if not jar.exists():
-            command = ["mvn", "-q", "dependency:get", f"-Dartifact={artifact}"]
-            subprocess.run([*command, "-Dtransitive=false"], check=True, timeout=300)
+            _fetch(artifact)
         found.append(str(jar))
     return found
+
+
+def _fetch(artifact: str) -> None:
+    maven = require_program("mvn", "maven", "maven")
+    # Alone: what the connector needs besides is part of Spark.
+    command = [maven, "-q", "-B", "dependency:get", f"-Dartifact={artifact}", "-Dtransitive=false"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode != 0:
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
+        raise ToolMissing(f"mvn could not fetch {artifact}: {lines[0] if lines else 'no reason'}")
+
+
+def connector_jars_if_possible() -> list[str]:
+    """The same; none, with a line that says why, where they cannot be had."""
+    try:
+        return connector_jars()
+    except ToolMissing as missing:
+        print(f"without Spark's own connector: {missing}", file=sys.stderr)
+        return []
 
 
 class Bench:
@@ -172,7 +189,7 @@ def main() -> None:
     parser.add_argument("--what", default="read_batch,read_stream,write_batch,write_stream")
     parser.add_argument("--json")
     wanted = parser.parse_args()
-    jars = [] if wanted.only == "odradek" else connector_jars()
+    jars = [] if wanted.only == "odradek" else connector_jars_if_possible()
     kinds = [wanted.only] if wanted.only else ["odradek", *(["kafka"] if jars else [])]
     found: dict[str, dict[str, float]] = {}
     with started(wanted.records, jars) as bench:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from benchmarks.spark_connector import connector_jars
+from benchmarks.spark_connector import connector_jars, connector_jars_if_possible
 from odradek import spark as odradek_spark
 from odradek.client.sync import Consumer, Producer
 from odradek.protocol.types import TopicPartition
@@ -140,7 +140,7 @@ def main() -> None:
         run(wanted.only, wanted.seconds, dict(one.split("=", 1) for one in wanted.config))
         return
     # Each in a Spark of its own: who comes second would find Java's code compiled.
-    for kind in ["odradek", *(["kafka"] if connector_jars() else [])]:
+    for kind in ["odradek", *(["kafka"] if connector_jars_if_possible() else [])]:
         command = [sys.executable, "-m", "benchmarks.spark_latency", *sys.argv[1:], "--only", kind]
         subprocess.run(command, check=True)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def java() -> str:
-    from odradek.spark.spark_session import JavaMissing, find_java
+    from odradek.spark.prerequisites import JavaMissing, find_java
 
     try:
         return find_java()[0]

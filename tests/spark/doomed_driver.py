@@ -1,63 +1,52 @@
 """The driver of a query that copies a topic through a sink that fails; started to be killed.
 
-    python -m tests.spark.doomed_driver BOOTSTRAP SOURCE SINK DIRECTORY BATCH_OFFSETS
+    python -m tests.spark.doomed_driver MASTER BOOTSTRAP SOURCE SINK DIRECTORY OFFSETS SEED LIFE
 
-Two executors in processes of their own, speculation on: the same task runs twice at a time. It ends
-with 0 when everything that was in the source at its start is written.
+Speculation is on: the same task runs twice at a time. It ends with 0 when everything that was in
+the source at its start is written.
 """
 
-import os
 import sys
-from pathlib import Path
 
 from odradek import spark as odradek_spark
-from tests.spark.failing_sink import FailingDataSource
+from tests.spark.doomed_sink import TASKS, DoomedDataSource
+from tests.spark.standalone import SETTINGS
 
 
 def main() -> None:
-    bootstrap, source, sink, directory, batch_offsets = sys.argv[1:]
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    master, bootstrap, source, sink, directory, batch_offsets, seed, life = sys.argv[1:]
     session = odradek_spark.session(
         "doomed",
-        master="local-cluster[2,1,1024]",
+        master=master,
         config={
+            **SETTINGS,
             "spark.local.dir": f"{directory}/local",
             "spark.sql.warehouse.dir": f"{directory}/warehouse",
-            "spark.executor.memory": "1g",
-            "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
             "spark.speculation": "true",
             "spark.speculation.interval": "100ms",
             "spark.speculation.multiplier": "1.1",
             "spark.speculation.quantile": "0.5",
             "spark.speculation.minTaskRuntime": "500ms",
+            "spark.speculation.efficiency.enabled": "false",
             "spark.task.maxFailures": "20",
-            "spark.worker.cleanup.enabled": "true",
         },
     )
-    session.sparkContext.setLogLevel("OFF")
-    session.dataSource.register(FailingDataSource)
-    java = session.sparkContext._jvm
-    assert java is not None
-    pid = java.java.lang.ProcessHandle.current().pid()
+    session.sparkContext.setLogLevel("ERROR")
+    session.dataSource.register(DoomedDataSource)
+    servers = {"kafka.bootstrap.servers": bootstrap}
     stream = (
         session.readStream.format("odradek")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", source)
-        .option("startingOffsets", "earliest")
+        .options(**servers, subscribe=source, startingOffsets="earliest")
         .option("maxOffsetsPerTrigger", batch_offsets)
-        .option("minPartitions", "4")
+        .option("minPartitions", str(TASKS))
         .load()
     )
     query = (
         stream.selectExpr("key", "concat('done ', cast(value as string)) as value")
-        .writeStream.format("odradek-failing")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("topic", sink)
+        .writeStream.format("odradek-doomed")
+        .options(**servers, topic=sink)
+        .options(marks=f"{directory}/marks", seed=seed, life=life)
         .option("checkpointLocation", f"{directory}/checkpoint")
-        .option("failpoints", f"{directory}/hit")
-        .option("hard", "true")
-        .option("straggles", "true")
-        .option("javapid", str(pid))
         .trigger(availableNow=True)
         .start()
     )

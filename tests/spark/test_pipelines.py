@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from odradek.testing import Cluster
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 _FILE = """
 bootstrap = "{servers}"
 

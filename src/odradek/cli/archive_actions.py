@@ -6,7 +6,6 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from odradek.cli.archive import source_options
@@ -14,6 +13,7 @@ from odradek.cli.failures import CommandFailed
 from odradek.cli.parser import hint
 from odradek.cli.restore import sink_options
 from odradek.cli.terminal import Progress, print_json, table
+from odradek.spark.prerequisites import require_spark
 from odradek.world.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -25,27 +25,22 @@ if TYPE_CHECKING:
 _clock = SystemClock()
 # Room for two tasks that sort; a larger machine can be given more with --spark-property.
 _DRIVER_MEMORY: Final = "768m"
-_NEEDED: Final = ("pyspark", "pyarrow", "numba")
 _LAST_LINE: Final = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w+): (\S.*)$")
 
 
 @contextmanager
 def spark_session(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSession]":
     """A session that ends with the command; what goes wrong in it becomes one line."""
-    if missing := [one for one in _NEEDED if find_spec(one) is None]:
-        raise CommandFailed(f"{missing[0]} is not installed: pip install 'odradek[spark]'")
+    require_spark()
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     from odradek.spark.options import BadOption
-    from odradek.spark.spark_session import JavaMissing, session
+    from odradek.spark.spark_session import session
 
     refusals: tuple[type[Exception], ...] = (BadOption, *_refusals())
     config = {"spark.driver.memory": _DRIVER_MEMORY, **dict(arguments.spark_property)}
-    try:
-        spark = session(name, master=arguments.master, config=config)
-    except JavaMissing as error:
-        raise CommandFailed(str(error)) from None
+    spark = session(name, master=arguments.master, config=config)
     try:
         if not os.environ.get("ODRADEK_DEBUG"):
             spark.sparkContext.setLogLevel("OFF")

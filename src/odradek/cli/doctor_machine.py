@@ -2,11 +2,11 @@
 
 import os
 import platform
-import shutil
 import sys
 from importlib.util import find_spec
 
 from odradek.cli.findings import Findings, Grade
+from odradek.spark.prerequisites import SparkMissing, find_java, require_packages
 from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
 
@@ -28,7 +28,7 @@ def check_machine(findings: Findings, data: str) -> None:
     _check_swap(findings)
     _check_disk(findings, os.path.abspath(data))
     _check_clock(findings)
-    _check_java(findings)
+    _check_spark(findings)
 
 
 def _check_python(findings: Findings) -> None:
@@ -175,17 +175,11 @@ def _kernel_clock_state() -> int | None:
     return int(state) if state >= 0 else None
 
 
-def _check_java(findings: Findings) -> None:
-    java = shutil.which("java")
-    home = os.environ.get("JAVA_HOME")
-    if java is None and home:
-        candidate = os.path.join(home, "bin", "java")
-        java = candidate if os.access(candidate, os.X_OK) else None
-    spark = find_spec("pyspark") is not None
-    if java and spark:
-        findings.add("spark", "ok", f"pyspark is installed, java is {java}")
-    elif spark:
-        findings.add("spark", "info", "pyspark is installed and java is not: Spark will not start")
+def _check_spark(findings: Findings) -> None:
+    try:
+        require_packages()
+        java, version = find_java()
+    except SparkMissing as missing:
+        findings.add("spark", "info", f"will not start: {missing}. Brokers do not need it")
     else:
-        shown = f"java is {java}" if java else "no java"
-        findings.add("spark", "info", f"pyspark is not installed, {shown}; brokers need neither")
+        findings.add("spark", "ok", f"pyspark is installed, Java {version} is {java}")

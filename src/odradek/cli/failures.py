@@ -61,6 +61,7 @@ _KNOWN = (
     ("odradek.protocol.errors", "MalformedMessage"),
     ("odradek.client.errors", "ClientError"),
     ("odradek.config.setting", "InvalidSetting"),
+    ("odradek.spark.prerequisites", "SparkMissing"),
 )
 
 

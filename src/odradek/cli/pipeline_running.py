@@ -12,6 +12,7 @@ from odradek.cli.failures import CommandFailed
 from odradek.cli.terminal import print_json
 from odradek.spark.halt import HALT_FILE
 from odradek.spark.pipelines.state import FAILED, AlreadyRunning, PipelineState, Place
+from odradek.spark.prerequisites import require_spark
 from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
 
@@ -23,7 +24,6 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
     require_spark()
     from odradek.spark.pipelines.loading import load
     from odradek.spark.pipelines.spec import BadPipeline
-    from odradek.spark.spark_session import JavaMissing
 
     clock = SystemClock()
     try:
@@ -40,7 +40,7 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
     place.write(state)
     try:
         return _run(arguments, pipeline, place, state)
-    except (BadPipeline, JavaMissing) as error:
+    except BadPipeline as error:
         state.status, state.error = FAILED, str(error)
         place.write(state)
         raise CommandFailed(str(error)) from None
@@ -51,16 +51,6 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
     finally:
         place.take_back_halt()
         lock.release()
-
-
-def require_spark() -> None:
-    from importlib.util import find_spec
-
-    missing = [name for name in ("pyspark", "pyarrow", "numba") if find_spec(name) is None]
-    if missing:
-        raise CommandFailed(
-            f"pipelines need Spark, and {missing[0]} is not installed: pip install 'odradek[spark]'"
-        )
 
 
 def _run(

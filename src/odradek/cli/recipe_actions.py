@@ -4,25 +4,21 @@ import argparse
 from importlib import import_module
 
 from odradek.cli.failures import CommandFailed
-from odradek.cli.pipeline_running import require_spark
 from odradek.recipes import module_of
 from odradek.recipes.charts import save_png
+from odradek.spark.prerequisites import require_spark
 from odradek.world import SystemClock
 
 
 def play(arguments: argparse.Namespace) -> int:
     require_spark()
     from odradek.recipes.stage import raised
-    from odradek.spark.spark_session import JavaMissing
 
     recipe = import_module(module_of(arguments.recipe))
     clock = SystemClock()
     begun_s = clock.monotonic_s()
-    try:
-        with raised(lambda line: print(line, flush=True)) as stage:
-            recipe.run(stage)
-    except JavaMissing as error:
-        raise CommandFailed(str(error)) from None
+    with raised(lambda line: print(line, flush=True)) as stage:
+        recipe.run(stage)
     if arguments.png:
         if not save_png(arguments.png, stage.charts):
             raise CommandFailed("--png needs matplotlib: pip install matplotlib")

@@ -13,6 +13,8 @@ data source to a session made elsewhere. Only this room imports pyspark.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from odradek.spark.prerequisites import require_packages
+
 if TYPE_CHECKING:
     from odradek.spark.progress import lag, total_lag
     from odradek.spark.source import OdradekDataSource
@@ -35,4 +37,5 @@ def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require_packages()
     return getattr(import_module(home), name)

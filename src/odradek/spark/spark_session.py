@@ -6,25 +6,19 @@ unless it is told to use a cluster.
 
 import logging
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from odradek.spark.prerequisites import find_java
 from odradek.spark.source import OdradekDataSource
 
 _log = logging.getLogger("odradek.spark")
 
 _FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
 _ADAPTIVE_STREAMS: Final = "spark.sql.adaptive.streaming.stateless.enabled"
-_LEAST_JAVA: Final = 17
-_NO_JAVA: Final = (
-    "Spark needs Java 17 or newer, and there is none: install it (Debian: apt-get install"
-    " openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME"
-)
 # What Java may listen on without being asked is loopback and nothing else.
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
@@ -41,29 +35,6 @@ _EVERYWHERE: Final = {
     # Workers that need not import anything: see `worker_daemon`.
     "spark.python.daemon.module": "odradek.spark.worker_daemon",
 }
-
-
-class JavaMissing(RuntimeError):
-    """There is no Java that Spark could run on; the message says what to install."""
-
-
-def find_java() -> tuple[str, str]:
-    """The path of the Java that Spark will use and what it calls itself, or `JavaMissing`."""
-    home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    if not java or not os.path.exists(java):
-        if home:
-            raise JavaMissing(f"JAVA_HOME={home} has no bin/java. {_NO_JAVA}")
-        raise JavaMissing(_NO_JAVA)
-    said = subprocess.run(  # noqa: S603 - the program that Spark is about to run
-        [java, "-version"], capture_output=True, text=True, check=False, timeout=60
-    ).stderr
-    version = said.split('"')[1] if said.count('"') >= 2 else ""
-    first, _, rest = version.partition(".")
-    major = rest.partition(".")[0] if first == "1" else first
-    if not major.isdigit() or int(major) < _LEAST_JAVA:
-        raise JavaMissing(f"{java} is Java {version or '(unknown)'}. {_NO_JAVA}")
-    return java, version
 
 
 def session(

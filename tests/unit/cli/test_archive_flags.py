@@ -3,7 +3,6 @@ import pytest
 from odradek.cli import archive, restore
 from odradek.cli.archive_actions import why
 from odradek.cli.failures import UsageError
-from odradek.cli.main import main
 from odradek.cli.parser import parser_of
 
 
@@ -69,14 +68,3 @@ def test_of_sparks_many_lines_the_telling_one_is_shown() -> None:
         "\tat org.apache.spark.X: y\n"
     )
     assert why(text).startswith("the topic was deleted; set ODRADEK_DEBUG=1")
-
-
-def test_without_spark_one_line_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("odradek.cli.archive_actions.find_spec", lambda _: None)
-    assert main(["archive", "--topic", "t", "--to", "/x"]) == 1
-    assert main(["restore", "--topic", "t", "--from", "/x"]) == 1
-    said = capsys.readouterr().err.splitlines()
-    assert said[0] == ("odradek archive: pyspark is not installed: pip install 'odradek[spark]'")
-    assert len(said) == 2

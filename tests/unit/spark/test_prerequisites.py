@@ -1,10 +1,10 @@
-"""Which Java is used, and the one line for those who have none."""
+"""Which Java is used, and the one line about what to install where something is missing."""
 
 from pathlib import Path
 
 import pytest
 
-from odradek.spark.spark_session import JavaMissing, find_java
+from odradek.spark.prerequisites import JavaMissing, find_java
 
 
 def java_that_says(directory: Path, words: str) -> None:
@@ -44,3 +44,19 @@ def test_a_java_home_without_java_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaMissing, match="has no bin/java"):
         find_java()
+
+
+@pytest.mark.parametrize(
+    ("words", "version"),
+    [
+        ('Picked up JAVA_TOOL_OPTIONS: -Da="b"\nopenjdk version "17.0.1" 2021-10-19', "17.0.1"),
+        ('openjdk version "25-ea" 2025-09-16', "25-ea"),
+        ('java version "21" 2023-09-19 LTS', "21"),
+    ],
+)
+def test_whatever_it_says_besides(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, version: str
+) -> None:
+    java_that_says(tmp_path, words)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert find_java()[1] == version

@@ -1,0 +1,76 @@
+"""What must be there before Spark can be: the packages of the extra `spark`, and a Java.
+
+Asked before anything else is started or imported, so that what is missing is said in one line.
+This module imports neither.
+
+    SparkMissing           the message says what to install
+    ├── PackagesMissing    also a ModuleNotFoundError
+    └── JavaMissing
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from importlib.util import find_spec
+from typing import Final
+
+_PACKAGES: Final = ("pyspark", "pyarrow", "numba")
+_LEAST_JAVA: Final = 17
+_NO_JAVA: Final = (
+    "Spark needs Java 17 or newer, and there is none: install it (Debian: apt-get install"
+    " openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME"
+)
+# Other lines may come first, and they may have quotes: those of JAVA_TOOL_OPTIONS do.
+_VERSION: Final = re.compile(r'version "([^"]*)"')
+# 17.0.15, 25-ea, and 1.8.0 for Java 8.
+_MAJOR: Final = re.compile(r"(?:1\.)?(\d+)")
+
+
+class SparkMissing(RuntimeError):
+    """Something that Spark needs is not there."""
+
+
+class PackagesMissing(SparkMissing, ModuleNotFoundError):
+    """The extra `spark` is not installed."""
+
+
+class JavaMissing(SparkMissing):
+    """There is no Java that Spark could run on."""
+
+
+def require_spark() -> None:
+    """Says what is missing, if anything is."""
+    require_packages()
+    find_java()
+
+
+def require_packages() -> None:
+    for name in _PACKAGES:
+        if find_spec(name) is None:
+            raise PackagesMissing(f"{name} is not installed: pip install 'odradek[spark]'")
+
+
+def find_java() -> tuple[str, str]:
+    """The path of the Java that Spark will use and what it calls itself, or `JavaMissing`."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not java or not os.path.exists(java):
+        if home:
+            raise JavaMissing(f"JAVA_HOME={home} has no bin/java. {_NO_JAVA}")
+        raise JavaMissing(_NO_JAVA)
+    version = _version_of(java)
+    major = _MAJOR.match(version)
+    if major is None or int(major[1]) < _LEAST_JAVA:
+        raise JavaMissing(f"{java} is Java {version or '(unknown)'}. {_NO_JAVA}")
+    return java, version
+
+
+@cache
+def _version_of(java: str) -> str:
+    said = subprocess.run(  # noqa: S603 - the program that Spark is about to run
+        [java, "-version"], capture_output=True, text=True, check=False, timeout=60
+    ).stderr
+    found = _VERSION.search(said)
+    return found[1] if found else ""
