@@ -13,7 +13,6 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow.fs import LocalFileSystem
 from pyspark.sql import SparkSession
 
 from odradek.protocol.types import TopicPartition
@@ -22,6 +21,7 @@ from odradek.spark.archive.entries import DataFile
 from odradek.spark.archive.plans import Merge
 from odradek.spark.offsets import Range, Split, divide
 from odradek.spark.options import SourceOptions
+from odradek.world.disk import OsDisk
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA: Final = pa.schema(
@@ -185,7 +185,7 @@ class HourFile:
         self._place = place
         self._filed_under = filed_under
         self._name = f"{uuid4().hex}.parquet"
-        LocalFileSystem().create_dir(where, recursive=True)
+        OsDisk().make_directories(where)
         self._path = f"{where}/{self._name}"
         self._writer = pq.ParquetWriter(
             self._path,
@@ -232,6 +232,7 @@ class HourFile:
     def close(self) -> DataFile:
         self.flush()
         self._writer.close()
+        size_bytes = self._sync()
         date, hour = self._filed_under
         first_us, last_us = self._times_us
         return DataFile(
@@ -242,8 +243,17 @@ class HourFile:
             first_offset=self._first_offset,
             last_offset=self._last_offset,
             rows=self._rows,
-            size_bytes=LocalFileSystem().get_file_info(self._path).size,
+            size_bytes=size_bytes,
             first_ms=first_us // 1000,
             last_ms=last_us // 1000,
             name=self._name,
         )
+
+    def _sync(self) -> int:
+        """On disk before the entry that names it; the size it has there."""
+        file = OsDisk().open(self._path)
+        try:
+            file.sync()
+            return file.size()
+        finally:
+            file.close()
