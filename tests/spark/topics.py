@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from odradek.client.fetched import ConsumerRecord
 from odradek.client.sync import Consumer, Producer
 from odradek.protocol.types import TopicPartition
 from odradek.testing import Cluster
@@ -18,9 +19,13 @@ def fill(
 
 
 def values_in(brokers: Cluster, topic: str, partitions: int) -> list[bytes]:
-    """What a read_committed consumer sees, partition by partition."""
+    return [one.value for one in records_in(brokers, topic, partitions) if one.value is not None]
+
+
+def records_in(brokers: Cluster, topic: str, partitions: int) -> list[ConsumerRecord]:
+    """What a read_committed consumer sees, each partition in order."""
     places = [TopicPartition(topic, index) for index in range(partitions)]
-    found: list[bytes] = []
+    found: list[ConsumerRecord] = []
     with Consumer(
         bootstrap_servers=brokers.bootstrap,
         isolation_level="read_committed",
@@ -32,5 +37,5 @@ def values_in(brokers: Cluster, topic: str, partitions: int) -> list[bytes]:
         ends = consumer.end_offsets(places)
         while any(consumer.position(place) < ends[place] for place in places):
             for records in consumer.poll(1000).values():
-                found += [one.value for one in records]
+                found += records
     return found
