@@ -1,9 +1,11 @@
 """Fills topics and reads them back, without Spark."""
 
+import asyncio
 from collections.abc import Iterable
 
 from odradek.client.fetched import ConsumerRecord
-from odradek.client.sync import Consumer, Producer
+from odradek.client.producer import Producer
+from odradek.client.sync import Consumer
 from odradek.protocol.types import TopicPartition
 from odradek.testing import Cluster
 
@@ -12,18 +14,23 @@ def fill(
     brokers: Cluster, topic: str, values: Iterable[bytes], *, partition: int | None = None
 ) -> None:
     """Each value with itself as its key; times count up from a second after 1970."""
-    with Producer(bootstrap_servers=brokers.bootstrap) as producer:
-        for index, value in enumerate(values):
-            producer.send(topic, value, key=value, partition=partition, timestamp_ms=1000 + index)
-        producer.flush()
+
+    async def send() -> None:
+        async with Producer(bootstrap_servers=brokers.bootstrap) as producer:
+            for index, value in enumerate(values):
+                at_ms = 1000 + index
+                await producer.send(topic, value, value, partition=partition, timestamp_ms=at_ms)
+            await producer.flush()
+
+    asyncio.run(send())
 
 
 def values_in(brokers: Cluster, topic: str, partitions: int) -> list[bytes]:
-    return [one.value for one in records_in(brokers, topic, partitions) if one.value is not None]
+    return [one.value for one in records_in(brokers, topic, partitions)]
 
 
 def records_in(brokers: Cluster, topic: str, partitions: int) -> list[ConsumerRecord]:
-    """What a read_committed consumer sees, each partition in order."""
+    """What a read_committed consumer sees, by partition and offset."""
     places = [TopicPartition(topic, index) for index in range(partitions)]
     found: list[ConsumerRecord] = []
     with Consumer(
@@ -38,4 +45,4 @@ def records_in(brokers: Cluster, topic: str, partitions: int) -> list[ConsumerRe
         while any(consumer.position(place) < ends[place] for place in places):
             for records in consumer.poll(1000).values():
                 found += records
-    return found
+    return sorted(found, key=lambda one: (one.partition, one.offset))
