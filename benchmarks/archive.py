@@ -2,10 +2,11 @@
 
     python -m benchmarks.archive [--records 5000000] [--json]
 
-Keys of 8 bytes, values of 100 random ones, a header on every record, times over three hours, two
+Keys of 8 bytes, values of 100 random ones, a header on every record, times over three hours, four
 partitions. Shown are records a second by what the command says itself and by the wall (Java's start
 is in the latter), and the most memory that its processes held together. The broker is on the same
-cores, and not counted.
+cores, and not counted. Beside them stands what one process does at best: fetching the topic into
+Arrow columns, and writing such columns as Parquet, each alone.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from odradek.client.arrow.encoding import ArrowEncoder, record_columns
 from odradek.client.arrow.producer import BatchProducer
@@ -31,7 +33,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.testing import Cluster
 
 _ROWS = 50_000
-_PARTITIONS = 2
+_PARTITIONS = 4
 _HOURS = 3
 _FIRST_MS = 1_763_190_000_000
 _HOUR_MS = 3_600_000
@@ -81,6 +83,38 @@ def _fixed(random: np.random.Generator, count: int, width: int) -> pa.Array:
     ends = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * width)
     return pa.Array.from_buffers(
         pa.binary(), count, [None, ends, pa.py_buffer(random.bytes(count * width))]
+    )
+
+
+class Limits(NamedTuple):
+    """Records a second that one process fetches, and that it writes."""
+
+    fetched: float
+    written: float
+
+
+def limits(brokers: Cluster, topic: str, records: int, where: str) -> Limits:
+    """The better of two rounds over so many records of a partition."""
+    place = TopicPartition(topic, 0)
+    fetched = written = 0.0
+    with RangeReader(_reading(brokers)) as reader:
+        for _ in range(2):
+            began_s = time.monotonic()
+            batches = list(reader.read(place, 0, records, with_headers=True))
+            read_s = time.monotonic() - began_s
+            table = pa.Table.from_batches(batches)
+            pq.write_table(table, f"{where}/limit.parquet", compression="zstd")
+            write_s = time.monotonic() - began_s - read_s
+            fetched = max(fetched, table.num_rows / read_s)
+            written = max(written, table.num_rows / write_s)
+    return Limits(fetched, written)
+
+
+def _reading(brokers: Cluster) -> ConsumerSettings:
+    return ConsumerSettings(
+        bootstrap_servers=brokers.bootstrap,
+        isolation_level="read_committed",
+        max_partition_fetch_bytes=8 << 20,
     )
 
 
@@ -161,13 +195,8 @@ def fingerprint(brokers: Cluster, topic: str, partition: int) -> tuple[int, dict
     place = TopicPartition(topic, partition)
     with Admin(bootstrap_servers=brokers.bootstrap) as admin:
         end = admin.list_offsets({place: -1}, read_committed=True)[place].offset
-    settings = ConsumerSettings(
-        bootstrap_servers=brokers.bootstrap,
-        isolation_level="read_committed",
-        max_partition_fetch_bytes=8 << 20,
-    )
     found = Fingerprint()
-    with RangeReader(settings) as reader:
+    with RangeReader(_reading(brokers)) as reader:
         for batch in reader.read(place, 0, end, with_headers=True):
             found.add(batch)
     return found.digest()
@@ -184,6 +213,7 @@ def main() -> None:
     ):
         topic = brokers.create_topic(partitions=_PARTITIONS)
         fill(brokers, topic, options.records)
+        best = limits(brokers, topic, min(500_000, options.records // _PARTITIONS), where)
         at = ("--bootstrap-server", brokers.bootstrap)
         archived, there = run("archive", "--topic", topic, "--to", f"{where}/archive", *at)
         given = ("--from", f"{where}/archive", "--topic", topic, "--to-topic", "copy")
@@ -191,12 +221,14 @@ def main() -> None:
         assert archived["records"] == restored["records"] == options.records
         for partition in range(_PARTITIONS):
             assert fingerprint(brokers, topic, partition) == fingerprint(brokers, "copy", partition)
-    figures = {"archive": there, "restore": back}
+    figures: dict[str, Run | Limits] = {"archive": there, "restore": back}
     if options.json:
+        figures["limits"] = best
         print(json.dumps({name: one._asdict() for name, one in figures.items()}))
         return
+    print(f"one process at best: fetches {best.fetched:,.0f}/s, writes {best.written:,.0f}/s")
     print(f"{options.records:,} records, equal after both ways; files {archived}")
-    for name, one in figures.items():
+    for name, one in (("archive", there), ("restore", back)):
         print(
             f"{name}: {options.records / one.own_s:,.0f} records/s,"
             f" {options.records / one.wall_s:,.0f} with Spark's start,"

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from odradek.testing import Cluster
 
 
+# Each Spark here, those of commands too, lives for seconds: what Java's second compiler would gain
+# comes too late, and costs a third of all CPU.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+
 def java() -> str:
     from odradek.spark.prerequisites import JavaMissing, find_java
 

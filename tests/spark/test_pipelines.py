@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import functions as f
 
 from odradek import spark as odradek_spark
+from tests.spark.topics import fill, records_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,19 +45,17 @@ mode = "update"
 """
 
 
-def click(read_spark: "SparkSession", brokers: "Cluster", topic: str, count: int) -> None:
-    rows = read_spark.range(0, count, 1, 1).select(
-        f.to_json(f.struct(f.concat(f.lit("/"), f.col("id") % 2).alias("page"))).alias("value")
-    )
-    options = {"kafka.bootstrap.servers": brokers.bootstrap, "topic": topic}
-    rows.write.format("odradek").options(**options).mode("append").save()
+def click(brokers: "Cluster", topic: str, count: int) -> None:
+    fill(brokers, topic, [b'{"page": "/%d"}' % (index % 2) for index in range(count)])
 
 
-def counts(read: "Callable[..., DataFrame]", topic: str) -> dict[str, int]:
+def counts(brokers: "Cluster", topic: str) -> dict[str, int]:
     """The newest count of each page, as a read_committed reader sees it."""
-    rows = read(topic, **{"kafka.isolation.level": "read_committed"})
-    newest = rows.groupBy("key").agg(f.max_by("value", "offset").alias("value")).collect()
-    return {row["key"].decode(): json.loads(row["value"])["clicks"] for row in newest}
+    return {
+        record.key.decode(): json.loads(record.value)["clicks"]
+        for record in records_in(brokers, topic, 1)
+        if record.key and record.value
+    }
 
 
 def odradek(*words: str) -> "subprocess.CompletedProcess[str]":
@@ -65,13 +64,10 @@ def odradek(*words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
-    spark: "SparkSession",
-    brokers: "Cluster",
-    read: "Callable[..., DataFrame]",
-    tmp_path: Path,
+    brokers: "Cluster", tmp_path: Path
 ) -> None:
     source, sink = brokers.create_topic(), brokers.create_topic()
-    click(spark, brokers, source, 100)
+    click(brokers, source, 100)
     file = tmp_path / "pages.toml"
     file.write_text(_FILE.format(servers=brokers.bootstrap, source=source, sink=sink))
     data = str(tmp_path / "pipelines")
@@ -79,7 +75,7 @@ def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
     with (tmp_path / "said").open("w") as said:
         running = subprocess.Popen([*words, "--master", "local[1]"], stdout=said, stderr=said)
     try:
-        while counts(read, sink) != {"/0": 50, "/1": 50}:
+        while counts(brokers, sink) != {"/0": 50, "/1": 50}:
             assert running.poll() is None, (tmp_path / "said").read_text()
             time.sleep(0.5)
         status = odradek("pipeline", "status", "pages", "--data", data, "--json")
@@ -101,10 +97,10 @@ def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
     metrics = Path(data, "pages", "metrics.prom").read_text()
     assert 'odradek_pipeline_records_total{pipeline="pages",query="pages"} 100\n' in metrics
 
-    click(spark, brokers, source, 60)
+    click(brokers, source, 60)
     once = odradek("pipeline", "run", str(file), "--data", data, "--once", "--master", "local[1]")
     assert once.returncode == 0, once.stdout + once.stderr
-    assert counts(read, sink) == {"/0": 80, "/1": 80}, "its state went on where it was"
+    assert counts(brokers, sink) == {"/0": 80, "/1": 80}, "its state went on where it was"
 
 
 def test_an_update_stream_that_is_replayed_writes_nothing_twice(
@@ -133,7 +129,7 @@ def test_an_update_stream_that_is_replayed_writes_nothing_twice(
         )
         query.awaitTermination()
 
-    click(spark, brokers, source, 100)
+    click(brokers, source, 100)
     run()
     first = read(sink).count()
     assert first == 2

@@ -10,7 +10,6 @@ in the child; `_refuse_threads` makes sure. numpy and pyarrow mend their own thr
 """
 
 import gc
-import os
 import sys
 import threading
 from functools import cache
@@ -18,29 +17,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
+from odradek.spark.unpacked import prefer_unpacked
+
 _TASKS: Final = "pyspark.worker"
 _NEEDED_BY_TASKS: Final = ("odradek.client.arrow.ranges", "odradek.client.arrow.producer")
 _DAEMONS: Final = ("pyspark.daemon", "odradek.spark.worker_daemon")
-_ZIP: Final = "pyspark.zip"
-
-
-def prefer_unpacked(path: list[str]) -> list[str]:
-    """The search path without Spark's zip file, if the package it holds is installed as well.
-
-    It must be the same one: the zip file lies in the package, at python/lib/pyspark.zip.
-    """
-    kept = []
-    for entry in path:
-        package = os.path.dirname(os.path.dirname(os.path.dirname(entry)))
-        is_own_zip = (
-            os.path.basename(entry) == _ZIP
-            and os.path.basename(package) == "pyspark"
-            and os.path.exists(os.path.join(package, "worker.py"))
-            and os.path.dirname(package) in path
-        )
-        if not is_own_zip:
-            kept.append(entry)
-    return kept
 
 
 def _load(worker_module: str) -> None:

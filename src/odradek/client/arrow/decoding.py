@@ -19,6 +19,7 @@ from odradek.client.arrow.kernels import (
     HeaderColumns,
     Rows,
     decode_batch,
+    sealed,
 )
 from odradek.client.errors import CorruptRecords
 from odradek.client.fetched import Fetched
@@ -71,7 +72,7 @@ class _VisibleBatches(Fetched):
 
     def pieces(self) -> Iterator[_Piece]:
         buffer, position = self._buffer, 0
-        whole = np.frombuffer(buffer, np.uint8)
+        whole = sealed(np.frombuffer(buffer, np.uint8))
         while position < self._end:
             try:
                 header = read_header(buffer, position)
@@ -92,7 +93,7 @@ def _piece(whole: Bytes, position: int, header: BatchHeader) -> _Piece:
             plain = decompress(header.codec, memoryview(whole.data)[begin:end])
         except MalformedCompression as error:
             raise MalformedRecords(str(error)) from error
-        data, begin, end = np.frombuffer(plain, np.uint8), 0, len(plain)
+        data, begin, end = sealed(np.frombuffer(plain, np.uint8)), 0, len(plain)
     if header.record_count * _LEAST_RECORD_BYTES > end - begin:
         raise MalformedRecords(f"{header.record_count} records in {end - begin} bytes")
     return _Piece(header, data, begin, end)

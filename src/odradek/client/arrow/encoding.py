@@ -24,14 +24,15 @@ from odradek.client.arrow.kernels import (
     encode_records,
     fingerprint,
     group_rows,
+    sealed,
 )
 from odradek.client.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.client.errors import RecordTooLarge
 from odradek.protocol.compression import Codec, compress
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder
 
-_NO_BYTES: Bytes = np.empty(0, np.uint8)
-_NO_ENDS: Ends = np.zeros(1, np.int32)
+_NO_BYTES: Bytes = sealed(np.empty(0, np.uint8))
+_NO_ENDS: Ends = sealed(np.zeros(1, np.int32))
 _NO_HEADERS = HeaderColumns(
     _NO_ENDS, Column(_NO_ENDS, _NO_BYTES, _NO_BYTES), Column(_NO_ENDS, _NO_BYTES, _NO_BYTES)
 )
@@ -105,8 +106,8 @@ def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
         _bytes_column(columns["value"], count),
         _header_columns(columns["headers"]) if "headers" in columns else None,
         columns.get("topic"),
-        partitions,
-        timestamps_ms,
+        sealed(partitions),
+        sealed(timestamps_ms),
     )
 
 
@@ -117,14 +118,15 @@ def _numbers(column: pa.Array, null: int) -> Longs:
 
 def _bytes_column(column: pa.Array | None, count: int) -> Column:
     if column is None:
-        return Column(np.zeros(count + 1, np.int32), _NO_BYTES, np.zeros(count, np.uint8))
+        no_ends: Ends = np.zeros(count + 1, np.int32)
+        return Column(sealed(no_ends), _NO_BYTES, sealed(np.zeros(count, np.uint8)))
     if column.type != pa.binary():
         column = column.cast(pa.binary())
     _, ends_buffer, data_buffer = column.buffers()
     begin = column.offset
     ends: Ends = np.frombuffer(ends_buffer, np.int32)[begin : begin + len(column) + 1]
     data = _NO_BYTES if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
-    return Column(ends, data, _validity(column))
+    return Column(sealed(ends), sealed(data), sealed(_validity(column)))
 
 
 def _validity(column: pa.Array) -> Bytes:
@@ -141,7 +143,7 @@ def _header_columns(column: pa.Array) -> HeaderColumns:
     ends: Ends = np.frombuffer(column.buffers()[1], np.int32)[begin : begin + len(column) + 1]
     entries = column.values
     return HeaderColumns(
-        ends,
+        sealed(ends),
         _bytes_column(entries.field(0), len(entries)),
         _bytes_column(entries.field(1), len(entries)),
     )

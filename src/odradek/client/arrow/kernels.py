@@ -11,7 +11,7 @@ All numbers are int64, because numba makes a float of a signed and an unsigned o
 # ruff: noqa: PLR0911, PLR0917 - a struct to pass would have to be filled a call
 
 from collections.abc import Callable
-from typing import NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numba import njit
@@ -23,6 +23,7 @@ R = TypeVar("R")
 Bytes = NDArray[np.uint8]
 Ends = NDArray[np.int32]
 Longs = NDArray[np.int64]
+A = TypeVar("A", bound=NDArray[Any])
 
 MALFORMED = -1
 # The longest a record is beside its own bytes: five varints of 5, one of 10, and a byte.
@@ -37,6 +38,14 @@ long = cast("Callable[[object], int]", np.int64)
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compiled at the first call, kept on disk, run without the interpreter lock."""
     return cast("Callable[P, R]", njit(cache=True, nogil=True)(function))
+
+
+def sealed(array: A) -> A:
+    """The array, read-only. What is only read is always given like that: numba takes arrays that
+    can be written for another type, and compiles a function for each mixture of types it meets,
+    which takes seconds."""
+    array.flags.writeable = False
+    return array
 
 
 class Column(NamedTuple):

@@ -4,7 +4,6 @@ Numba keeps what it has compiled on disk, and reads it at each function's first 
 a quarter of a second in all. A process that forks others does it once for all of them.
 """
 
-import numpy as np
 import pyarrow as pa
 
 from odradek.client.arrow.decoding import ArrowDecoder
@@ -13,7 +12,7 @@ from odradek.protocol.types import TopicPartition
 
 
 def load_loops() -> None:
-    """Packs and unpacks a record, with the very types that real ones have."""
+    """Packs and unpacks records: all others have the same types (`kernels.sealed`)."""
     place = TopicPartition("loading", 0)
     rows = pa.record_batch(
         {
@@ -27,6 +26,3 @@ def load_loops() -> None:
         decoder = ArrowDecoder(place)
         fetched = memoryview(packed.records.build(0)).toreadonly()
         assert sum(batch.num_rows for batch in decoder.decode(fetched, 0, 2)) == 2
-    # Partitions that rows name are arrays of their own making, as those of Arrow are.
-    named = columns._replace(partitions=np.zeros(2, np.int64))
-    assert sum(1 for _ in ArrowEncoder(place.topic, lambda _: 1).pack(named)) == 1

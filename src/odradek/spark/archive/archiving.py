@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark.archive import parquet
+from odradek.spark.archive import local_files, parquet
 from odradek.spark.archive.entries import DataFile, Entry, State
 from odradek.spark.archive.filesystem import Directory
 from odradek.spark.archive.log import Log, load_to_read
@@ -176,19 +176,28 @@ class ArchiveWriter:
 
     def _append_chunk(self, reading: Reading, chunk: Chunk) -> Entry:
         staging = self._log.staging()
-        added: list[tuple[DataFile, str]] = []
-        if chunk.ranges:
-            where = self._directory.full_path(staging)
-            with parquet.settings(self._session):
-                records = parquet.with_hours(self._records(reading, chunk))
-                parquet.write(records, where, codec=reading.codec)
-            found = parquet.staged_files(self._session, where) if self._wrote(staging) else []
-            added = [(file, f"{staging}/{path}") for file, path in found]
+        local = self._directory.local_path(staging)
+        if local is None:
+            added = self._append_by_spark(reading, chunk, staging) if chunk.ranges else []
+        else:
+            made = local_files.append(
+                self._session, reading.options(), chunk.ranges, local, reading.codec
+            )
+            added = [(file, f"{staging}/{file.name}") for file in made]
         return self._log.append(added, chunk.offsets, chunk.gaps)
 
-    def _wrote(self, staging: str) -> bool:
-        """Whether there is any file: a range may hold nothing but ends of transactions."""
-        return any(one.is_directory for one in self._directory.list(staging))
+    def _append_by_spark(
+        self, reading: Reading, chunk: Chunk, staging: str
+    ) -> list[tuple[DataFile, str]]:
+        where = self._directory.full_path(staging)
+        with parquet.settings(self._session):
+            records = parquet.with_hours(self._records(reading, chunk))
+            parquet.write(records, where, codec=reading.codec)
+        # A range may hold nothing but ends of transactions: then there is no file.
+        if not any(one.is_directory for one in self._directory.list(staging)):
+            return []
+        found = parquet.staged_files(self._session, where)
+        return [(file, f"{staging}/{path}") for file, path in found]
 
     def _records(self, reading: Reading, chunk: Chunk) -> DataFrame:
         source = {
@@ -234,6 +243,20 @@ class ArchiveWriter:
 
     def _merge(self, some: list[Merge], codec: str) -> None:
         staging = self._log.staging()
+        local = self._directory.local_path(staging)
+        if local is None:
+            added = self._merge_by_spark(some, codec, staging)
+        else:
+            root = self._directory.local_path("") or "/"
+            made = local_files.merge(self._session, root, some, local, codec)
+            added = [(file, f"{staging}/{file.name}") for file in made]
+        files = [file for merge in some for file in merge.files]
+        _compare(files, [file for file, _ in added])
+        self._log.compact(added, [file.path for file in files])
+
+    def _merge_by_spark(
+        self, some: list[Merge], codec: str, staging: str
+    ) -> list[tuple[DataFile, str]]:
         where = self._directory.full_path(staging)
         files = [file for merge in some for file in merge.files]
         lanes = {file.name: lane for lane, merge in enumerate(some) for file in merge.files}
@@ -243,9 +266,7 @@ class ArchiveWriter:
             together = laned.repartition(min(len(some), _MERGES_AT_ONCE), "lane")
             parquet.write(together, where, codec=codec, lane=f.col("lane"))
         found = parquet.staged_files(self._session, where)
-        _compare(files, [file for file, _ in found])
-        added = [(file, f"{staging}/{path}") for file, path in found]
-        self._log.compact(added, [file.path for file in files])
+        return [(file, f"{staging}/{path}") for file, path in found]
 
 
 def _compare(before: list[DataFile], after: list[DataFile]) -> None:

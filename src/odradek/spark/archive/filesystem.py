@@ -55,6 +55,12 @@ class Directory:
     def full_path(self, path: str) -> str:
         return str(self._path(path).toString())
 
+    def local_path(self, path: str) -> str | None:
+        """The path on this machine's disks, for those who open it themselves; else none."""
+        if self._uri.getScheme() != _LOCAL:
+            return None
+        return str(self._path(path).toUri().getPath())
+
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, path) if path else self._root
 

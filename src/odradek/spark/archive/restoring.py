@@ -19,8 +19,10 @@ from odradek.client.cluster import Topic
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark import clients
+from odradek.spark.archive import local_intervals
 from odradek.spark.archive.archiving import Archive
 from odradek.spark.archive.entries import DataFile, State
+from odradek.spark.archive.local_intervals import LocalFile, Sending
 from odradek.spark.archive.parquet import settings
 from odradek.spark.archive.plans import Interval, files_with, rounds
 from odradek.spark.archive.sending import (
@@ -188,6 +190,23 @@ class _Restore:
             )
             for one in job
         ]
+        root = self._archive.directory.local_path("")
+        if root is None:
+            self._send_by_spark(job, work)
+        else:
+            tasks = [self._sending(root, *one) for one in zip(job, work, strict=True)]
+            local_intervals.send(self._archive.session, tasks)
+
+    def _sending(self, root: str, interval: Interval, work: Work) -> Sending:
+        wanted = self._wanted
+        files = [
+            LocalFile(one.first_offset, f"{root}/{one.path}")
+            for one in files_with(self._files, interval)
+        ]
+        return Sending(work, self._options, interval, files, wanted.since_ms, wanted.until_ms)
+
+    def _send_by_spark(self, job: list[Interval], work: list[Work]) -> None:
+        self._archive.session.dataSource.register(RestoreDataSource)
         # Else Spark would make one task of all of them: each has one partition.
         with settings(self._archive.session, {"spark.sql.unionOutputPartitioning": "false"}):
             frames = [self._records(interval) for interval in job]
@@ -221,7 +240,6 @@ def restore(
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Restored:
     """Writes what the archive has of a topic into a topic, or what is left of that."""
-    archive.session.dataSource.register(RestoreDataSource)
     work = _Restore(archive, wanted)
     work.prepare_topic()
     return work.run(on_progress)

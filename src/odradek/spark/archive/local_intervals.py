@@ -1,0 +1,146 @@
+"""Intervals of archived offsets read from local disks by the tasks that send them.
+
+Place: beside `restoring`, where Spark reads the files on any other filesystem; `local_files` has
+the reasons. Hours of a topic interleave, so several files may have to be read side by side.
+Invariant: records come by offset, each once, and of a file no more than a row group is in memory.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from odradek.spark.archive.local_files import read_batches
+from odradek.spark.archive.plans import Interval
+from odradek.spark.archive.sending import Work, restore
+from odradek.spark.options import SinkOptions
+
+
+class LocalFile(NamedTuple):
+    """A file that may hold records of an interval, and its first offset."""
+
+    first_offset: int
+    path: str
+
+
+class Sending(NamedTuple):
+    """A task: the records of an interval, in one transaction. Times are None for any."""
+
+    work: Work
+    options: SinkOptions
+    interval: Interval
+    files: list[LocalFile]
+    since_ms: int | None
+    until_ms: int | None
+
+
+def send(session: SparkSession, tasks: list[Sending]) -> None:
+    session.sparkContext.parallelize(tasks, len(tasks)).foreach(_send)
+
+
+def _send(task: Sending) -> None:
+    batches = in_order(task.files, task.interval)
+    restore(task.work, task.options, _within(batches, task.since_ms, task.until_ms))
+
+
+def _within(
+    batches: Iterator[pa.RecordBatch], since_ms: int | None, until_ms: int | None
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        times_ms = np.asarray(batch.column("timestamp").cast(pa.int64())) // 1000
+        wanted = np.ones(batch.num_rows, np.bool_)
+        if since_ms is not None:
+            wanted &= times_ms >= since_ms
+        if until_ms is not None:
+            wanted &= times_ms < until_ms
+        yield batch if wanted.all() else batch.filter(pa.array(wanted))
+
+
+def in_order(files: list[LocalFile], interval: Interval) -> Iterator[pa.RecordBatch]:
+    """The records of an interval that lie in some files of its partition."""
+    waiting = sorted(files, reverse=True)
+    running: list[_Cursor] = []
+    while waiting or running:
+        if not running:
+            _open(waiting, running, interval)
+            continue
+        # All records up to here are in batches at hand, once files that begin before are too.
+        limit = min(one.last_offset for one in running)
+        if waiting and waiting[-1].first_offset <= limit:
+            _open(waiting, running, interval)
+            continue
+        yield _merged([one.take(limit) for one in running])
+        running = [one for one in running if one.advance()]
+
+
+def _open(waiting: list[LocalFile], running: "list[_Cursor]", interval: Interval) -> None:
+    cursor = _Cursor(waiting.pop().path, interval)
+    if cursor.advance():
+        running.append(cursor)
+
+
+def _merged(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    filled = [part for part in parts if part.num_rows]
+    if len(filled) == 1:
+        return filled[0]
+    (batch,) = pa.Table.from_batches(filled).combine_chunks().to_batches()
+    return batch.take(pc.sort_indices(batch.column("offset")))
+
+
+class _Cursor:
+    """A place in a file: what was read last of it, and how much of that is taken."""
+
+    __slots__ = ("_batch", "_batches", "_offsets", "_taken")
+
+    def __init__(self, path: str, interval: Interval) -> None:
+        self._batches = _batches_of(path, interval)
+        self._batch: pa.RecordBatch | None = None
+        self._offsets = np.empty(0, np.int64)
+        self._taken = 0
+
+    def advance(self) -> bool:
+        """Makes sure that there is something at hand; false at the end of the file."""
+        if self._taken == len(self._offsets):
+            self._batch = next(self._batches, None)
+            if self._batch is None:
+                return False
+            self._offsets, self._taken = np.asarray(self._batch.column("offset")), 0
+        return True
+
+    @property
+    def last_offset(self) -> int:
+        return int(self._offsets[-1])
+
+    def take(self, limit: int) -> pa.RecordBatch:
+        """What is at hand up to an offset, that one too."""
+        assert self._batch is not None
+        begin = self._taken
+        self._taken = int(np.searchsorted(self._offsets, limit, side="right"))
+        return self._batch.slice(begin, self._taken - begin)
+
+
+def _batches_of(path: str, interval: Interval) -> Iterator[pa.RecordBatch]:
+    """A file's records that lie in an interval, in pieces that are not empty."""
+    for batch in read_batches(path, lambda rows: _may_hold(rows, interval)):
+        partitions = np.asarray(batch.column("partition"))
+        if bool((partitions != interval.partition).any()):
+            raise ValueError(f"{path} holds records of other partitions than {interval.partition}")
+        offsets = np.asarray(batch.column("offset"))
+        begin, end = np.searchsorted(offsets, (interval.start, interval.end)).tolist()
+        if begin < end:
+            yield batch.slice(begin, end - begin)
+
+
+def _may_hold(rows: pq.RowGroupMetaData, interval: Interval) -> bool:
+    for index in range(rows.num_columns):
+        column = rows.column(index)
+        if column.path_in_schema == "offset" and column.is_stats_set:
+            found = column.statistics
+            return not found.has_min_max or (
+                found.min < interval.end and found.max >= interval.start
+            )
+    return True
