@@ -173,9 +173,7 @@ def test_files_that_are_on_another_machine_are_not_archived(
     with Archive(spark, str(tmp_path / "archive")).writer() as writer:
         with monkeypatch.context() as patch:
             patch.setattr(local_files, "append", on_another)
-            with pytest.raises(
-                ArchiveBroken, match="all hosts of the Spark cluster share"
-            ):
+            with pytest.raises(ArchiveBroken, match="all hosts of the Spark cluster share"):
                 writer.append(reading)
         assert writer.append(reading).records == 20
 
@@ -285,3 +283,12 @@ def test_any_filesystem_that_spark_knows_will_do(
     archive.check()
     assert restore(archive, Restoring(topic, _source(brokers, topic), f"{topic}-v")).records == 30
     assert _records(brokers, f"{topic}-v") == _records(brokers, topic)
+    # The same directory by its local path: tasks read and merge what Spark has written.
+    local = Archive(spark, str(tmp_path / "archive"))
+    _fill(brokers, topic, 16)
+    with local.writer() as writer:
+        assert writer.append(Reading(_source(brokers, topic))).records == 16
+        assert writer.merge_small_files() > 0
+    local.check()
+    assert restore(local, Restoring(topic, _source(brokers, topic), f"{topic}-l")).records == 46
+    assert _records(brokers, f"{topic}-l") == _records(brokers, topic)
