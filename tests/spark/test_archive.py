@@ -1,6 +1,7 @@
 """Topics to Parquet and back, with a real Spark and real brokers."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,14 +12,17 @@ from odradek.client.sync import Admin, Consumer, Producer
 from odradek.protocol.types import TopicPartition
 from odradek.spark.archive import (
     Archive,
+    ArchiveBroken,
     ArchiveWriter,
     DataLoss,
     Reading,
     RestoreFailed,
     Restoring,
     TakenOver,
+    local_files,
     restore,
 )
+from odradek.spark.archive.entries import DataFile
 from odradek.spark.archive.log import Log
 from odradek.testing import Cluster
 
@@ -154,6 +158,26 @@ def test_a_run_that_ended_anywhere_is_finished_by_the_next(
     assert spark.read.parquet(str(tmp_path)).count() == 40
 
 
+def test_files_that_are_on_another_machine_are_not_archived(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = brokers.create_topic(partitions=2)
+    _fill(brokers, topic, 20)
+    reading = Reading(_source(brokers, topic))
+    append, elsewhere = local_files.append, str(tmp_path / "elsewhere")
+
+    def on_another(*given: Any) -> list[DataFile]:
+        session, options, ranges, _, codec = given
+        return append(session, options, ranges, elsewhere, codec)
+
+    with Archive(spark, str(tmp_path / "archive")).writer() as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(local_files, "append", on_another)
+            with pytest.raises(ArchiveBroken, match="all hosts of the Spark cluster share"):
+                writer.append(reading)
+        assert writer.append(reading).records == 20
+
+
 def test_a_run_that_was_taken_over_ends(
     spark: SparkSession, brokers: Cluster, tmp_path: Path
 ) -> None:
@@ -259,3 +283,12 @@ def test_any_filesystem_that_spark_knows_will_do(
     archive.check()
     assert restore(archive, Restoring(topic, _source(brokers, topic), f"{topic}-v")).records == 30
     assert _records(brokers, f"{topic}-v") == _records(brokers, topic)
+    # The same directory by its local path: tasks read and merge what Spark has written.
+    local = Archive(spark, str(tmp_path / "archive"))
+    _fill(brokers, topic, 16)
+    with local.writer() as writer:
+        assert writer.append(Reading(_source(brokers, topic))).records == 16
+        assert writer.merge_small_files() > 0
+    local.check()
+    assert restore(local, Restoring(topic, _source(brokers, topic), f"{topic}-l")).records == 46
+    assert _records(brokers, f"{topic}-l") == _records(brokers, topic)

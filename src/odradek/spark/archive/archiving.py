@@ -183,8 +183,20 @@ class ArchiveWriter:
             made = local_files.append(
                 self._session, reading.options(), chunk.ranges, local, reading.codec
             )
-            added = [(file, f"{staging}/{file.name}") for file in made]
+            added = self._at_hand(made, staging)
         return self._log.append(added, chunk.offsets, chunk.gaps)
+
+    def _at_hand(self, made: list[DataFile], staging: str) -> list[tuple[DataFile, str]]:
+        """What tasks have written, if it is here too: an entry must not name what nobody finds."""
+        found = {one.name: one.size_bytes for one in self._directory.list(staging)}
+        for file in made:
+            if found.get(file.name) != file.size_bytes:
+                raise ArchiveBroken(
+                    f"a task has written {staging}/{file.name}, but it is not in"
+                    f" {self._directory.root}: the directory must be one that all hosts of the"
+                    " Spark cluster share; nothing was archived"
+                )
+        return [(file, f"{staging}/{file.name}") for file in made]
 
     def _append_by_spark(
         self, reading: Reading, chunk: Chunk, staging: str
@@ -249,7 +261,7 @@ class ArchiveWriter:
         else:
             root = self._directory.local_path("") or "/"
             made = local_files.merge(self._session, root, some, local, codec)
-            added = [(file, f"{staging}/{file.name}") for file in made]
+            added = self._at_hand(made, staging)
         files = [file for merge in some for file in merge.files]
         _compare(files, [file for file, _ in added])
         self._log.compact(added, [file.path for file in files])
