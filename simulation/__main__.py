@@ -2,7 +2,8 @@
 
 With `--seed` the trace is printed; with `--seeds A-B` a line for each seed that fails, and a
 summary. The exit code is 1 if any run failed. With `--plant NAME` a known bug is put into the code
-first, and the search ends with the first seed that finds it: the exit code is 1 if none does.
+first, and the search ends with the first seed of its scenario that finds it, by the rule that it
+breaks: the exit code is 1 if none does.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from simulation.findings import FINDINGS, finds
 from simulation.planted_bugs import PLANTS, planted
 from simulation.run import run
 from simulation.world import Simulation
@@ -36,13 +38,16 @@ def find(name: str) -> Callable[[Simulation], Coroutine[Any, Any, str]]:
     return scenario
 
 
-def play(name: str, seed: int, plant: str | None = None) -> tuple[int, bool, str]:
+def play(name: str, seed: int) -> tuple[int, bool, str]:
     """Seed, whether it passed, and what to say about it."""
     try:
-        with planted(plant):
-            return seed, True, run(find(name), seed).value
+        return seed, True, run(find(name), seed).value
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-        return seed, False, traceback.format_exception_only(error)[0].strip()[:300]
+        return seed, False, _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    return traceback.format_exception_only(error)[0].strip()[:300]
 
 
 def play_one(name: str, seed: int, plant: str | None) -> int:
@@ -85,14 +90,25 @@ def play_many(name: str, first: int, last: int, jobs: int) -> int:
     return 1 if failed else 0
 
 
-def search(name: str, first: int, last: int, jobs: int, plant: str) -> int:
-    """Looks for a seed that finds a planted bug."""
+def look_for(plant: str, seed: int) -> tuple[int, str | None]:
+    """Seed, and how the bug showed, if it did."""
+    try:
+        with planted(plant):
+            run(find(FINDINGS[plant].scenario), seed)
+    except Exception as error:  # noqa: BLE001 - most are no findings
+        return seed, _first_line(error) if finds(plant, error) else None
+    return seed, None
+
+
+def search(plant: str, first: int, last: int, jobs: int) -> int:
+    """Looks for a seed that finds a planted bug, in the scenario that is made to."""
+    name = FINDINGS[plant].scenario
     with ProcessPoolExecutor(jobs) as pool:
-        count = range(first, last + 1)
-        for seed, passed, text in pool.map(partial(play, name, plant=plant), count):
-            if not passed:
+        for seed, text in pool.map(partial(look_for, plant), range(first, last + 1)):
+            if text is not None:
                 pool.shutdown(cancel_futures=True)
-                print(f"{plant}: found by seed {seed}, number {seed - first + 1}: {text}")
+                number = seed - first + 1
+                print(f"{plant}: found by seed {seed} of {name}, number {number}: {text}")
                 return 0
     print(f"{plant}: not found by {name} with seeds {first} to {last}")
     return 1
@@ -116,7 +132,7 @@ def main() -> int:
         return play_one(options.scenario, options.seed, options.plant)
     first, last = options.seeds
     if options.plant is not None:
-        return search(options.scenario, first, last, options.jobs, options.plant)
+        return search(options.plant, first, last, options.jobs)
     return play_many(options.scenario, first, last, options.jobs)
 
 

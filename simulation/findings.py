@@ -1,0 +1,44 @@
+"""How each planted bug must show: in which scenario, by which rule, and with which seed today.
+
+A run that ends by an error of the code, or by waiting in vain, is no finding, unless that is what
+the bug does. Other code makes other days: then another seed is to be looked for.
+"""
+
+from typing import Final, NamedTuple
+
+from simulation.cluster_invariants import InvariantBroken
+from simulation.scenarios.bad_day import Anomaly, Unseen
+
+
+class Finding(NamedTuple):
+    scenario: str
+    seed: int
+    shows_as: type[AssertionError]
+    # One of these stands in the message.
+    says: tuple[str, ...]
+
+
+FINDINGS: Final = {
+    "ack-before-replication": Finding("cluster", 8, InvariantBroken, ("unreplicated in",)),
+    "elect-unclean": Finding("cluster", 2, InvariantBroken, ("unclean in",)),
+    "forget-leader-fencing": Finding("cluster", 7, InvariantBroken, ("epoch fell in",)),
+    "ignore-min-isr": Finding("cluster", 47, InvariantBroken, ("unreplicated in",)),
+    "skip-truncation": Finding("cluster", 32, InvariantBroken, ("incomplete in",)),
+    "keep-the-oldest": Finding("cluster", 4, Anomaly, ("stale in ", "gone in ")),
+    "forget-tombstones": Finding("cluster", 164, Anomaly, ("gone in ",)),
+    "apply-after-commit": Finding("groups", 14, Anomaly, ("two owners",)),
+    "forget-fencing": Finding("transactions", 3, Anomaly, ("zombie",)),
+    "lose-a-pending-offset": Finding("transactions", 137, Anomaly, ("stale offset",)),
+    "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),
+    # Without its marker a transaction stays open for ever: what follows it is never seen.
+    "skip-a-marker": Finding("transactions", 1, Unseen, ("transactions that nobody ends",)),
+}
+
+
+def finds(plant: str, error: Exception) -> bool:
+    """Whether what ended a run is what the bug is known by."""
+    finding = FINDINGS[plant]
+    if finding.shows_as is InvariantBroken and isinstance(error, Anomaly):
+        return True  # Whatever it broke, a client has seen it.
+    shown = error.__cause__ if isinstance(error.__cause__, InvariantBroken) else error
+    return isinstance(shown, finding.shows_as) and any(one in str(error) for one in finding.says)
