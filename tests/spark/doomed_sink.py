@@ -84,6 +84,9 @@ class DoomedSink(StreamSink):
                 marks.first(f"beaten-{type(error).__name__}")
                 marks.first(BEATEN)
             raise
+        if self._task.startswith(f"2-{self._fate.driver_dies_in}-"):
+            # A second attempt must not end the batch before the driver has died in it.
+            marks.wait("driver", _PATIENCE_S)
         marks.first(f"{'skipped' if written.was_done_before else 'wrote'}-{self._task}")
         return written
 
