@@ -8,8 +8,9 @@ from odradek.cli.connection_options import (
     client_properties,
 )
 from odradek.cli.failures import UsageError
-from odradek.cli.parser import key_and_value, positive_number
+from odradek.cli.parser import positive_number
 from odradek.cli.quantities import size_bytes
+from odradek.cli.spark_options import add_spark_arguments
 
 _EXAMPLES = """\
 examples:
@@ -94,21 +95,6 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
         choices=("zstd", "snappy", "gzip", "lz4_raw", "uncompressed"),
         default="zstd",
         help="of Parquet files: zstd, snappy, gzip, lz4_raw or uncompressed (default: zstd)",
-    )
-
-
-def add_spark_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("Spark")
-    group.add_argument(
-        "--master", metavar="URL", help="the cluster to run on (default: local[*], this machine)"
-    )
-    group.add_argument(
-        "--spark-property",
-        metavar="KEY=VALUE",
-        type=key_and_value,
-        action="append",
-        default=[],
-        help="one setting of Spark, spark.hadoop.* for filesystems; may be repeated",
     )
 
 

@@ -4,7 +4,8 @@ import argparse
 
 from odradek.cli.connection_options import add_json_argument
 from odradek.cli.failures import UsageError
-from odradek.cli.parser import key_and_value, whole_number
+from odradek.cli.parser import whole_number
+from odradek.cli.spark_options import add_spark_arguments
 
 _ACTIONS = ("run", "list", "status", "stop")
 _EXAMPLES = """\
@@ -17,7 +18,7 @@ examples:
 
 A query that fails is started again from its checkpoint, after 1, 2, 4, ... 60 seconds. `status`
 ends with 0 if the pipeline runs or has finished, with 1 if it failed, with 3 if it does not run.
-docs/pipelines.md has both forms of the file.
+docs/pipelines.md has both forms of the file; --spark-property wins over what stands in it.
 """
 
 
@@ -36,17 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--name", metavar="NAME", help="with run: another name than the file's")
     parser.add_argument(
-        "--master", metavar="URL", help="with run: Spark's master (default: local[*])"
-    )
-    parser.add_argument(
-        "--config",
-        metavar="KEY=VALUE",
-        type=key_and_value,
-        action="append",
-        default=[],
-        help="with run: a setting of Spark's; may be repeated, wins over the file",
-    )
-    parser.add_argument(
         "--once",
         action="store_true",
         help="with run: handle what is there now, and end",
@@ -57,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole_number,
         help="with run: give up after so many failures in a row (default: never)",
     )
+    add_spark_arguments(parser)
     add_json_argument(parser)
 
 

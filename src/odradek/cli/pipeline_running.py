@@ -84,7 +84,7 @@ def _run(
     spark = session(
         pipeline.name,
         master=arguments.master,
-        config={**pipeline.spark, **dict(arguments.config)},
+        config={**pipeline.spark, **dict(arguments.spark_property)},
     )
     spark.sparkContext.setLogLevel("OFF")
     # Spark has put its own handler for Ctrl-C, which would cancel the batch.

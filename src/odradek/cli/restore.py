@@ -3,13 +3,13 @@
 import argparse
 from datetime import UTC, datetime
 
-from odradek.cli.archive import add_spark_arguments
 from odradek.cli.connection_options import (
     add_connection_arguments,
     add_json_argument,
     client_properties,
 )
 from odradek.cli.parser import key_and_value, positive_number
+from odradek.cli.spark_options import add_spark_arguments
 
 _EXAMPLES = """\
 examples:
