@@ -121,19 +121,23 @@ def seeds(text: str) -> tuple[int, int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
-    parser.add_argument("scenario", nargs="?", default="broker", choices=sorted(SCENARIOS))
+    parser.add_argument("scenario", nargs="?", choices=sorted(SCENARIOS), help="default: broker")
     choice = parser.add_mutually_exclusive_group(required=True)
     choice.add_argument("--seed", type=int, help="play this seed and print its trace")
     choice.add_argument("--seeds", type=seeds, metavar="A-B", help="play all of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--plant", choices=sorted(PLANTS), help="a bug to be found")
     options = parser.parse_args()
+    made_for = FINDINGS[options.plant].scenario if options.plant else None
+    name = options.scenario or made_for or "broker"
+    if made_for not in (None, name):
+        parser.error(f"{options.plant} shows in {made_for}, not in {name}")
     if options.seed is not None:
-        return play_one(options.scenario, options.seed, options.plant)
+        return play_one(name, options.seed, options.plant)
     first, last = options.seeds
     if options.plant is not None:
         return search(options.plant, first, last, options.jobs)
-    return play_many(options.scenario, first, last, options.jobs)
+    return play_many(name, first, last, options.jobs)
 
 
 if __name__ == "__main__":

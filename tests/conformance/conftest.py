@@ -5,7 +5,7 @@ a test says of a client must hold for Apache Kafka first. Both are real processe
 started when a test first asks and once a worker.
 
 A tool that is missing (Java, mvn, kcat) skips the test by name on a user's machine and fails it
-where ``CI=true``: ``needs.py`` decides.
+where ``CI=true``: ``tests/needs.py`` decides.
 """
 
 from collections.abc import Iterator
