@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from odradek.world import timeslice
 from simulation.process import current_process
 from simulation.trace import Trace
 from simulation.world import Simulation
@@ -61,6 +62,20 @@ def _own_garbage() -> Iterator[None]:
             gc.enable()
 
 
+def _drawn_stopwatch(simulation: Simulation) -> Callable[[], float]:
+    """A stopwatch whose every reading is later by a time that the seed decides, so that long loops
+    give way at other steps in other runs, and at the same steps in the same run."""
+    draw = simulation.random("timeslice").random
+    now_s = 0.0
+
+    def read() -> float:
+        nonlocal now_s
+        now_s += draw() * timeslice.SLICE_S / 2
+        return now_s
+
+    return read
+
+
 @contextmanager
 def _isolated(simulation: Simulation) -> Iterator[None]:
     """Takes global chance and logs under control, and gives them back."""
@@ -73,7 +88,8 @@ def _isolated(simulation: Simulation) -> Iterator[None]:
     logger.setLevel(logging.INFO)
     logger.propagate = False
     try:
-        yield
+        with timeslice.measured_by(_drawn_stopwatch(simulation)):
+            yield
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)

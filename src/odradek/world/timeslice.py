@@ -1,0 +1,89 @@
+"""Long loops on the event loop give others a turn, by time and not by count.
+
+A broker is one event loop: while one coroutine computes, every connection waits. A loop over
+partitions, members, segments or records therefore asks before each step whether the current turn
+of the event loop has taken long enough, and if so lets the others run:
+
+    timeslice = Timeslice.of_running_loop()
+    for partition in partitions:
+        if timeslice.is_over():
+            await timeslice.next_turn()
+        create_log(partition)
+
+All long loops of one event loop share one `Timeslice`. If each of fifty loops had five milliseconds
+of its own in every turn, the other connections would wait for 250. Loops that wait for their next
+turn are resumed in order, and the first of them uses most of the turn; so they finish one after
+the other, in the order in which they began.
+
+A step that is longer than the slice by itself stalls the loop all the same: cut it, or hand it to
+`world.workers`. The time is read from `time.perf_counter`, because uvloop's own clock stands
+still during a turn. The simulation replaces it by a counter that is drawn from the seed.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+from weakref import WeakKeyDictionary
+
+# Short beside a network round trip over any distance, long beside the cost of a turn (10 µs).
+SLICE_S: Final = 0.005
+
+
+class Timeslice:
+    """How long the long loops of one event loop have run in its current turn.
+
+    Invariant: `_turn` counts the turns in which a loop was resumed; whoever is resumed first in a
+    turn restarts the measurement, and nobody else does.
+    """
+
+    __slots__ = ("_began_s", "_turn")
+
+    def __init__(self) -> None:
+        self._turn = 0
+        self._began_s = _stopwatch()
+
+    @staticmethod
+    def of_running_loop() -> "Timeslice":
+        """Returns the one that all long loops of the running event loop share."""
+        loop = asyncio.get_running_loop()
+        timeslice = _of_loops.get(loop)
+        if timeslice is None:
+            timeslice = _of_loops[loop] = Timeslice()
+        return timeslice
+
+    def is_over(self) -> bool:
+        """Returns whether the caller must await `next_turn()` before its next step.
+
+        After a pause in which no long loop ran, the answer is yes once: the event loop has had
+        many turns since the last measurement, and the caller cannot tell whether this one is new.
+        """
+        return _stopwatch() - self._began_s >= SLICE_S
+
+    async def next_turn(self) -> None:
+        """Returns in a later turn of the event loop, when there is time again for one step."""
+        while True:
+            turn = self._turn
+            await asyncio.sleep(0)
+            if self._turn == turn:
+                self._turn += 1
+                self._began_s = _stopwatch()
+            if not self.is_over():
+                return
+
+
+_stopwatch: Callable[[], float] = time.perf_counter
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Timeslice] = WeakKeyDictionary()
+
+
+@contextmanager
+def measured_by(stopwatch: Callable[[], float]) -> Iterator[None]:
+    """Measures turns by another stopwatch: for the simulation, whose runs must repeat."""
+    global _stopwatch  # noqa: PLW0603 - one event loop runs at a time where this is used
+    previous = _stopwatch
+    _stopwatch = stopwatch
+    try:
+        yield
+    finally:
+        _stopwatch = previous
