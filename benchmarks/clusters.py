@@ -1,6 +1,11 @@
-"""Three brokers of each kind on this machine, one after the other, with the same clients.
+"""Three brokers of each kind on this machine, with the same clients.
 
     python -m benchmarks.clusters [--rounds N] [--quick] [--without-kafka] [--json FILE]
+    python -m benchmarks.clusters --together [--rounds N] [--quick] [--json FILE]
+
+Without `--together` one cluster runs after the other, each from a cold start. With it both clusters
+are up at once, as on a machine where somebody compares them, and the loads alternate between them;
+the first round only warms both up (a Java broker is compiled while it works) and does not count.
 
 Measured: from typing the command to the first acks=all record on a topic whose three replicas are
 all in sync; memory of everything that runs; produce with acks=all; end-to-end latency with
@@ -157,6 +162,14 @@ class Measurement:
         self._first_acknowledgement()
         yield "cold start of three brokers", time.perf_counter() - self._started
         yield "memory of three brokers when idle", self._resident_megabytes()
+        yield from self.loads()
+        yield "memory of three brokers after the load", self._resident_megabytes()
+        leaderless_s, silence_s = self._failover()
+        yield "failover after kill -9: without a leader", leaderless_s
+        yield "failover after kill -9: without an acknowledgement", silence_s
+
+    def loads(self) -> Iterator[tuple[str, float]]:
+        """Produce and end-to-end latency, on topics of their own; may be repeated."""
         for record_bytes in (100, 1000):
             count = int(300 * MEGABYTE * self._scale) // record_bytes
             topic = self._make_topic()
@@ -173,10 +186,6 @@ class Measurement:
         for rank in (0.5, 0.99):
             name = f"end to end, 3 replicas, acks=all, p{rank * 100:g}"
             yield name, percentile(durations, rank) * 1000
-        yield "memory of three brokers after the load", self._resident_megabytes()
-        leaderless_s, silence_s = self._failover()
-        yield "failover after kill -9: without a leader", leaderless_s
-        yield "failover after kill -9: without an acknowledgement", silence_s
 
     def _first_acknowledgement(self) -> None:
         topic = self._make_topic()
@@ -302,6 +311,28 @@ def run(rounds: int, scale: float, kafka: ApacheKafka | None, directory: Path) -
     return results
 
 
+def run_together(rounds: int, scale: float, kafka: ApacheKafka, directory: Path) -> Results:
+    """Both clusters up at once; loads alternate, and the first round is not counted."""
+    results = Results()
+    homes = {name: directory / name.split()[0] for name in (OURS, THEIRS)}
+    for home in homes.values():
+        home.mkdir()
+    with (
+        measuring(_odradek(homes[OURS]), scale) as ours,
+        measuring(_apache(kafka, homes[THEIRS]), scale) as theirs,
+    ):
+        for number in range(rounds + 1):
+            pairs = [(OURS, ours), (THEIRS, theirs)]
+            for name, measurement in pairs if number % 2 == 0 else reversed(pairs):
+                for figure, value in measurement.loads():
+                    is_warm = number > 0
+                    note = "" if is_warm else " (warming up)"
+                    print(f"{name}: {figure}: {value:,.3f}{note}", file=sys.stderr, flush=True)
+                    if is_warm:
+                        results.add(name, {figure: value})
+    return results
+
+
 def _odradek(home: Path) -> Callable[[], Cluster]:
     return lambda: OdradekCluster(home)
 
@@ -318,16 +349,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="a tenth of the load")
     parser.add_argument("--without-kafka", action="store_true", help="measure Odradek alone")
+    parser.add_argument(
+        "--together", action="store_true", help="both clusters up at once, loads alternate"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every value")
     options = parser.parse_args()
+    if options.together and options.without_kafka:
+        parser.error("--together compares two clusters; leave out --without-kafka")
     kafka = None
     if not options.without_kafka:
         try:
             kafka = ApacheKafka.install()
         except ToolMissing as missing:
             print(f"Apache Kafka cannot be had: {missing}", file=sys.stderr)
+            if options.together:
+                sys.exit(1)
+    scale = 0.1 if options.quick else 1.0
     with tempfile.TemporaryDirectory(prefix="clusters-") as directory:
-        results = run(options.rounds, 0.1 if options.quick else 1.0, kafka, Path(directory))
+        if options.together and kafka is not None:
+            results = run_together(options.rounds, scale, kafka, Path(directory))
+        else:
+            results = run(options.rounds, scale, kafka, Path(directory))
     if options.json is not None:
         options.json.write_text(json.dumps(results.values, indent=2))
     print(plain_table(results.compare(OURS, THEIRS)))
