@@ -96,6 +96,27 @@ async def test_parts_arrive_in_order_and_little_is_held(tmp_path: Path, on_disk:
     await close(sender, reader)
 
 
+async def test_a_small_reply_lets_the_file_go_before_it_is_read(tmp_path: Path) -> None:
+    file = log_file(OsDisk(), str(tmp_path / "log"))
+    parts: Parts = [b"header", Slice(file, 10, 500), b"middle", Slice(file, 0, 100)]
+    sender, reader = await connected(lambda: parts)
+    assert file.pins == 1
+    assert not sender.out.parts
+    expected = b"header" + CONTENT[10:510] + b"middle" + CONTENT[:100]
+    assert await reader.readexactly(len(expected)) == expected
+    await close(sender, reader)
+
+
+async def test_a_small_reply_that_cannot_be_read_releases_all_its_slices(tmp_path: Path) -> None:
+    file = log_file(OsDisk(), str(tmp_path / "log"))
+    parts: Parts = [b"header", Slice(file, SIZE - 100, 200), Slice(file, 0, 100)]
+    sender, reader = await connected(lambda: parts)
+    await sender.is_lost.wait()
+    assert file.pins == 1
+    assert await reader.read() == b""
+    reader.writer.close()  # type: ignore[attr-defined]
+
+
 async def test_what_the_transport_holds_goes_first(tmp_path: Path) -> None:
     file = log_file(OsDisk(), str(tmp_path / "log"))
     sender, reader = await connected(lambda: [b"x" * 400_000])
