@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # The moment at which every simulation begins: 2023-11-14 22:13:20 UTC.
 EPOCH_MS = 1_700_000_000_000
+# What every simulated machine has.
+_MEMORY_BYTES = 8 << 30
 
 
 class SimulatedClock:
@@ -86,6 +88,7 @@ class Host:
             randomness=Randomness(seed),
             workers=InlineWorkers(),
             boot_id=f"{self.name}/{self._boots}",
+            memory_bytes=_MEMORY_BYTES,
         )
 
     def start(

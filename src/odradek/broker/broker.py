@@ -13,7 +13,7 @@ from typing import Final
 
 from odradek import __version__
 from odradek.broker.absences import Absences
-from odradek.broker.connection import Connections
+from odradek.broker.connections import Connections
 from odradek.broker.coordinators import Coordinators
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import FetchSessions
@@ -82,9 +82,21 @@ class Broker:
             overrides=dict(settings.max_connections_per_ip_overrides),
             frame_bytes=settings.socket_request_max_bytes,
             send_buffer_bytes=settings.socket_send_buffer_bytes,
+            max_queued_requests=settings.queued_max_requests,
+            max_request_bytes=request_memory_bytes(settings.queued_max_request_bytes, world),
+            max_creation_rate=settings.max_connection_creation_rate,
         )
-        self._listeners = Listeners(settings.listeners, settings.effective_advertised_listeners)
+        self._listeners = Listeners(
+            settings.listeners,
+            settings.effective_advertised_listeners,
+            settings.socket_listen_backlog_size,
+        )
         self.bootstrap = ""
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._connections.open)
 
     async def run(self, on_ready: Callable[[], object] | None = None) -> None:
         """Serves until cancelled. Raises `BrokerCannotStart` if it never could."""
@@ -428,6 +440,7 @@ class Broker:
         self._connections.most = settings.max_connections
         self._connections.most_per_address = settings.max_connections_per_ip
         self._connections.overrides = dict(settings.max_connections_per_ip_overrides)
+        self._connections.rate.per_second = settings.max_connection_creation_rate
 
     # Doors
 
@@ -504,6 +517,12 @@ class _Parts:
         self.fetchers.follow(change)
         self.in_sync_sets.follow(change)
         self.offline_logs.follow(change)
+
+
+def request_memory_bytes(setting: int, world: World) -> int:
+    """Returns how many bytes of requests may be held: a quarter of the memory where the setting
+    leaves it to us. Nobody has to log in to send a request."""
+    return setting if setting > 0 else max(world.memory_bytes // 4, 1)
 
 
 @asynccontextmanager

@@ -5,7 +5,8 @@ only produce requests follow each other once they have appended, so that appends
 while replication is awaited concurrently, and a member that leaves its group is heard while it
 waits for the group to gather: everybody else would gather twice. When the client does not read,
 nothing more is served and nothing more is read: a slow reader costs one chunk of memory, whatever
-it asked for.
+it asked for. What its own requests cost is counted for all connections together
+(`broker.request_queue`), and let go of as soon as it is closed.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol, cast
 
 from odradek.broker.attention import Attention
+from odradek.broker.connections import OS_DEFAULT, Connections
 from odradek.broker.departures import Departures
 from odradek.broker.outflow import Outflow, Parts
 from odradek.protocol.apis import ApiKey
@@ -25,9 +27,10 @@ from odradek.security.principals import ANONYMOUS
 
 logger = logging.getLogger("odradek.server")
 
-_OS_DEFAULT: Final = -1
 _MOST_WAITING: Final = 64
 _FRAMES_A_TURN: Final = 32
+# The size in front of a frame.
+_PREFIX_BYTES: Final = 4
 _PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
 _LEAVE_GROUP: Final = int(ApiKey.LEAVE_GROUP).to_bytes(2, "big")
 _GATHERING: Final = tuple(
@@ -57,84 +60,20 @@ class Splitter(Protocol):
 
     max_size_bytes: int
 
+    @property
+    def unfinished_bytes(self) -> int: ...
+    @property
+    def missing_bytes(self) -> int: ...
     def feed(self, chunk: bytes) -> list[Buffer]: ...
-
-
-class Connections:
-    """All open connections of a broker, counted by address.
-
-    A connection beyond the limits is closed before anything is read from it.
-    """
-
-    def __init__(
-        self,
-        *,
-        most: int,
-        most_per_address: int,
-        overrides: dict[str, int],
-        frame_bytes: int,
-        send_buffer_bytes: int = _OS_DEFAULT,
-    ) -> None:
-        self.send_buffer_bytes = send_buffer_bytes
-        self.most = most
-        self.most_per_address = most_per_address
-        self.overrides = overrides
-        self.frame_bytes = frame_bytes
-        # A dict keeps the order of arrival, which a set would not.
-        self.open: dict[Connection, None] = {}
-        self._by_address: dict[str, int] = {}
-        self._of_loop: tuple[Attention, Departures] | None = None
-        self._all_gone = asyncio.Event()
-        self._all_gone.set()
-
-    def of_loop(self) -> tuple[Attention, Departures]:
-        """What all connections share, because there is one loop that sleeps or takes turns."""
-        if self._of_loop is None:
-            call_soon = asyncio.get_running_loop().call_soon
-            self._of_loop = (Attention(call_soon), Departures(call_soon))
-        return self._of_loop
-
-    def admit(self, connection: "Connection", address: str) -> bool:
-        here = self._by_address.get(address, 0)
-        limit = self.overrides.get(address, self.most_per_address)
-        if len(self.open) >= self.most or here >= limit:
-            logger.warning("too many connections, closing the newest one from %s", address)
-            return False
-        self.open[connection] = None
-        self._all_gone.clear()
-        self._by_address[address] = here + 1
-        return True
-
-    def forget(self, connection: "Connection", address: str) -> None:
-        if connection in self.open:
-            del self.open[connection]
-            self._by_address[address] -= 1
-            if not self._by_address[address]:
-                del self._by_address[address]
-            if not self.open:
-                self._all_gone.set()
-
-    async def drain(self, timeout_s: float) -> None:
-        """Answers what is under way, closes everything, and waits for it until the time is up."""
-        for connection in list(self.open):
-            connection.finish()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._all_gone.wait()
-        except TimeoutError:
-            for connection in list(self.open):
-                connection.abort()
-
-    def reap(self, idle_since_s: float) -> int:
-        """Closes every connection that has completed no request since then, nor waits for one."""
-        idle = [one for one in self.open if one.active_s < idle_since_s and not one.is_waiting]
-        for connection in idle:
-            connection.close()
-        return len(idle)
+    def clear(self) -> None: ...
 
 
 class Connection(asyncio.Protocol):
-    """Invariant: replies are in the order of the requests, whatever finishes first."""
+    """Invariant: replies are in the order of the requests, whatever finishes first.
+
+    Invariant: `held_bytes` is what the splitter keeps, the frames in `_frames` and those whose
+    replies are awaited in `_waiting`; the queue that all connections share counts the same.
+    """
 
     __slots__ = (
         "_attention",
@@ -144,8 +83,10 @@ class Connection(asyncio.Protocol):
         "_frames",
         "_gathered",
         "_in_turn",
+        "_is_admitted",
         "_loop",
         "_out",
+        "_queue",
         "_serve",
         "_splitter",
         "_transport",
@@ -155,10 +96,12 @@ class Connection(asyncio.Protocol):
         "_waits_pipelined",
         "active_s",
         "address",
+        "held_bytes",
         "listener",
         "on_overtaking",
         "port",
         "principal",
+        "received_s",
         "session",
     )
 
@@ -173,13 +116,17 @@ class Connection(asyncio.Protocol):
         self.session: dict[str, str] = {}
         # Called when a request has to wait behind the one that is being answered.
         self.on_overtaking: Callable[[], None] | None = None
+        self.held_bytes = 0
+        self.received_s = 0.0
         self._connections = connections
+        self._queue = connections.queue
         self._serve = serve
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._splitter: Splitter = FrameSplitter(connections.frame_bytes)
         self._frames: deque[Buffer] = deque()
-        self._waiting: deque[tuple[asyncio.Future[object], Encode]] = deque()
+        # The reply, how it is encoded, and how many bytes its request holds.
+        self._waiting: deque[tuple[asyncio.Future[object], Encode, int]] = deque()
         self._waits_pipelined = True
         self._waits_for_group = False
         self._out = Outflow(self._loop, self._take_turn)
@@ -189,6 +136,7 @@ class Connection(asyncio.Protocol):
         self._turn_scheduled = False
         self._finishing = False
         self._in_turn = False
+        self._is_admitted = True
         self._gathered: list[bytes] = []
 
     @property
@@ -200,6 +148,16 @@ class Connection(asyncio.Protocol):
     def queued(self) -> int:
         """How many frames have come that are not served yet."""
         return len(self._frames)
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """How many bytes have come of a frame that is not whole."""
+        return self._splitter.unfinished_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes that frame still needs."""
+        return self._splitter.missing_bytes
 
     @property
     def splitter(self) -> Splitter:
@@ -222,19 +180,45 @@ class Connection(asyncio.Protocol):
         self._out.open(self._transport)
         if self._out.is_direct:
             self._attention, self._departures = self._connections.of_loop()
-        if self._connections.send_buffer_bytes != _OS_DEFAULT:
+        if self._connections.send_buffer_bytes != OS_DEFAULT:
             self._out.limit_send_buffer(self._connections.send_buffer_bytes)
+        self._wait_for_admission()
+
+    def _wait_for_admission(self) -> None:
+        """Serves and reads nothing yet if connections come faster than they may."""
+        delay_s = self._connections.rate.delay_s(self.active_s)
+        if delay_s:
+            self._is_admitted = False
+            # Later, because uvloop begins to read after this callback, whatever we say in it.
+            self._loop.call_soon(self.read_on)
+            if delay_s < float("inf"):
+                self._loop.call_later(delay_s, self._admit)
+
+    def _admit(self) -> None:
+        self._is_admitted = True
+        self._take_turn()
 
     def data_received(self, data: bytes) -> None:
+        queue, splitter = self._queue, self._splitter
+        self.held_bytes += len(data)
+        queue.held_bytes += len(data)
         try:
-            self._frames.extend(self._splitter.feed(data))
+            frames = splitter.feed(data)
         except MalformedMessage as error:
             self._refuse(error)
             return
-        if self._frames and not self._turn_scheduled:
+        if splitter.unfinished_bytes:
+            self.received_s = self._loop.time()
+        if frames:
+            self._frames.extend(frames)
+            if self is queue.finisher:
+                queue.finished(self)
+        if self._frames and not self._turn_scheduled and self._is_admitted:
             self._take_turn()
             if self._attention is not None:
                 self._attention.served()
+        elif queue.held_bytes >= queue.max_bytes and self._transport is not None:
+            self.read_on()
 
     def eof_received(self) -> bool:
         return False
@@ -247,16 +231,18 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        self._frames.clear()
-        for waiting, _ in self._waiting:
+        for waiting, _, _ in self._waiting:
             waiting.cancel()
         self._waiting.clear()
+        self._gathered.clear()
         self._out.end()
+        self._drop_unserved()
+        self._queue.forget(self)
         self._connections.forget(self, self.address)
 
     def close(self) -> None:
         """Lets the replies already written go out; serves nothing more."""
-        self._frames.clear()
+        self._drop_unserved()
         self._write_gathered()
         if self._transport is not None:
             self._transport.close()
@@ -264,7 +250,8 @@ class Connection(asyncio.Protocol):
     def finish(self) -> None:
         """Closes as soon as the requests under way are answered."""
         self._finishing = True
-        self._frames.clear()
+        self._drop_unserved()
+        self.read_on()
         if not self.is_waiting:
             self.close()
 
@@ -272,11 +259,35 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _drop_unserved(self) -> None:
+        """Lets go of frames that are not served, whole or not. The transport may live on until the
+        client has read its replies, or until it is silent for too long: they must not."""
+        self._frames.clear()
+        self._splitter.clear()
+        under_way = sum(size for _, _, size in self._waiting)
+        self._queue.held_bytes -= self.held_bytes - under_way
+        self.held_bytes = under_way
+        self._queue.settle()
+
     # Requests in
+
+    def read_on(self) -> None:
+        """Reads from the socket, unless frames wait to be served, memory is short, or nothing more
+        is to be served, or nothing yet."""
+        if self._transport is None:
+            return
+        is_served = self._is_admitted and not self._finishing
+        if is_served and not self._frames and self._queue.may_read(self):
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     def _take_turn(self) -> None:
         """Serves queued frames, a few at a time so that other connections get their turn too."""
-        self._turn_scheduled = False
+        queue = self._queue
+        if self._turn_scheduled:
+            self._turn_scheduled = False
+            queue.queued -= 1
         self._in_turn = True
         frames = self._frames
         for _ in range(_FRAMES_A_TURN):
@@ -288,17 +299,19 @@ class Connection(asyncio.Protocol):
             self._departures is None or not self._departures.put_off(self._write_gathered)
         ):
             self._write_gathered()
+        queue.settle()
         if self._transport is None:
             return
         if self._finishing:
             self.finish()
             return
         if not frames:
-            self._transport.resume_reading()
+            self.read_on()
             return
         self._transport.pause_reading()
         if self._may_serve(frames[0]):
             self._turn_scheduled = True
+            queue.queued += 1
             self._loop.call_soon(self._take_turn)
         elif self.on_overtaking is not None:
             self.on_overtaking()
@@ -316,6 +329,8 @@ class Connection(asyncio.Protocol):
 
     def _serve_frame(self, frame: Buffer) -> None:
         self.active_s = self._loop.time()
+        size = _PREFIX_BYTES + len(frame)
+        self._hold(-size)
         try:
             reply = self._serve(self, frame)
         except MalformedMessage as error:
@@ -326,28 +341,34 @@ class Connection(asyncio.Protocol):
             return
         if isinstance(reply, Pending):
             self._waits_for_group = not self._waiting and frame[:2] in _GATHERING
-            self._wait_for(reply)
+            self._wait_for(reply, size)
         elif not self._waiting:
             if reply:
                 self._send(reply)
         else:
             done: asyncio.Future[object] = self._loop.create_future()
             done.set_result(reply)
-            self._waiting.append((done, encoded_already))
+            self._waiting.append((done, encoded_already, 0))
 
-    def _wait_for(self, pending: Pending) -> None:
+    def _hold(self, size: int) -> None:
+        self.held_bytes += size
+        self._queue.held_bytes += size
+
+    def _wait_for(self, pending: Pending, size: int) -> None:
         self._waits_pipelined = pending.is_pipelined and (
             self._waits_pipelined or not self._waiting
         )
         task = asyncio.ensure_future(pending.reply)
-        self._waiting.append((task, pending.encode))
+        self._waiting.append((task, pending.encode, size))
+        self._hold(size)
         task.add_done_callback(self._answer_waiting)
 
     def _answer_waiting(self, _: object) -> None:
         waiting = self._waiting
         self._in_turn = True
         while waiting and waiting[0][0].done():
-            task, encode = waiting.popleft()
+            task, encode, size = waiting.popleft()
+            self._hold(-size)
             if task.cancelled():
                 continue
             error = task.exception()

@@ -19,8 +19,15 @@ class CannotListen(OSError):
 class Listeners:
     """Invariant: between `open` and `close` every listener has a bound socket."""
 
-    def __init__(self, listeners: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> None:
+    def __init__(
+        self,
+        listeners: tuple[Listener, ...],
+        advertised: tuple[Listener, ...],
+        backlog: int,
+    ) -> None:
+        """`backlog` is how many connections may wait to be accepted, for each listener."""
         self._listeners = listeners
+        self._backlog = backlog
         self._advertised = {listener.name: listener for listener in advertised}
         self._servers: dict[str, asyncio.Server] = {}
 
@@ -34,7 +41,7 @@ class Listeners:
                     listener.host or None,
                     listener.port,
                     start_serving=False,
-                    backlog=1024,
+                    backlog=self._backlog,
                 )
             except OSError as error:
                 await self.close()

@@ -134,6 +134,8 @@ class Outflow:
                 part.release()
         self.parts.clear()
         self._transport = None
+        # It belongs to the connection, which owns this object: the two would keep each other alive.
+        self._drained = _nothing
         if self._socket is not None:
             self._socket.detach()  # It is the transport's to close.
             self._socket = None
@@ -222,6 +224,10 @@ class Outflow:
             peer = transport.get_extra_info("peername") or ("?", 0)
             logger.error("cannot read a log for %s:%s: %s", peer[0], peer[1], error)
         transport.abort()
+
+
+def _nothing() -> None:
+    """Takes the place of `drained` when the transport is gone."""
 
 
 def _own_view(transport: asyncio.Transport) -> socket.socket | None:

@@ -18,7 +18,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
-from odradek.broker.connection import Connection, Connections, Pending, Splitter
+from odradek.broker.connection import Connection, Pending, Splitter
+from odradek.broker.connections import Connections
 from odradek.broker.dispatch import Dispatcher, Handle, Reply
 from odradek.broker.outflow import Parts, Slice
 from odradek.broker.services import Pipelined, RequestContext, Services
@@ -124,6 +125,18 @@ class _Arrivals:
     @max_size_bytes.setter
     def max_size_bytes(self, size: int) -> None:
         self.inner.max_size_bytes = size
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return self.inner.unfinished_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        return self.inner.missing_bytes
+
+    def clear(self) -> None:
+        self.inner.clear()
+        self._times_s.clear()
 
     def feed(self, chunk: bytes) -> list[Buffer]:
         frames = self.inner.feed(chunk)

@@ -75,8 +75,9 @@ class NetworkSettings(Settings):
     )
     socket_listen_backlog_size = integer(
         "socket.listen.backlog.size",
-        50,
-        "How many connections may wait to be accepted.",
+        1024,
+        "How many connections may wait to be accepted. Kafka's default is 50: it has a thread that "
+        "accepts, here they are accepted between requests.",
         at_least=1,
     )
     connections_max_idle_ms = long(
@@ -109,27 +110,24 @@ class NetworkSettings(Settings):
     max_connection_creation_rate = integer(
         "max.connection.creation.rate",
         MOST_INT,
-        "How many new connections a second the broker takes.",
+        "How many new connections a second the broker serves, on all listeners together. Those "
+        "beyond wait; connections of one second may come at once.",
         at_least=0,
-    )
-    connection_failed_authentication_delay_ms = integer(
-        "connection.failed.authentication.delay.ms",
-        100,
-        "How long the broker waits before it closes a connection that failed to authenticate.",
-        at_least=0,
-        importance=Importance.LOW,
+        scope=Scope.CLUSTER_WIDE,
     )
     queued_max_requests = integer(
         "queued.max.requests",
         500,
-        "How many requests may be under way before the broker stops reading new ones.",
+        "How many connections may have a request that waits for its turn before the broker stops "
+        "reading new ones.",
         at_least=1,
         importance=Importance.HIGH,
     )
     queued_max_request_bytes = long(
         "queued.max.request.bytes",
         -1,
-        "How many bytes of requests may be under way; negative means no limit.",
+        "How many bytes of requests, unfinished ones included, the broker holds before it stops "
+        "reading large ones; -1 means a quarter of the memory of the machine or its container.",
     )
     request_timeout_ms = integer(
         "request.timeout.ms",

@@ -33,6 +33,7 @@ NAMES: Final = frozenset(
     auto.include.jmx.reporter kafka.metrics.reporters kafka.metrics.polling.interval.secs
     telemetry.max.bytes
     principal.builder.class connections.max.reauth.ms config.providers
+    connection.failed.authentication.delay.ms
     socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms
     """.split()  # noqa: SIM905  - eighty quoted names would say less
 )

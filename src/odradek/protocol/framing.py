@@ -41,8 +41,19 @@ class FrameSplitter:
         self._missing = 0  # bytes it still needs; 0 while its size is not known
 
     @property
-    def buffered_bytes(self) -> int:
+    def unfinished_bytes(self) -> int:
+        """How many bytes are kept of the frame that is not whole yet, with its size."""
         return len(self._begun)
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes that frame still needs; 0 while its size is not known."""
+        return self._missing
+
+    def clear(self) -> None:
+        """Lets go of the unfinished frame. Nothing may be fed afterwards."""
+        self._begun = bytearray()
+        self._missing = 0
 
     def feed(self, chunk: bytes) -> list[Buffer]:
         """The frames that are whole now. Raises `BadFrameSize`, after which it is of no use."""

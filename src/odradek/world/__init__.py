@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from odradek.world.boot import boot_id
 from odradek.world.clock import Clock, SystemClock
 from odradek.world.disk import Disk, File, OsDisk
+from odradek.world.limits import memory_bytes
 from odradek.world.memory_disk import MemoryDisk
 from odradek.world.processes import OsProcesses, Processes
 from odradek.world.randomness import Randomness
@@ -42,3 +43,5 @@ class World:
     processes: Processes = field(default_factory=OsProcesses)
     # Of the machine, since it was started last; empty if it cannot be told.
     boot_id: str = field(default_factory=boot_id)
+    # What the machine has, or its container may use.
+    memory_bytes: int = field(default_factory=memory_bytes)

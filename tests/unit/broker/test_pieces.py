@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.broker.connection import Connection, Connections, Pending
+from odradek.broker.connection import Connection, Pending
+from odradek.broker.connections import Connections
 from odradek.broker.pieces import CUTS, Cut, Pace, count, cut_up, join
 from odradek.client.errors import ConnectionClosed
 from odradek.protocol.apis import APIS

@@ -36,7 +36,7 @@ def test_frames_do_not_depend_on_how_the_bytes_were_cut(
         position += size
         turn += 1
     assert frames == contents
-    assert splitter.buffered_bytes == 0
+    assert splitter.unfinished_bytes == 0
 
 
 def test_one_byte_at_a_time() -> None:
@@ -89,7 +89,7 @@ def test_a_claim_costs_no_memory() -> None:
         assert tracemalloc.get_traced_memory()[1] < 10_000
     finally:
         tracemalloc.stop()
-    assert splitter.buffered_bytes == 13
+    assert splitter.unfinished_bytes == 13
 
 
 def test_a_frame_that_was_handed_out_never_changes() -> None:
