@@ -318,7 +318,7 @@ class Broker:
             joins=coordinators.joins,
             logs=logs,
             key_indexes=KeyIndexes(world),
-            producer_ids=ProducerIds(store, self._id),
+            producer_ids=ProducerIds(images, self._id),
             fetch_sessions=FetchSessions(
                 settings.broker.max_incremental_fetch_session_cache_slots, world.randomness
             ),

@@ -1,6 +1,6 @@
 """What settings belong to, as DescribeConfigs and AlterConfigs name it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Protocol
 
@@ -37,20 +37,21 @@ class Resource(Protocol):
     resource_name: str
 
 
-async def replace_overrides(
+async def change_overrides(
     services: Services,
     asked: Resource,
-    overrides_of: Callable[[], dict[str, str]],
+    change: Callable[[Mapping[str, str]], Mapping[str, str]],
     *,
     validate_only: bool,
 ) -> tuple[ErrorCode, str | None]:
-    """Makes these all the overrides of a resource; says why not, if it cannot."""
+    """Changes the overrides of a resource to what `change` makes of them; says why not, if it
+    cannot. `change` is called again if somebody else was faster (`odradek.cluster.configs`)."""
     try:
-        await _replace(
+        await _change(
             services,
             asked.resource_type,
             asked.resource_name,
-            overrides_of(),
+            change,
             validate_only=validate_only,
         )
     except Refused as refusal:
@@ -58,23 +59,21 @@ async def replace_overrides(
     return ErrorCode.NONE, None
 
 
-async def _replace(
+async def _change(
     services: Services,
     resource_type: int,
     name: str,
-    overrides: dict[str, str],
+    change: Callable[[Mapping[str, str]], Mapping[str, str]],
     *,
     validate_only: bool,
 ) -> None:
     if resource_type == ResourceType.TOPIC:
-        services.configs.topic_overrides(name)
-        await services.configs.set_topic(name, overrides, validate_only=validate_only)
+        await services.configs.change_topic(name, change, validate_only=validate_only)
     elif resource_type == ResourceType.BROKER:
         broker_resource(services, name)
-        await services.configs.set_broker(name, overrides, validate_only=validate_only)
+        await services.configs.change_broker(name, change, validate_only=validate_only)
     elif resource_type == ResourceType.GROUP:
-        services.configs.group_overrides(name)
-        await services.configs.set_group(name, overrides, validate_only=validate_only)
+        await services.configs.change_group(name, change, validate_only=validate_only)
     else:
         raise Refused(
             ErrorCode.INVALID_REQUEST, f"Resource type {resource_type} has no settings here."

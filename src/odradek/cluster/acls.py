@@ -1,6 +1,7 @@
 """Access rules as the cluster keeps them: looked for, added and removed in the store.
 
 Every change is a compare-and-set of one pattern's node, on any broker; all brokers' images follow.
+A pattern that has lost its last entry keeps its node (`odradek.metadata.compare_and_set`).
 They are looked for in the store and not in the image, so that whoever has just changed one through
 another broker sees it.
 """
@@ -8,17 +9,7 @@ another broker sees it.
 from collections.abc import Callable, Iterable, Mapping
 
 from odradek.cluster.availability import answering
-from odradek.metadata import (
-    BadVersion,
-    Create,
-    Delete,
-    ImageKeeper,
-    MetadataStore,
-    Node,
-    NodeExists,
-    NoNode,
-    Set,
-)
+from odradek.metadata import ImageKeeper, MetadataStore
 from odradek.metadata.acl_nodes import (
     LITERAL_ACLS,
     PREFIXED_ACLS,
@@ -28,6 +19,7 @@ from odradek.metadata.acl_nodes import (
     nodes_above,
     resource_of,
 )
+from odradek.metadata.compare_and_set import change_node
 from odradek.metadata.layout import MalformedNode
 from odradek.protocol.acls import AccessEntry, AclFilter, ResourcePattern
 from odradek.protocol.errors import ErrorCode
@@ -50,7 +42,7 @@ class AccessRules:
         for path, node in nodes.items():
             resource = resource_of(path)
             if resource is not None and wanted.finds(resource):
-                entries = tuple(filter(wanted.selects, _entries(path, node)))
+                entries = tuple(filter(wanted.selects, _entries(path, node.value)))
                 if entries:
                     found[resource] = entries
         return found
@@ -66,8 +58,10 @@ class AccessRules:
 
         def without(before: Entries) -> Entries:
             nonlocal removed
-            removed = tuple(filter(wanted.selects, before))
-            return tuple(entry for entry in before if entry not in removed)
+            selected = tuple(filter(wanted.selects, before))
+            # An earlier try whose outcome is unknown may have removed some already.
+            removed = tuple(dict.fromkeys(removed + selected))
+            return tuple(entry for entry in before if entry not in selected)
 
         await self._change(resource, without)
         return removed
@@ -76,39 +70,18 @@ class AccessRules:
         self, resource: ResourcePattern, change: Callable[[Entries], Entries]
     ) -> None:
         path = acl_path(resource)
+
+        def changed(value: bytes | None) -> bytes | None:
+            before = () if value is None else _entries(path, value)
+            after = change(before)
+            return None if after == before else encode_entries(after)
+
         with answering():
-            while True:
-                node = await self._store.read(path)
-                before = () if node is None else _entries(path, node)
-                after = change(before)
-                if after == before:
-                    return
-                operation: Create | Set | Delete
-                if node is None:
-                    await self._make_way(resource)
-                    operation = Create(path, encode_entries(after))
-                elif after:
-                    operation = Set(path, encode_entries(after), node.version)
-                else:
-                    operation = Delete(path, node.version)
-                try:
-                    await self._images.write(operation)
-                except (BadVersion, NodeExists, NoNode):
-                    continue  # Somebody else has changed it: decide again.
-                return
-
-    async def _make_way(self, resource: ResourcePattern) -> None:
-        """The first rule of its kind makes the nodes that it hangs on."""
-        for above in nodes_above(resource):
-            if await self._store.read(above) is None:
-                try:
-                    await self._store.multi(Create(above))
-                except NodeExists:
-                    continue
+            await change_node(self._images, path, changed, parents=nodes_above(resource))
 
 
-def _entries(path: str, node: Node) -> Entries:
+def _entries(path: str, value: bytes) -> Entries:
     try:
-        return decode_entries(path, node.value)
+        return decode_entries(path, value)
     except MalformedNode as error:
         raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error

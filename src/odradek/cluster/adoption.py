@@ -15,14 +15,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from odradek.metadata import (
-    BadVersion,
     ImageKeeper,
-    NodeExists,
-    NoNode,
     Operation,
     Set,
     TopicImage,
 )
+from odradek.metadata.compare_and_set import Outcome, Tries, write
 from odradek.metadata.layout import (
     NO_LEADER,
     PartitionState,
@@ -60,13 +58,12 @@ async def adopt(
         topic_id = known[0] if known else NO_TOPIC_ID
         found = _Found(name, topic_id, logs_of, broker_id, is_alone)
         new_id = topic_id if known else TopicId(randomness.uuid().bytes)
+        tries = Tries(f"topic '{name}'")
         while operations := _operations(images.image.topics.get(name), found, new_id):
-            try:
-                await images.write(*operations)
-            except (NodeExists, BadVersion, NoNode):
-                # Another broker adopts the same topic.
-                await images.caught_up(topic_path(name))
-            else:
+            # Another broker may adopt the same topic.
+            outcome = await write(images, *operations)
+            tries.count(outcome)
+            if outcome is Outcome.WRITTEN:
                 adopted.append(name)
                 break
     return sorted(adopted)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from odradek.metadata import ChangeTooBig, OutcomeUnknown, SessionExpired, StoreUnavailable
+from odradek.metadata.compare_and_set import Contended
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.refusal import Refused
 
@@ -17,6 +18,8 @@ def answering() -> Iterator[None]:
         raise Refused(
             ErrorCode.POLICY_VIOLATION, f"This is too much at a time: {error}."
         ) from error
+    except Contended as error:
+        raise Refused(ErrorCode.REQUEST_TIMED_OUT, f"{error}; try again.") from error
     except (StoreUnavailable, OutcomeUnknown, SessionExpired) as error:
         raise Refused(
             ErrorCode.REQUEST_TIMED_OUT, "The metadata store does not answer; try again."

@@ -1,4 +1,10 @@
-"""Settings that change while brokers run: a topic's, a group's, a user's, a broker's, all."""
+"""Settings that change while brokers run: a topic's, a group's, a user's, a broker's, all.
+
+A change is a function from the overrides that a resource has to those that it shall have. It is
+applied to what the store holds at that moment, by compare-and-set: two changes of different
+settings of one resource at the same time both count, whichever brokers make them. So the function
+may be called more than once, and may raise `Refused`.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -6,77 +12,98 @@ from odradek.cluster.availability import answering
 from odradek.config import InvalidSetting, check_broker_overrides, check_topic_overrides
 from odradek.config.consumer_group_settings import check_group_overrides
 from odradek.config.live import LiveSettings
-from odradek.metadata import BadVersion, ImageKeeper, MetadataStore, NodeExists, NoNode
+from odradek.metadata import ImageKeeper, MetadataStore, NoNode
+from odradek.metadata.compare_and_set import change_node
 from odradek.metadata.layout import (
     CLUSTER_DEFAULT,
     USER_CONFIGS,
     ConfigOverrides,
+    MalformedNode,
     broker_config_path,
     group_config_path,
-    set_overrides,
     topic_config_path,
+    topic_path,
     user_config_path,
     user_of_config_path,
 )
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.refusal import Refused
 
+Overrides = Mapping[str, str]
+OverridesChange = Callable[[Overrides], Overrides]
+
 
 class Configs:
-    """Each change replaces all overrides of a resource, so that concurrent changes are seen."""
-
     def __init__(self, store: MetadataStore, images: ImageKeeper, settings: LiveSettings) -> None:
         self._store = store
         self._images = images
         self._settings = settings
 
-    def topic_overrides(self, topic: str) -> Mapping[str, str]:
+    def topic_overrides(self, topic: str) -> Overrides:
         image = self._images.image.topics.get(topic)
         if image is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{topic}'.")
+            raise _no_topic(topic)
         return image.overrides
 
-    def broker_overrides(self, broker: str) -> Mapping[str, str]:
+    def broker_overrides(self, broker: str) -> Overrides:
         """Of one broker by its id, or of the cluster where the name is empty."""
         return self._images.image.broker_configs.get(broker or CLUSTER_DEFAULT, {})
 
-    def group_overrides(self, group_id: str) -> Mapping[str, str]:
+    def group_overrides(self, group_id: str) -> Overrides:
         """The group need not exist."""
         if not group_id:
             raise Refused(ErrorCode.INVALID_REQUEST, "The name of a group is missing.")
         return self._images.image.group_config(group_id)
 
-    async def set_topic(
-        self, topic: str, overrides: Mapping[str, str], *, validate_only: bool
+    async def change_topic(
+        self, topic: str, change: OverridesChange, *, validate_only: bool
     ) -> None:
-        try:
-            check_topic_overrides(overrides, self._settings.broker.topic_defaults)
-        except InvalidSetting as error:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
-        if not validate_only:
-            await self._write(topic_config_path(topic), overrides)
+        def checked(before: Overrides) -> Overrides:
+            after = change(before)
+            check_topic_overrides(after, self._settings.broker.topic_defaults)
+            return after
 
-    async def set_broker(
-        self, broker: str, overrides: Mapping[str, str], *, validate_only: bool
+        present = self.topic_overrides(topic)
+        if validate_only:
+            _validated(checked, present)
+            return
+        try:
+            # The settings of a topic that is gone would wait for the next one of its name.
+            await self._change(
+                topic_config_path(topic), checked, present, requires=topic_path(topic)
+            )
+        except NoNode:
+            raise _no_topic(topic) from None
+
+    async def change_broker(
+        self, broker: str, change: OverridesChange, *, validate_only: bool
     ) -> None:
-        try:
-            check_broker_overrides(overrides, self._settings.broker, per_broker=bool(broker))
-        except InvalidSetting as error:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
-        if not validate_only:
-            await self._write(broker_config_path(broker or CLUSTER_DEFAULT), overrides)
+        def checked(before: Overrides) -> Overrides:
+            after = change(before)
+            check_broker_overrides(after, self._settings.broker, per_broker=bool(broker))
+            return after
 
-    async def set_group(
-        self, group_id: str, overrides: Mapping[str, str], *, validate_only: bool
+        present = self.broker_overrides(broker)
+        if validate_only:
+            _validated(checked, present)
+        else:
+            await self._change(broker_config_path(broker or CLUSTER_DEFAULT), checked, present)
+
+    async def change_group(
+        self, group_id: str, change: OverridesChange, *, validate_only: bool
     ) -> None:
-        try:
-            check_group_overrides(overrides, self._settings.broker)
-        except InvalidSetting as error:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
-        if not validate_only:
-            await self._write(group_config_path(group_id), overrides)
+        def checked(before: Overrides) -> Overrides:
+            after = change(before)
+            check_group_overrides(after, self._settings.broker)
+            return after
 
-    async def users(self) -> dict[str, Mapping[str, str]]:
+        present = self.group_overrides(group_id)
+        if validate_only:
+            _validated(checked, present)
+        else:
+            await self._change(group_config_path(group_id), checked, present)
+
+    async def users(self) -> dict[str, Overrides]:
         """What is kept of every user. Read anew each time: brokers remember no credentials."""
         with answering():
             nodes = await self._store.read_tree(USER_CONFIGS)
@@ -86,27 +113,32 @@ class Configs:
             if path.startswith(USER_CONFIGS + "/")
         }
 
-    async def change_user(
-        self, user: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
-    ) -> None:
-        """`change` makes the new settings from those that there are; it may raise."""
-        path = user_config_path(user)
-        with answering():
-            while True:
-                node = await self._store.read(path)
-                before = {} if node is None else ConfigOverrides.decode(path, node.value).settings
-                try:
-                    await self._images.write(*set_overrides(path, node, change(before)))
-                except (BadVersion, NodeExists, NoNode):
-                    continue
-                return
+    async def change_user(self, user: str, change: OverridesChange) -> None:
+        await self._change(user_config_path(user), change, {})
 
-    async def _write(self, path: str, overrides: Mapping[str, str]) -> None:
+    async def _change(
+        self, path: str, change: OverridesChange, known: Overrides, *, requires: str = ""
+    ) -> None:
+        """`known` stands in for a node that holds nonsense, which the change puts right."""
+
+        def changed(value: bytes | None) -> bytes | None:
+            try:
+                before = {} if value is None else ConfigOverrides.decode(path, value).settings
+            except MalformedNode:
+                return ConfigOverrides(_validated(change, known)).encode()
+            after = _validated(change, before)
+            return None if after == before else ConfigOverrides(after).encode()
+
         with answering():
-            while True:
-                operations = set_overrides(path, await self._store.read(path), overrides)
-                try:
-                    await self._images.write(*operations)
-                except (BadVersion, NodeExists, NoNode):
-                    continue  # Somebody else changed it in between; the later one wins.
-                return
+            await change_node(self._images, path, changed, requires=(requires,) if requires else ())
+
+
+def _validated(change: OverridesChange, before: Overrides) -> Overrides:
+    try:
+        return change(before)
+    except InvalidSetting as error:
+        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _no_topic(topic: str) -> Refused:
+    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{topic}'.")

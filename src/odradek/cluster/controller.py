@@ -22,7 +22,7 @@ from odradek.cluster.elections import (
     unclean,
 )
 from odradek.cluster.reassignment import finish_reassignments
-from odradek.cluster.state_changes import Decision, Fenced, change_states
+from odradek.cluster.state_changes import Decision, change_states
 from odradek.config.live import LiveSettings
 from odradek.metadata import (
     BadVersion,
@@ -41,6 +41,7 @@ from odradek.metadata import (
     Set,
     StoreUnavailable,
 )
+from odradek.metadata.compare_and_set import Fenced, attempt
 from odradek.metadata.layout import (
     CONTROLLER,
     CONTROLLER_EPOCH,
@@ -158,7 +159,7 @@ class Controller:
             if node is None
             else Set(CONTROLLER_EPOCH, value, node.version)
         )
-        versions = await self._images.write(wish, next_epoch)
+        versions = await attempt(self._images, wish, next_epoch)
         self._seat = Seat(epoch, versions[1])
 
     async def _read_back(self) -> None:
@@ -182,7 +183,7 @@ class Controller:
         if node is not None and node.owner == self._store.session_id:
             logger.warning("somebody else changed %s; standing again", CONTROLLER_EPOCH)
             with suppress(Refused):
-                await self._images.write(Delete(CONTROLLER, node.version))
+                await attempt(self._images, Delete(CONTROLLER, node.version))
 
     def _follow(self, change: ImageChange) -> None:
         if self._seat is not None:

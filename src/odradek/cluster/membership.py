@@ -28,6 +28,7 @@ from odradek.metadata import (
     Set,
     StoreUnavailable,
 )
+from odradek.metadata.compare_and_set import attempt
 from odradek.metadata.layout import (
     BrokerRegistration,
     MalformedNode,
@@ -173,7 +174,7 @@ class Membership:
         if last != _NEVER_REGISTERED:
             if since is not None:
                 self._note_life(since, last + 1)
-            await self._store.multi(Set(broker_epoch_path(self._id), b""))
+            await attempt(self._images, Set(broker_epoch_path(self._id), b"", last))
 
     async def _give_up_former_life(self, remains: Remains) -> None:
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
@@ -201,7 +202,7 @@ class Membership:
         next_epoch: Operation = Create(path) if last == _NEVER_REGISTERED else Set(path, b"", last)
         self._note_life(epoch if since is None else since, epoch)
         registration = self._describe(epoch).encode()
-        await self._images.write(
-            next_epoch, Create(broker_path(self._id), registration, ephemeral=True)
+        await attempt(
+            self._images, next_epoch, Create(broker_path(self._id), registration, ephemeral=True)
         )
         return epoch

@@ -8,23 +8,17 @@ import asyncio
 from typing import Final
 
 from odradek.cluster.availability import answering
+from odradek.metadata import ImageKeeper
+from odradek.metadata.compare_and_set import change_node
 from odradek.metadata.layout import PRODUCER_ID_BLOCK, ProducerIdBlock
-from odradek.metadata.store import (
-    BadVersion,
-    Create,
-    MetadataStore,
-    NodeExists,
-    OutcomeUnknown,
-    Set,
-)
 from odradek.protocol.types import BrokerId, ProducerId
 
 _BLOCK_SIZE: Final = 1000
 
 
 class ProducerIds:
-    def __init__(self, store: MetadataStore, broker_id: BrokerId) -> None:
-        self._store = store
+    def __init__(self, images: ImageKeeper, broker_id: BrokerId) -> None:
+        self._images = images
         self._broker_id = broker_id
         self._next = 0
         self._end = 0
@@ -41,17 +35,15 @@ class ProducerIds:
         return producer_id
 
     async def _take_block(self) -> None:
-        while True:
-            node = await self._store.read(PRODUCER_ID_BLOCK)
-            first = 0 if node is None else ProducerIdBlock.decode(node.value).last + 1
-            block = ProducerIdBlock(self._broker_id, first, first + _BLOCK_SIZE - 1).encode()
-            try:
-                if node is None:
-                    await self._store.multi(Create(PRODUCER_ID_BLOCK, block))
-                else:
-                    await self._store.multi(Set(PRODUCER_ID_BLOCK, block, node.version))
-            except (BadVersion, NodeExists, OutcomeUnknown):
-                # Another broker was faster, or we may have been: the next block is nobody's.
-                continue
-            self._next, self._end = first, first + _BLOCK_SIZE
-            return
+        block = ProducerIdBlock(self._broker_id, 0, -1)
+
+        def next_block(value: bytes | None) -> bytes:
+            nonlocal block
+            first = 0 if value is None else ProducerIdBlock.decode(value).last + 1
+            block = ProducerIdBlock(self._broker_id, first, first + _BLOCK_SIZE - 1)
+            return block.encode()
+
+        # A block that may have been taken is not used: a stopped process of the same broker id
+        # may have written the same.
+        await change_node(self._images, PRODUCER_ID_BLOCK, next_block, is_own_if_equal=False)
+        self._next, self._end = block.first, block.last + 1

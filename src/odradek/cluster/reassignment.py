@@ -18,21 +18,18 @@ from typing import NamedTuple
 
 from odradek.cluster.availability import answering
 from odradek.cluster.elections import SAFE
-from odradek.cluster.state_changes import Fenced
 from odradek.metadata import (
-    BadVersion,
+    ChangeTooBig,
     Check,
     ClusterImage,
     ImageKeeper,
-    NoNode,
     Operation,
-    OutcomeUnknown,
     PartitionImage,
     Set,
     TopicImage,
 )
+from odradek.metadata.compare_and_set import Outcome, Tries, write
 from odradek.metadata.layout import (
-    CONTROLLER_EPOCH,
     NO_LEADER,
     PartitionState,
     TopicAssignment,
@@ -155,21 +152,41 @@ async def reassign(
 ) -> dict[int, Refused]:
     """Begins, replaces or (None) gives up the moves of a topic's partitions, and returns why not
     where it cannot."""
-    while True:
+    tries = Tries(f"the assignment of topic '{name}'")
+    waiting = dict(wanted)
+    refusals: dict[int, Refused] = {}
+    most, may_be_given_up = len(waiting), set[int]()
+    while waiting:
         image = images.image
         topic = image.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
         steps: dict[int, Step] = {}
-        refusals: dict[int, Refused] = {}
-        for index, replicas in wanted.items():
+        for index, replicas in list(waiting.items())[:most]:
             try:
                 steps[index] = _first_step(image, topic, index, replicas, may_change_factor)
             except Refused as refusal:
-                refusals[index] = refusal
+                del waiting[index]
+                if index not in may_be_given_up:
+                    refusals[index] = refusal
+        if not steps:
+            continue
         with answering():
-            if not steps or await write_steps(images, topic, steps):
-                return refusals
+            try:
+                outcome = await write_steps(images, topic, steps)
+            except ChangeTooBig:
+                if len(steps) == 1:
+                    raise
+                most = len(steps) // 2
+                continue
+            tries.count(outcome)
+        if outcome is Outcome.WRITTEN:
+            for index in steps:
+                del waiting[index]
+        elif outcome is Outcome.UNKNOWN:
+            # Where it has happened there is no move left to give up.
+            may_be_given_up |= {index for index in steps if waiting[index] is None}
+    return refusals
 
 
 def _first_step(
@@ -227,12 +244,13 @@ async def write_steps(
     steps: Mapping[int, Step],
     *,
     fence: int | None = None,
-) -> bool:
-    """Writes the steps of one topic's partitions together; False if the topic, or one of the
-    partitions, has changed since the image: then look again."""
-    checked = images.image.controller_epoch_version if fence is None else fence
-    operations: list[Operation] = [Check(CONTROLLER_EPOCH, checked)] if checked >= 0 else []
-    operations.append(Set(topic_path(topic.name), assignment(topic, steps).encode(), topic.version))
+) -> Outcome:
+    """Writes the steps of one topic's partitions together. Unless that was done, the topic or one
+    of the partitions has changed since the image, or may have: decide again. Raises `ChangeTooBig`
+    where the store takes less at a time: any part of the steps may be written alone."""
+    operations: list[Operation] = [
+        Set(topic_path(topic.name), assignment(topic, steps).encode(), topic.version)
+    ]
     for index, step in steps.items():
         path = partition_state_path(topic.name, index)
         version = topic.partitions[index].version
@@ -240,27 +258,37 @@ async def write_steps(
             operations.append(Set(path, step.state.encode(), version))
         else:
             operations.append(Check(path, version))
-    try:
-        await images.write(*operations)
-    except (BadVersion, NoNode, OutcomeUnknown) as error:
-        if fence is not None and getattr(error, "path", "") == CONTROLLER_EPOCH:
-            raise Fenced from error
-        await images.caught_up(*(operation.path for operation in operations))
-        return False
-    for index, step in steps.items():
-        _log(topic, index, step)
-    return True
+    outcome = await write(images, *operations, fence=fence, under_controller=True)
+    if outcome is Outcome.WRITTEN:
+        for index, step in steps.items():
+            _log(topic, index, step)
+    return outcome
 
 
 async def finish_reassignments(images: ImageKeeper, topics: Collection[str], fence: int) -> None:
     """Does the last step for every partition of these topics that is ready for it."""
     for name in sorted(topics):
-        while True:
-            image = images.image
-            topic = image.topics.get(name)
-            steps = {} if topic is None else _finishing(topic, image)
-            if topic is None or not steps or await write_steps(images, topic, steps, fence=fence):
-                break
+        await _finish_topic(images, name, fence)
+
+
+async def _finish_topic(images: ImageKeeper, name: str, fence: int) -> None:
+    """All partitions at once, or in parts where that is more than the store takes."""
+    most: int | None = None
+    while True:
+        image = images.image
+        topic = image.topics.get(name)
+        ready = {} if topic is None else _finishing(topic, image)
+        if topic is None or not ready:
+            return
+        steps = dict(list(ready.items())[:most])
+        try:
+            await write_steps(images, topic, steps, fence=fence)
+        except ChangeTooBig as error:
+            if len(steps) == 1:
+                # Nothing else may wait for this topic: it is tried again when it changes.
+                logger.error("%s: its reassignment cannot be finished: %s", name, error)
+                return
+            most = len(steps) // 2
 
 
 def _finishing(topic: TopicImage, image: ClusterImage) -> dict[int, Step]:

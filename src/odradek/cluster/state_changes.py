@@ -11,18 +11,14 @@ from typing import Final
 
 from odradek.cluster.elections import describe
 from odradek.metadata import (
-    BadVersion,
     ChangeTooBig,
-    Check,
     ClusterImage,
     ImageKeeper,
-    NoNode,
-    Operation,
-    OutcomeUnknown,
     PartitionImage,
     Set,
 )
-from odradek.metadata.layout import CONTROLLER_EPOCH, PartitionState, partition_state_path
+from odradek.metadata.compare_and_set import Outcome, write
+from odradek.metadata.layout import PartitionState, partition_state_path
 from odradek.protocol.types import TopicPartition
 
 logger = logging.getLogger("odradek.state_change")
@@ -33,10 +29,6 @@ MOST_OPERATIONS: Final = 200
 _LAG_S: Final = 0.01
 
 Decision = Callable[[ClusterImage, PartitionImage], PartitionState | None]
-
-
-class Fenced(Exception):
-    """There is another controller: nothing was changed, and nothing may be."""
 
 
 async def change_states(
@@ -63,24 +55,19 @@ async def change_states(
         states = _decided(image, taken, decide)
         if not states:
             continue
-        checked = image.controller_epoch_version if fence is None else fence
-        operations: list[Operation] = [Check(CONTROLLER_EPOCH, checked)] if checked >= 0 else []
-        operations += [
+        operations = [
             Set(partition_state_path(*where), after.encode(), before.version)
             for where, before, after in states
         ]
         try:
-            await images.write(*operations)
+            outcome = await write(images, *operations, fence=fence, under_controller=True)
         except ChangeTooBig:
             if len(taken) == 1:
                 raise
             waiting.extend(reversed(taken))
             most = most_operations = len(taken) // 2
             continue
-        except (BadVersion, NoNode, OutcomeUnknown) as error:
-            if fence is not None and getattr(error, "path", "") == CONTROLLER_EPOCH:
-                raise Fenced from error
-            await images.caught_up(*(operation.path for operation in operations))
+        if outcome is not Outcome.WRITTEN:
             waiting.extend(reversed(taken))
             if most == 1:
                 # A single one refused again and again: the image lags behind the store.

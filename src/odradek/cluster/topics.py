@@ -16,20 +16,20 @@ from odradek.cluster.reassignment import is_moving
 from odradek.config import InvalidSetting, check_topic_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import (
-    BadVersion,
     ChangeTooBig,
     ClusterImage,
     ImageKeeper,
     MetadataStore,
+    Node,
     NodeExists,
-    NoNode,
-    NotEmpty,
     Operation,
     OutcomeUnknown,
     Set,
     TopicImage,
 )
+from odradek.metadata.compare_and_set import Outcome, Tries, attempt, write
 from odradek.metadata.layout import (
+    MalformedNode,
     PartitionState,
     TopicAssignment,
     create_partitions,
@@ -39,7 +39,7 @@ from odradek.metadata.layout import (
     topic_path,
 )
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 from odradek.replication.refusal import Refused
 from odradek.world import Randomness
 
@@ -125,46 +125,67 @@ class Topics:
                 if count == 1:
                     raise
                 count = (count + 1) // 2
-        try:
-            await self._add(name, assignment, states[count:])
-        except (BadVersion, NodeExists, NoNode):
+        if not await self._add(name, assignment.topic_id, count, assignment.replicas[count:]):
             raise Refused(
                 ErrorCode.INVALID_REQUEST,
                 f"Topic '{name}' was changed while it was being made; look what it has become.",
-            ) from None
+            )
 
     async def _add(
-        self, name: str, after: TopicAssignment, states: Sequence[PartitionState]
-    ) -> None:
-        """Adds the last partitions of `after`, in as few changes as the store takes. Each of
-        them leaves a whole topic."""
-        made = len(after.replicas) - len(states)
-        most = len(states)
-        while made < len(after.replicas):
-            topic = self._images.image.topics.get(name)
-            if topic is None:
-                raise NoNode(topic_path(name))
-            until = made + most
-            so_far = after._replace(replicas=after.replicas[:until]).encode()
-            added = states[len(states) - len(after.replicas) + made :][:most]
+        self,
+        name: str,
+        topic_id: TopicId,
+        first: int,
+        added: Sequence[tuple[int, ...]],
+    ) -> bool:
+        """Adds partitions with these replicas, numbered from `first`, in as few changes as the
+        store takes. Each of them leaves a whole topic, whose other partitions stay as they are at
+        that moment. False if it has not got `first` partitions, or is another topic by now."""
+        tries = Tries(f"topic '{name}'")
+        made, most, may_be_made = first, len(added), 0
+        while made < first + len(added):
+            image = self._images.image
+            topic = image.topics.get(name)
+            if topic is None or topic.topic_id != topic_id:
+                return False
+            after = tuple(one.replicas for one in topic.partitions[made:][:may_be_made])
+            if after and after == tuple(added[made - first :][:may_be_made]):
+                # The change whose reply was lost has happened.
+                made, may_be_made = made + may_be_made, 0
+                continue
+            if len(topic.partitions) != made:
+                return False
+            chunk = tuple(added[made - first :][:most])
+            before = assignment_of(topic, {})
+            states = [_led_by_first(brokers, image) for brokers in chunk]
             try:
-                await self._images.write(
-                    Set(topic_path(name), so_far, topic.version),
-                    *create_partitions(name, made, added),
+                outcome = await write(
+                    self._images,
+                    Set(
+                        topic_path(name),
+                        before._replace(replicas=before.replicas + chunk).encode(),
+                        topic.version,
+                    ),
+                    *create_partitions(name, made, states),
                 )
             except ChangeTooBig:
                 if most == 1:
                     raise
                 most = (most + 1) // 2
                 continue
-            made += len(added)
+            tries.count(outcome)
+            if outcome is Outcome.WRITTEN:
+                made, may_be_made = made + len(chunk), 0
+            elif outcome is Outcome.UNKNOWN:
+                may_be_made = len(chunk)
+        return True
 
     async def _write_new(
         self, name: str, topic_id: TopicId, operations: Sequence[Operation]
     ) -> None:
         for _ in range(_ATTEMPTS):
             try:
-                await self._images.write(*operations)
+                await attempt(self._images, *operations)
             except NodeExists:
                 # Ours, if only the answer to an earlier attempt was lost.
                 image = await self._images.caught_up(topic_path(name))
@@ -175,40 +196,52 @@ class Topics:
             return
         raise OutcomeUnknown
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, topic_id: TopicId | None = None) -> None:
+        """Deletes the topic with this id; without one, the topic that has this name now. A topic
+        that is made under the same name meanwhile is another one, and stays."""
         if not self._settings.broker.delete_topic_enable:
             raise Refused(ErrorCode.TOPIC_DELETION_DISABLED)
         with answering():
-            await self._delete(name)
+            await self._delete(name, topic_id)
         logger.info("topic %s: deleted", name)
 
-    async def _delete(self, name: str) -> None:
+    async def _delete(self, name: str, topic_id: TopicId | None) -> None:
+        tries = Tries(f"topic '{name}'")
+        code = ErrorCode.UNKNOWN_TOPIC_ID if topic_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         may_be_done = False
         most: int | None = None
         while True:
             tree = await self._store.read_tree(topic_path(name))
-            if not tree:
+            found = self._topic_id(name, tree)
+            if found is None or topic_id not in (None, found):
+                await self._images.caught_up(topic_path(name))
                 if may_be_done:
-                    await self._images.caught_up(topic_path(name))
                     return
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
+                raise Refused(code, _unknown(name) if found is None else _another(name))
+            topic_id = found
             config = await self._store.read(topic_config_path(name))
             operations = delete_topic(name, tree, config)
             try:
                 # Where it is too much at once, partitions first: until then nobody leads them.
-                await self._images.write(*operations[:most])
-                may_be_done = True
-                if most is not None and most < len(operations):
-                    continue
+                outcome = await write(self._images, *operations[:most])
             except ChangeTooBig:
                 most = len(operations[:most]) // 2
                 continue
-            except (BadVersion, NoNode, NotEmpty):
-                continue  # It changed in between; look again.
-            except OutcomeUnknown:
-                may_be_done = True
-                continue
-            return
+            tries.count(outcome)
+            if outcome is Outcome.WRITTEN and (most is None or most >= len(operations)):
+                return
+            may_be_done = may_be_done or outcome is not Outcome.LATE
+
+    def _topic_id(self, name: str, tree: Mapping[str, Node]) -> TopicId | None:
+        """Whose nodes these are; None if there is no topic."""
+        node = tree.get(topic_path(name))
+        if node is None:
+            return None
+        try:
+            return TopicAssignment.decode(topic_path(name), node.value).topic_id
+        except MalformedNode:
+            known = self._images.image.topics.get(name)
+            return NO_TOPIC_ID if known is None else known.topic_id
 
     async def grow(
         self,
@@ -231,16 +264,12 @@ class Topics:
         added = self._added_replicas(image, topic, partitions, assignment)
         if validate_only:
             return
-        before = assignment_of(topic, {})
-        after = before._replace(replicas=before.replicas + added)
-        states = [_led_by_first(brokers, image) for brokers in added]
-        try:
-            with answering():
-                await self._add(name, after, states)
-        except (BadVersion, NodeExists, NoNode):
+        with answering():
+            is_added = await self._add(name, topic.topic_id, len(topic.partitions), added)
+        if not is_added:
             raise Refused(
                 ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."
-            ) from None
+            )
         logger.info("topic %s: grown to partitions: %d", name, partitions)
 
     def _checked_overrides(self, overrides: Mapping[str, str | None]) -> dict[str, str]:
@@ -391,6 +420,10 @@ def _led_by_first(brokers: Sequence[int], image: ClusterImage) -> PartitionState
 
 def _exists(name: str) -> Refused:
     return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def _another(name: str) -> str:
+    return f"The topic '{name}' that there is now has another id."
 
 
 def _unknown(name: str) -> str:

@@ -1,8 +1,8 @@
 """Access rules in the store: a node for each resource pattern, as Kafka keeps them.
 
 Literal ones (and those for `*`) lie at `/kafka-acl/Topic/NAME`, prefixed ones at
-`/kafka-acl-extended/prefixed/Topic/NAME`. A pattern without entries has no node. Slashes in names,
-over which Kafka stumbles, are escaped.
+`/kafka-acl-extended/prefixed/Topic/NAME`. A pattern whose entries were all removed
+keeps its node, without any. Slashes in names, over which Kafka stumbles, are escaped.
 """
 
 import json

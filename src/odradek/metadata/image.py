@@ -344,16 +344,17 @@ class ImageBuilder:
             self._configs = dict(self._before.broker_configs)
         name = path[len(BROKER_CONFIGS) + 1 :]
         self._configs.pop(name, None)
-        if node is not None:
-            self._configs[name] = ConfigOverrides.decode(path, node.value).settings
+        settings = {} if node is None else ConfigOverrides.decode(path, node.value).settings
+        if settings:
+            self._configs[name] = settings
 
     def _set_group_config(self, path: str, node: Node | None) -> None:
         current = self._fields.get("group_configs", self._before.group_configs)
         assert isinstance(current, Mapping)  # only this method sets it
         changed = dict(current)
         changed.pop(group_of_config_path(path), None)
-        if node is not None:
-            settings = ConfigOverrides.decode(path, node.value).settings
+        settings = {} if node is None else ConfigOverrides.decode(path, node.value).settings
+        if settings:
             changed[group_of_config_path(path)] = settings
         self._fields["group_configs"] = MappingProxyType(changed)
 
@@ -370,8 +371,10 @@ class ImageBuilder:
         if self._acls is None:
             self._acls = dict(self._before.acls)
         self._acls.pop(resource, None)
-        if node is not None:
-            self._acls[resource] = acl_nodes.decode_entries(path, node.value)
+        entries = () if node is None else acl_nodes.decode_entries(path, node.value)
+        if entries:
+            # A pattern whose entries were all removed keeps its node, but is no rule.
+            self._acls[resource] = entries
 
     def build(self) -> ClusterImage:
         fields = self._fields

@@ -55,6 +55,11 @@ class ImageKeeper:
         self._newer = asyncio.Event()
         self._subscribers: list[Callable[[ImageChange], None]] = []
 
+    @property
+    def store(self) -> MetadataStore:
+        """For reading. Changes go through `odradek.metadata.compare_and_set`."""
+        return self._store
+
     def subscribe(self, subscriber: Callable[[ImageChange], None]) -> None:
         """Calls back at every change, at once and in order. It must not raise or wait."""
         self._subscribers.append(subscriber)

@@ -23,7 +23,6 @@ from odradek.metadata.store import (
     Node,
     NodeExists,
     Operation,
-    Set,
 )
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 
@@ -91,6 +90,13 @@ def broker_epoch_path(broker_id: int | str) -> str:
 
 def topic_path(topic: str) -> str:
     return f"{TOPICS}/{topic}"
+
+
+def topic_id_path(topic: str, topic_id: TopicId) -> str:
+    """A node that is there as long as this topic is, and not for another topic of the same name:
+    a `Check` of it binds a change to the topic's id. Topics that other versions, or Kafka, have
+    made lack it."""
+    return f"{TOPICS}/{topic}/id-{topic_id_text(topic_id)}"
 
 
 def partition_state_path(topic: str, partition: int) -> str:
@@ -399,7 +405,10 @@ def create_topic(
     overrides: Mapping[str, str],
 ) -> list[Operation]:
     """The operations that make a topic; they fail with `NodeExists` if there is one."""
-    operations: list[Operation] = [Create(topic_path(topic), assignment.encode())]
+    operations: list[Operation] = [
+        Create(topic_path(topic), assignment.encode()),
+        Create(topic_id_path(topic, assignment.topic_id)),
+    ]
     if overrides:
         operations.append(Create(topic_config_path(topic), ConfigOverrides(overrides).encode()))
     operations.append(Create(f"{topic_path(topic)}/partitions"))
@@ -421,21 +430,21 @@ def create_partitions(
 
 def delete_topic(topic: str, tree: Mapping[str, Node], config: Node | None) -> list[Operation]:
     """The operations that remove a topic, given `read_tree(topic_path(topic))` and the node
-    of its settings. They fail with `BadVersion` if its assignment has changed since."""
+    of its settings. They fail with `BadVersion` if its assignment or its settings have changed
+    since, and with `NoNode` if the topic has been deleted, even if there is another one of its
+    name by now.
+
+    The first `n` of them, for any `n`, leave a topic with fewer partitions that can be deleted by
+    the rest. Its settings, the node of its id and its own node go last."""
     path = topic_path(topic)
+    last = [*(below for below in tree if below.startswith(f"{path}/id-")), path]
     operations: list[Operation] = [Check(path, tree[path].version)]
-    operations += [Delete(below) for below in reversed(list(tree))]
+    operations += [Check(id_path) for id_path in last[:-1]]
+    operations += [Delete(below) for below in reversed(list(tree)) if below not in last]
     if config is not None:
-        operations.append(Delete(topic_config_path(topic)))
+        operations.append(Delete(topic_config_path(topic), config.version))
+    operations += map(Delete, last)
     return operations
-
-
-def set_overrides(path: str, node: Node | None, overrides: Mapping[str, str]) -> list[Operation]:
-    """The operations that make `overrides` the settings at a config path, which held `node`."""
-    value = ConfigOverrides(overrides).encode()
-    if node is None:
-        return [Create(path, value)] if overrides else []
-    return [Set(path, value, node.version) if overrides else Delete(path, node.version)]
 
 
 # JSON

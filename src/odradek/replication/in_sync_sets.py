@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from odradek.config.live import LiveSettings
 from odradek.metadata import ImageChange, ImageKeeper
+from odradek.metadata.compare_and_set import attempt
 from odradek.metadata.layout import PartitionState, broker_epoch_path, partition_state_path
 from odradek.metadata.store import Check, MetadataError, Operation, Refused, Set
 from odradek.protocol.types import BrokerId
@@ -168,7 +169,7 @@ class InSyncSets:
         a set whose fate is unknown is written again until its node has another version."""
         operations = list(dict.fromkeys(one for each in proposals for one in each.operations))
         try:
-            await self._images.write(*operations)
+            await attempt(self._images, *operations)
         except Refused as refusal:
             logger.info("the in-sync sets were not changed: %s", refusal)
             await self._read_back(operations)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from odradek.cluster.elections import after_loss
+from odradek.cluster.reassignment import finish_reassignments, reassign
 from odradek.cluster.state_changes import change_states
 from odradek.cluster.topics import NewTopic, Topics
 from odradek.config import BrokerSettings, parse_listener
@@ -16,12 +17,13 @@ from odradek.metadata import (
     ImageKeeper,
     Operation,
     PartitionImage,
+    Set,
 )
 from odradek.metadata import layout as at
 from odradek.metadata.layout import PartitionState
 from odradek.metadata.memory import MemoryMetadata, MemorySession
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from odradek.replication.refusal import Refused
 from odradek.world import Randomness
 
@@ -30,9 +32,11 @@ class NarrowSession(MemorySession):
     """Takes few operations at a time."""
 
     most = 64
+    too_big = ""
 
     async def multi(self, *operations: Operation) -> list[int]:
-        if len(operations) > self.most:
+        paths = [operation.path for operation in operations]
+        if len(operations) > self.most or self.too_big in paths:
             raise ChangeTooBig("more than the store takes at once")
         return await super().multi(*operations)
 
@@ -96,3 +100,45 @@ async def test_what_cannot_be_parted_is_refused_with_the_reason() -> None:
         await topics.create(NewTopic("big", 100, 3))
     assert caught.value.code == ErrorCode.POLICY_VIOLATION
     assert "big" not in images.image.topics
+
+
+async def test_a_big_move_is_begun_and_finished_in_parts() -> None:
+    store, images, topics = await cluster()
+    await topics.create(NewTopic("big", assignment={index: [1, 2] for index in range(100)}))
+    assert await reassign(images, "big", {index: [2, 3] for index in range(100)}) == {}
+    topic = images.image.topics["big"]
+    assert all(one.adding == (3,) and one.removing == (1,) for one in topic.partitions)
+
+    def caught_up(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+        return PartitionState(BrokerId(2), LeaderEpoch(1), (1, 2, 3), 0)
+
+    partitions = [TopicPartition("big", number) for number in range(100)]
+    await change_states(images, partitions, caught_up, "test")
+    await store.multi(Create(at.CONTROLLER_EPOCH, b"1"))
+    await images.caught_up(at.CONTROLLER_EPOCH)
+    await finish_reassignments(images, ["big"], fence=0)
+    topic = images.image.topics["big"]
+    assert {(one.replicas, one.adding, one.removing) for one in topic.partitions} == {
+        ((2, 3), (), ())
+    }
+    assert {one.isr for one in topic.partitions} == {(2, 3)}
+
+
+async def test_a_move_that_the_store_cannot_take_holds_up_no_other_topic(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, images, topics = await cluster()
+    await topics.create(NewTopic("a", assignment={0: [1, 2]}))
+    await topics.create(NewTopic("b", assignment={0: [1, 2]}))
+    for name in ("a", "b"):
+        assert await reassign(images, name, {0: [1, 2, 3]}) == {}
+        state = PartitionState(BrokerId(1), LeaderEpoch(0), (1, 2, 3), 0).encode()
+        await store.multi(Set(at.partition_state_path(name, 0), state))
+        await images.caught_up(at.partition_state_path(name, 0))
+    await store.multi(Create(at.CONTROLLER_EPOCH, b"1"))
+    await images.caught_up(at.CONTROLLER_EPOCH)
+    store.too_big = at.topic_path("a")
+    await finish_reassignments(images, ["a", "b"], fence=0)
+    assert images.image.topics["a"].partitions[0].adding == (3,)
+    assert images.image.topics["b"].partitions[0].adding == ()
+    assert "its reassignment cannot be finished" in caplog.text

@@ -23,6 +23,7 @@ from odradek.metadata import (
     StoreUnavailable,
 )
 from odradek.metadata import layout as at
+from odradek.metadata.compare_and_set import change_node
 from odradek.metadata.image import ClusterImage, difference, image_of
 from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
 from odradek.metadata.store import EVERYTHING
@@ -115,8 +116,8 @@ def test_the_settings_of_a_group_come_change_and_go() -> None:
         keeper = await keeper_on(store)
         path = at.group_config_path("g")
         for wanted in ({"a": "1"}, {"a": "2", "b": "1"}, {}):
-            operations = at.set_overrides(path, await store.read(path), wanted)
-            await keeper.write(*operations)
+            value = at.ConfigOverrides(wanted).encode()
+            await change_node(keeper, path, lambda _, value=value: value)  # type: ignore[misc]
             assert keeper.image.group_config("g") == wanted
             assert keeper.image == await from_scratch(store, keeper.image.number)
 
@@ -299,8 +300,9 @@ async def take(store: MetadataStore, step: tuple[str, str, int], serial: int) ->
         await store.multi(Set(path, state(number, serial).encode()))
     elif kind == "config":
         path = at.topic_config_path(name)
+        value = at.ConfigOverrides({"k": str(serial)} if number else {}).encode()
         found = await store.read(path)
-        await store.multi(*at.set_overrides(path, found, {"k": str(serial)} if number else {}))
+        await store.multi(Create(path, value) if found is None else Set(path, value))
     elif kind == "broker":
         await store.multi(broker(number))
     elif kind == "leave":

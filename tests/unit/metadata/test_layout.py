@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.config import Listener
-from odradek.metadata import BadVersion, Create, Delete, NodeExists, Set
+from odradek.metadata import BadVersion, NodeExists, Set
 from odradek.metadata.layout import (
     CLUSTER_ID,
     GROUP_CONFIGS,
@@ -30,7 +30,6 @@ from odradek.metadata.layout import (
     parse_topic_id,
     partition_state_path,
     prepare,
-    set_overrides,
     topic_config_path,
     topic_id_text,
     topic_path,
@@ -176,29 +175,6 @@ def test_a_topic_is_made_and_removed_whole() -> None:
         tree = await store.read_tree(topic_path("t"))
         await store.multi(*delete_topic("t", tree, config))
         assert await store.read_tree("/") == before
-
-    asyncio.run(scenario())
-
-
-def test_overrides_are_made_changed_and_removed() -> None:
-    async def scenario() -> None:
-        store = MemoryMetadata().connect()
-        await prepare(store, "cluster")
-        path = topic_config_path("t")
-        assert set_overrides(path, None, {}) == []
-        (create,) = set_overrides(path, None, {"a": "1"})
-        assert isinstance(create, Create)
-        await store.multi(create)
-        node = await store.read(path)
-        (change,) = set_overrides(path, node, {"a": "2"})
-        assert isinstance(change, Set)
-        await store.multi(change)
-        with pytest.raises(BadVersion):
-            await store.multi(*set_overrides(path, node, {"a": "3"}))
-        (remove,) = set_overrides(path, await store.read(path), {})
-        assert isinstance(remove, Delete)
-        await store.multi(remove)
-        assert await store.read(path) is None
 
     asyncio.run(scenario())
 

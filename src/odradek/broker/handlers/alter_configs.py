@@ -3,9 +3,10 @@
 What is not named goes back to its default: IncrementalAlterConfigs is the kinder way.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
-from odradek.broker.config_resources import replace_overrides
+from odradek.broker.config_resources import change_overrides
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_configs import (
@@ -22,7 +23,7 @@ async def handle(
 ) -> AlterConfigsResponse:
     responses = []
     for asked in request.resources:
-        code, message = await replace_overrides(
+        code, message = await change_overrides(
             services, asked, partial(_given, asked), validate_only=request.validate_only
         )
         responses.append(
@@ -36,7 +37,7 @@ async def handle(
     return AlterConfigsResponse(responses=responses)
 
 
-def _given(asked: AlterConfigsResource) -> dict[str, str]:
+def _given(asked: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str]:
     given: dict[str, str] = {}
     for config in asked.configs:
         if config.value is None:

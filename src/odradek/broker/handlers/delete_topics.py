@@ -40,7 +40,8 @@ async def _delete(services: Services, asked: DeleteTopicState) -> DeletableTopic
             result.name = by_id.name
         elif asked.name in image.topics:
             result.topic_id = image.topics[asked.name].topic_id
-        await services.topics.delete(str(result.name))
+        topic_id = None if asked.topic_id == NO_TOPIC_ID else asked.topic_id
+        await services.topics.delete(str(result.name), topic_id)
     except Refused as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message
     return result

@@ -6,7 +6,7 @@ Levels of a broker's loggers are set and deleted alone, and hold until that brok
 from collections.abc import Mapping
 from functools import partial
 
-from odradek.broker.config_resources import ResourceType, replace_overrides
+from odradek.broker.config_resources import ResourceType, change_overrides
 from odradek.broker.logger_levels import alter_loggers
 from odradek.broker.services import RequestContext, Services
 from odradek.config import (
@@ -36,10 +36,10 @@ async def handle(
         if asked.resource_type == ResourceType.BROKER_LOGGER:
             code, message = _alter_loggers(services, asked, validate_only=request.validate_only)
         else:
-            code, message = await replace_overrides(
+            code, message = await change_overrides(
                 services,
                 asked,
-                partial(_altered, services, asked),
+                partial(_altered, asked),
                 validate_only=request.validate_only,
             )
         responses.append(
@@ -63,18 +63,15 @@ def _alter_loggers(
     return ErrorCode.NONE, None
 
 
-def _altered(services: Services, asked: AlterConfigsResource) -> dict[str, str]:
+def _altered(asked: AlterConfigsResource, current: Mapping[str, str]) -> dict[str, str]:
     names = [config.name for config in asked.configs]
     if len(set(names)) != len(names):
         raise Refused(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
     if asked.resource_type == ResourceType.TOPIC:
-        current = services.configs.topic_overrides(asked.resource_name)
         declared: Mapping[str, Setting[object]] = TopicSettings.declared
     elif asked.resource_type == ResourceType.GROUP:
-        current = services.configs.group_overrides(asked.resource_name)
         declared = GROUP_DECLARED
     else:
-        current = services.configs.broker_overrides(asked.resource_name)
         declared = BROKER_DECLARED
     try:
         operations = [

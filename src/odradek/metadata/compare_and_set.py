@@ -1,0 +1,213 @@
+"""The one way in which a broker changes nodes of the metadata store: compare-and-set.
+
+Many brokers, and many requests on one broker, change the same nodes. Whoever computes a new value
+from an old one must not overwrite what somebody else wrote in between. So every change
+
+1. reads the node with its version (from the store, or from an image that holds the version),
+2. computes the new value,
+3. writes it in one multi that checks that version, and the controller's epoch where the change is
+   made in the controller's name,
+4. begins again at 1 when the version has passed. After `OutcomeUnknown` it reads back first: the
+   change may have happened, or may yet happen, and then the version has passed too.
+
+The number of tries is bounded: `Contended` says that others were faster every time.
+
+- `change_node` does all four steps for a single node: settings, access rules, credentials, blocks
+  of producer ids.
+- `write` does steps 3 and the reading back of step 4 for changes of several nodes that are decided
+  from the image; the caller decides again while the outcome is not `WRITTEN`, and counts its tries
+  with `Tries`.
+- `attempt` is step 3 alone, for those who react to a refusal in their own way (the in-sync sets,
+  the registration, the controller's seat).
+
+Nothing outside `odradek.metadata` calls `MetadataStore.multi` or `ImageKeeper.write`; a test checks
+it. `attempt` asserts that no operation overwrites blindly.
+
+A node whose value becomes empty is kept. If it were deleted and created again, its version would
+begin at 0 again, and a change that was computed from the former node could pass for a new one.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from odradek.metadata.keeper import ImageKeeper
+from odradek.metadata.layout import CONTROLLER_EPOCH
+from odradek.metadata.store import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    Create,
+    MetadataError,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    OutcomeUnknown,
+    Set,
+)
+
+# Each lost race means that somebody else's change was written, so this many must have been.
+MAX_LOST_RACES: Final = 100
+# Each unknown outcome means that the connection to the store was lost.
+MAX_UNKNOWN_OUTCOMES: Final = 5
+
+Change = Callable[[bytes | None], bytes | None]
+"""Computes a node's new value from its present one. None stands for a node that is missing. The
+same value, or None, means that nothing is to be changed. It may raise, and may be called again."""
+
+
+class Contended(MetadataError):
+    """Others changed the same nodes first, every time."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: others changed it first, {MAX_LOST_RACES} times in a row; nothing was changed"
+        )
+
+
+class Fenced(Exception):
+    """There is another controller: nothing was changed, and nothing may be."""
+
+
+class Outcome(Enum):
+    """What became of a change of several nodes."""
+
+    WRITTEN = auto()
+    # Somebody else was faster. Nothing was changed; the image shows what the nodes hold now.
+    LATE = auto()
+    # It may have happened or may yet happen. The image shows what the nodes hold now.
+    UNKNOWN = auto()
+
+
+class Tries:
+    """Counts the tries of one change, and ends it when there were too many."""
+
+    __slots__ = ("_lost_races", "_unknown", "_what")
+
+    def __init__(self, what: str) -> None:
+        """`what` is changed; the words are for the error."""
+        self._what = what
+        self._lost_races = 0
+        self._unknown = 0
+
+    def lost_race(self) -> None:
+        self._lost_races += 1
+        if self._lost_races >= MAX_LOST_RACES:
+            raise Contended(self._what)
+
+    def unknown_outcome(self) -> None:
+        self._unknown += 1
+        if self._unknown >= MAX_UNKNOWN_OUTCOMES:
+            raise OutcomeUnknown
+
+    def count(self, outcome: Outcome) -> None:
+        """Counts what `write` returned."""
+        if outcome is Outcome.LATE:
+            self.lost_race()
+        elif outcome is Outcome.UNKNOWN:
+            self.unknown_outcome()
+
+
+async def attempt(images: ImageKeeper, *operations: Operation) -> list[int]:
+    """One multi, whose effect is in the image when this returns. See `ImageKeeper.write` for what
+    it raises; the caller handles `BadVersion`, `NodeExists`, `NoNode` and `OutcomeUnknown`."""
+    blind = _blind(operations)
+    assert not blind, f"{blind} overwrites whatever is there"
+    return await images.write(*operations)
+
+
+async def write(
+    images: ImageKeeper,
+    *operations: Operation,
+    fence: int | None = None,
+    under_controller: bool = False,
+) -> Outcome:
+    """One multi of a change that was decided from the image.
+
+    `fence` is the version of the controller epoch's node on which a controller rests: raises
+    `Fenced` once it has passed. With `under_controller` the change is made by another broker, in
+    the controller's name: then the epoch in the image is checked. Otherwise neither is."""
+    epoch = images.image.controller_epoch_version if fence is None else fence
+    checks: list[Operation] = []
+    if (under_controller or fence is not None) and epoch >= 0:
+        checks.append(Check(CONTROLLER_EPOCH, epoch))
+    outcome = Outcome.LATE
+    try:
+        await attempt(images, *checks, *operations)
+        return Outcome.WRITTEN
+    except OutcomeUnknown:
+        outcome = Outcome.UNKNOWN
+    except (BadVersion, NodeExists, NoNode, NotEmpty) as refusal:
+        if fence is not None and refusal.path == CONTROLLER_EPOCH:
+            raise Fenced from refusal
+    await images.caught_up(*(operation.path for operation in (*checks, *operations)))
+    return outcome
+
+
+async def change_node(
+    images: ImageKeeper,
+    path: str,
+    change: Change,
+    *,
+    parents: Sequence[str] = (),
+    requires: Sequence[str] = (),
+    is_own_if_equal: bool = True,
+) -> bytes | None:
+    """Changes one node to what `change` computes, however many others change it too. Returns the
+    value that the node has now.
+
+    `parents` are made with the node if they are missing, topmost first. `requires` are nodes that
+    must exist when the change is made: raises `NoNode` if one does not. After an unknown outcome
+    the change counts as made if the node has the next version and the value that was written;
+    with `is_own_if_equal` false it never does, because somebody else may have written the same."""
+    tries = Tries(path)
+    checks = [Check(required) for required in requires]
+    unknown: tuple[bytes, int] | None = None
+    while True:
+        node = await images.store.read(path)
+        if is_own_if_equal and node is not None and (node.value, node.version) == unknown:
+            await images.caught_up(path)
+            return node.value
+        before = None if node is None else node.value
+        after = change(before)
+        if after is None or after == before:
+            return before
+        try:
+            await attempt(images, *checks, *await _replacement(images, path, node, after, parents))
+        except (BadVersion, NodeExists, NoNode) as refusal:
+            if refusal.path in requires:
+                raise
+            tries.lost_race()
+        except OutcomeUnknown:
+            unknown = (after, 0 if node is None else node.version + 1)
+            tries.unknown_outcome()
+        else:
+            return after
+
+
+async def _replacement(
+    images: ImageKeeper, path: str, node: Node | None, value: bytes, parents: Sequence[str]
+) -> list[Operation]:
+    if node is not None:
+        return [Set(path, value, node.version)]
+    found = await images.store.read_each(parents) if parents else []
+    missing = [parent for parent, there in zip(parents, found, strict=True) if there is None]
+    return [*map(Create, missing), Create(path, value)]
+
+
+def _blind(operations: Sequence[Operation]) -> Operation | None:
+    """The first operation that would change a node whatever it holds. A node may be deleted in any
+    version if one above it is checked: a topic takes its partitions with it."""
+    checked = tuple(
+        operation.path + "/"
+        for operation in operations
+        if isinstance(operation, Check) and operation.version != ANY_VERSION
+    )
+    for operation in operations:
+        if isinstance(operation, Create | Check) or operation.version != ANY_VERSION:
+            continue
+        if isinstance(operation, Set) or not (operation.path + "/").startswith(checked):
+            return operation
+    return None

@@ -1,0 +1,430 @@
+"""Every change of the metadata store survives another one that is made at the same moment.
+
+For each kind of change, a rival makes its own change between the reading and the writing of the
+first; afterwards both must be there. Then the reply to the change is lost, after it happened and
+before it: nothing may be lost or made twice. `CALLERS` names every place that changes nodes; the
+last tests fail when there is another one, or one that goes around the helper.
+"""
+
+import ast
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import odradek
+from odradek.cluster.acls import AccessRules
+from odradek.cluster.configs import Configs
+from odradek.cluster.elections import after_loss
+from odradek.cluster.producer_ids import ProducerIds
+from odradek.cluster.reassignment import reassign
+from odradek.cluster.state_changes import change_states
+from odradek.cluster.topics import NewTopic, Topics
+from odradek.config import BrokerSettings, parse_listener
+from odradek.config.live import LiveSettings
+from odradek.metadata import (
+    ClusterImage,
+    Create,
+    ImageKeeper,
+    Operation,
+    PartitionImage,
+    Set,
+)
+from odradek.metadata import layout as at
+from odradek.metadata.compare_and_set import attempt
+from odradek.metadata.layout import PartitionState
+from odradek.metadata.memory import LostReply, MemoryMetadata, MemorySession
+from odradek.protocol.acls import (
+    AccessEntry,
+    AclFilter,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.protocol.acls import Operation as Action
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.replication.refusal import Refused
+from odradek.world import Randomness
+
+CALLERS = {
+    "cluster.acls:AccessRules._change",
+    "cluster.adoption:adopt",
+    "cluster.configs:Configs._change",
+    "cluster.controller:Controller._take_seat",
+    "cluster.controller:Controller._vacate",
+    "cluster.membership:Membership._pass_epoch",
+    "cluster.membership:Membership._register",
+    "cluster.producer_ids:ProducerIds._take_block",
+    "cluster.reassignment:write_steps",
+    "cluster.state_changes:change_states",
+    "cluster.topics:Topics._add",
+    "cluster.topics:Topics._delete",
+    "cluster.topics:Topics._write_new",
+    "replication.in_sync_sets:InSyncSets._write",
+}
+"""Whoever adds a place here adds a kind below, or a test of two writers elsewhere: adoption is
+tested in `test_lost_store`, seat and registration in `test_controller`, in-sync sets by the cluster
+scenario of the simulation."""
+
+_HELPERS = {"attempt", "change_node", "write"}
+
+
+class RacingSession(MemorySession):
+    """Lets a rival go first, once, when the next change is about to be written."""
+
+    rival: Callable[[], Awaitable[object]] | None = None
+    has_raced = False
+
+    async def multi(self, *operations: Operation) -> list[int]:
+        rival, self.rival = self.rival, None
+        if rival is not None:
+            await rival()
+            self.has_raced = True
+        return await super().multi(*operations)
+
+
+class Broker:
+    """What one broker changes the store with."""
+
+    def __init__(self, number: int, store: MemorySession) -> None:
+        self.number = number
+        self.store = store
+        self.images = ImageKeeper(store)
+        settings = LiveSettings(BrokerSettings())
+        self.topics = Topics(store, self.images, settings, Randomness(number))
+        self.configs = Configs(store, self.images, settings)
+        self.rules = AccessRules(store, self.images)
+        self.producer_ids = ProducerIds(self.images, BrokerId(number))
+
+
+class Pair:
+    """Two brokers on one store, with a topic `t` of two partitions on brokers 1 and 2 of 4."""
+
+    def __init__(self) -> None:
+        self.metadata = MemoryMetadata()
+        self.racing = RacingSession(self.metadata)
+        self.first = Broker(1, self.racing)
+        self.second = Broker(2, self.metadata.connect())
+
+    async def prepare(self) -> None:
+        await at.prepare(self.second.store, "cluster")
+        for number in range(1, 5):
+            listeners = (parse_listener(f"PLAINTEXT://h:{number}"),)
+            registration = at.BrokerRegistration(listeners, {"PLAINTEXT": "PLAINTEXT"}).encode()
+            node = Create(at.broker_path(number), registration, ephemeral=True)
+            await self.second.store.multi(node)
+        await self.second.images.load()
+        await self.second.topics.create(NewTopic("t", assignment={0: [1, 2], 1: [2, 1]}))
+        await self.first.images.load()
+
+    @property
+    def image(self) -> ClusterImage:
+        from odradek.metadata.image import image_of
+
+        return image_of(self.metadata.tree.read_tree("/"))
+
+
+def setting(name: str, value: str) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    return lambda before: {**before, name: value}
+
+
+def entry(name: str) -> AccessEntry:
+    return AccessEntry(f"User:{name}", "*", Action.READ, Permission.ALLOW)
+
+
+PATTERN = ResourcePattern(ResourceType.TOPIC, "t", PatternType.LITERAL)
+
+
+class Kind(NamedTuple):
+    """`change(broker)` makes the change of that broker; `both` says whether both are there, given
+    what they returned (None where only the first was asked)."""
+
+    change: Callable[[Broker], Awaitable[object]]
+    is_made: Callable[[Pair, set[int]], bool]
+    before: Callable[[Broker], Awaitable[object]] | None = None
+
+
+def _name(number: int) -> str:
+    return {1: "retention.ms", 2: "segment.ms"}[number]
+
+
+async def _topic_setting(broker: Broker) -> None:
+    change = setting(_name(broker.number), "86400000")
+    await broker.configs.change_topic("t", change, validate_only=False)
+
+
+async def _broker_setting(broker: Broker) -> None:
+    name = {1: "log.cleaner.threads", 2: "num.io.threads"}[broker.number]
+    await broker.configs.change_broker("", setting(name, "2"), validate_only=False)
+
+
+async def _group_setting(broker: Broker) -> None:
+    name = {1: "consumer.session.timeout.ms", 2: "consumer.heartbeat.interval.ms"}[broker.number]
+    value = {1: "50000", 2: "6000"}[broker.number]
+    await broker.configs.change_group("g", setting(name, value), validate_only=False)
+
+
+async def _user_setting(broker: Broker) -> None:
+    await broker.configs.change_user("u", setting(f"mechanism-{broker.number}", "key"))
+
+
+async def _add_rule(broker: Broker) -> None:
+    await broker.rules.add(PATTERN, [entry(str(broker.number))])
+
+
+async def _add_both_rules(broker: Broker) -> None:
+    await broker.rules.add(PATTERN, [entry("1"), entry("2"), entry("3")])
+
+
+async def _remove_rule(broker: Broker) -> None:
+    wanted = AclFilter(
+        ResourceType.ANY,
+        None,
+        PatternType.ANY,
+        f"User:{broker.number}",
+        None,
+        Action.ANY,
+        Permission.ANY,
+    )
+    assert await broker.rules.remove(PATTERN, wanted) == (entry(str(broker.number)),)
+
+
+async def _move(broker: Broker) -> None:
+    index = broker.number - 1
+    wanted = {0: [3, 2], 1: [4, 1]}[index]
+    assert await reassign(broker.images, "t", {index: wanted}) == {}
+
+
+async def _elect(broker: Broker) -> None:
+    """Each takes the other away as leader of one partition."""
+    where = TopicPartition("t", broker.number - 1)
+
+    def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+        return after_loss(partition, {3 - broker.number}, image.controller_epoch)
+
+    await change_states(broker.images, [where], decide, "test")
+
+
+async def _grow_or_move(broker: Broker) -> None:
+    if broker.number == 1:
+        await broker.topics.grow("t", 4, [[3, 4], [4, 3]])
+    else:
+        await _move(broker)
+
+
+async def _create(broker: Broker) -> None:
+    await broker.topics.create(NewTopic(f"new-{broker.number}", 2, 2))
+
+
+def _entries(pair: Pair) -> set[AccessEntry]:
+    return set(pair.image.acls.get(PATTERN, ()))
+
+
+def _settings_of_user(pair: Pair) -> Mapping[str, str]:
+    path = at.user_config_path("u")
+    node = pair.metadata.tree.get(path)
+    return {} if node is None else at.ConfigOverrides.decode(path, node.value).settings
+
+
+KINDS: dict[str, Kind] = {
+    "settings of a topic": Kind(
+        _topic_setting,
+        lambda pair, who: set(pair.image.topic_overrides("t")) == set(map(_name, who)),
+    ),
+    "settings of all brokers": Kind(
+        _broker_setting,
+        lambda pair, who: len(pair.image.cluster_default_config) == len(who),
+    ),
+    "settings of a group": Kind(
+        _group_setting, lambda pair, who: len(pair.image.group_config("g")) == len(who)
+    ),
+    "credentials of a user": Kind(
+        _user_setting, lambda pair, who: len(_settings_of_user(pair)) == len(who)
+    ),
+    "access rules that are added": Kind(
+        _add_rule, lambda pair, who: _entries(pair) == {entry(str(one)) for one in who}
+    ),
+    "access rules that are removed": Kind(
+        _remove_rule,
+        lambda pair, who: _entries(pair) == {entry(str(one)) for one in {1, 2, 3} - who},
+        _add_both_rules,
+    ),
+    "moves of two partitions": Kind(
+        _move,
+        lambda pair, who: (
+            {one.partition + 1 for one in pair.image.topics["t"].partitions if one.adding} == who
+        ),
+    ),
+    "leaders of two partitions": Kind(
+        _elect,
+        lambda pair, who: (
+            [one.leader for one in pair.image.topics["t"].partitions]
+            == [2 if 1 in who else 1, 1 if 2 in who else 2]
+        ),
+    ),
+    "growth during a move": Kind(
+        _grow_or_move,
+        lambda pair, who: (
+            len(pair.image.topics["t"].partitions) == (4 if 1 in who else 2)
+            and bool(pair.image.topics["t"].partitions[1].adding) == (2 in who)
+        ),
+    ),
+    "topics": Kind(
+        _create,
+        lambda pair, who: all(len(pair.image.topics[f"new-{one}"].partitions) == 2 for one in who),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+async def test_two_changes_at_the_same_moment_are_both_there(kind: Kind) -> None:
+    pair = Pair()
+    await pair.prepare()
+    if kind.before is not None:
+        await kind.before(pair.second)
+    pair.racing.rival = lambda: kind.change(pair.second)
+    await kind.change(pair.first)
+    assert pair.racing.has_raced
+    assert kind.is_made(pair, {1, 2})
+
+
+@pytest.mark.parametrize("outcome", LostReply)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+async def test_a_change_whose_reply_is_lost_is_made_once(kind: Kind, outcome: LostReply) -> None:
+    pair = Pair()
+    await pair.prepare()
+    if kind.before is not None:
+        await kind.before(pair.second)
+    pair.metadata.weakness.lose_next_reply(outcome)
+    await kind.change(pair.first)
+    assert kind.is_made(pair, {1})
+
+
+async def test_two_brokers_never_give_away_the_same_producer_id() -> None:
+    pair = Pair()
+    await pair.prepare()
+    given: list[int] = []
+
+    async def rival() -> None:
+        given.append(await pair.second.producer_ids.next())
+
+    pair.racing.rival = rival
+    given.append(await pair.first.producer_ids.next())
+    assert len(set(given)) == 2
+
+
+@pytest.mark.parametrize("outcome", LostReply)
+async def test_a_block_of_producer_ids_whose_reply_was_lost_is_given_to_nobody_else(
+    outcome: LostReply,
+) -> None:
+    pair = Pair()
+    await pair.prepare()
+    pair.metadata.weakness.lose_next_reply(outcome)
+    first = [await pair.first.producer_ids.next() for _ in range(1000)]
+    second = [await pair.second.producer_ids.next() for _ in range(1000)]
+    assert not set(first) & set(second)
+
+
+async def test_settings_that_were_emptied_and_made_again_are_not_overwritten() -> None:
+    """The node would have the same version again if it were deleted in between."""
+    pair = Pair()
+    await pair.prepare()
+    await pair.second.configs.change_topic("t", setting("segment.ms", "1"), validate_only=False)
+
+    async def rival() -> None:
+        await pair.second.configs.change_topic("t", lambda _: {}, validate_only=False)
+        await pair.second.configs.change_topic("t", setting("segment.ms", "2"), validate_only=False)
+
+    pair.racing.rival = rival
+    await pair.first.configs.change_topic("t", setting("retention.ms", "3"), validate_only=False)
+    assert pair.image.topic_overrides("t") == {"segment.ms": "2", "retention.ms": "3"}
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+async def test_a_slow_delete_leaves_a_topic_that_was_made_again_meanwhile(by_id: bool) -> None:
+    pair = Pair()
+    await pair.prepare()
+    topic_id = pair.image.topics["t"].topic_id
+
+    async def rival() -> None:
+        await pair.second.topics.delete("t")
+        await pair.second.topics.create(NewTopic("t", 2, 2))
+
+    pair.racing.rival = rival
+    # Somebody has deleted the one that was meant, so there is nothing left to do.
+    with pytest.raises(Refused, match="another id") as caught:
+        await pair.first.topics.delete("t", topic_id if by_id else None)
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert caught.value.code == unknown
+    assert pair.image.topics["t"].topic_id != topic_id
+    assert len(pair.image.topics["t"].partitions) == 2
+
+
+async def test_a_repeated_delete_leaves_a_topic_that_was_made_again_meanwhile() -> None:
+    pair = Pair()
+    await pair.prepare()
+    before = pair.image.topics["t"].topic_id
+    pair.metadata.weakness.lose_next_reply(LostReply.HAPPENED)
+
+    class Remade(ImageKeeper):
+        """Somebody makes the topic again before this broker has read back."""
+
+        async def caught_up(self, *paths: str) -> ClusterImage:
+            if "t" not in pair.image.topics:
+                await pair.second.images.caught_up(at.topic_path("t"))
+                await pair.second.topics.create(NewTopic("t", 1, 1))
+            return await super().caught_up(*paths)
+
+    images = Remade(pair.racing)
+    await images.load()
+    settings = LiveSettings(BrokerSettings())
+    await Topics(pair.racing, images, settings, Randomness(1)).delete("t")
+    assert pair.image.topics["t"].topic_id != before
+
+
+async def test_whoever_would_overwrite_blindly_is_stopped() -> None:
+    pair = Pair()
+    await pair.prepare()
+    with pytest.raises(AssertionError, match="overwrites"):
+        await attempt(pair.first.images, Set(at.topic_path("t"), b""))
+
+
+# What the sources say
+
+
+def _calls() -> dict[str, set[str]]:
+    """The functions called in each function outside `odradek.metadata`, by their last names."""
+    root = Path(odradek.__file__).parent
+    found: dict[str, set[str]] = {}
+    for path in sorted(root.rglob("*.py")):
+        module = ".".join(path.relative_to(root).with_suffix("").parts)
+        if not module.startswith("metadata"):
+            _collect(ast.parse(path.read_text()), f"{module}:", found)
+    return found
+
+
+def _collect(node: ast.AST, where: str, found: dict[str, set[str]]) -> None:
+    for child in ast.iter_child_nodes(node):
+        inner = where
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inner = where + ("" if where.endswith(":") else ".") + child.name
+        if isinstance(child, ast.Await) and isinstance(child.value, ast.Call):
+            found.setdefault(where, set()).add(ast.unparse(child.value.func))
+        _collect(child, inner, found)
+
+
+def test_every_place_that_changes_nodes_is_known() -> None:
+    places = {where for where, called in _calls().items() if called & _HELPERS}
+    assert places == CALLERS
+
+
+def test_nobody_goes_around_the_helper() -> None:
+    around = {
+        where
+        for where, called in _calls().items()
+        if any(name.endswith((".multi", "images.write")) for name in called)
+    }
+    assert around == set()
