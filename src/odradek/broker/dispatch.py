@@ -128,7 +128,7 @@ class Dispatcher:
             raise MalformedMessage(f"version {version} of {APIS[key].name} is not served here")
         from odradek.broker.handlers.api_versions import supported  # noqa: PLC0415 - when needed
 
-        response = supported(ErrorCode.UNSUPPORTED_VERSION)
+        response = supported(ErrorCode.UNSUPPORTED_VERSION, 0)
         return cast("Parts", encode_response(response, 0, correlation_id))
 
 

@@ -103,6 +103,32 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0() -> None:
     with_broker(test)
 
 
+@pytest.mark.parametrize(("version", "lowest"), [(3, {}), (4, {"group": 0, "transaction": 0})])
+def test_features_from_level_0_on_are_told_only_to_clients_that_can_read_them(
+    version: int, lowest: dict[str, int]
+) -> None:
+    """Java clients 2.7 to 3.8 ask in version 3 and close the connection otherwise."""
+
+    async def test(connect: Connect) -> None:
+        reader, writer = await raw()
+        request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+        writer.write(frame(request, version))
+        _, response = decode_response(await read_frame(reader), 18, version)
+        assert isinstance(response, ApiVersionsResponse)
+        supported = {each.name: each.min_version for each in response.supported_features}
+        assert supported == {f"{name}.version": level for name, level in lowest.items()}
+        levels = [
+            level
+            for each in response.finalized_features
+            for level in (each.min_version_level, each.max_version_level)
+        ]
+        assert len(levels) == 4
+        assert min(levels) >= 1
+        writer.close()
+
+    with_broker(test)
+
+
 def test_requests_that_arrive_byte_by_byte_are_served() -> None:
     async def test(connect: Connect) -> None:
         reader, writer = await raw()

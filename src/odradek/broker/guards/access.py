@@ -7,7 +7,7 @@ from odradek.broker.services import RequestContext, Services
 from odradek.metadata import ClusterImage
 from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.types import TopicId
+from odradek.protocol.types import NO_TOPIC_ID, TopicId
 
 logger: Final = logging.getLogger("odradek.authorizer")
 
@@ -68,8 +68,12 @@ class Access:
         return self._services.settings.broker.auto_create_topics_enable
 
     def topic_name(self, name: str | None, topic_id: TopicId) -> str | None:
-        """The name of a topic that a request names in either way; None for an unknown id."""
-        if name:
+        """Returns the name of the topic that a request means; None for an unknown id.
+
+        Where a request gives both, the id counts: handlers answer by the id too, so permission is
+        asked for the topic that is answered and not for the one that is named.
+        """
+        if topic_id == NO_TOPIC_ID:
             return name
         topic = self.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name

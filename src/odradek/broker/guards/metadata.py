@@ -52,11 +52,22 @@ def metadata(access: Access, version: int, request: MetadataRequest) -> Verdict:
         assert isinstance(response, MetadataResponse)
         if is_empty_list_for_all:
             response.topics = []
+        response.topics = [_as_seen(access, topic) for topic in response.topics]
         _show_operations(access, request, response)
         response.topics.extend(refusals)
         return response
 
     return amend
+
+
+def _as_seen(access: Access, answered: MetadataResponseTopic) -> MetadataResponseTopic:
+    """Returns the answer, or a refusal if it shows a topic that the client may not see. The handler
+    may have waited, so that an id which nobody knew before is the id of a topic now."""
+    name = answered.name
+    is_by_id = not answered.error_code and name is not None
+    if is_by_id and not access.sees(Operation.DESCRIBE, ResourceType.TOPIC, name or ""):
+        return MetadataResponseTopic(error_code=_DENIED, name=None, topic_id=answered.topic_id)
+    return answered
 
 
 def _only_seen(access: Access, request: MetadataRequest) -> Amend:

@@ -3,6 +3,10 @@
 A version we do not know is answered in version 0, with the list, so that the client can choose
 again. Produce is advertised from version 0 because some librdkafka releases look for it there
 (KAFKA-18659); versions below 3 are refused all the same.
+
+Features whose lowest level is 0 are told from version 4 on: Java clients 2.7 to 3.8 ask in
+version 3 and refuse a broker with such a feature (KAFKA-17011, KAFKA-17492). Levels in force are
+told in version 3 too, but never a level of 0, which means that the feature is off.
 """
 
 from typing import Final
@@ -21,6 +25,7 @@ from odradek.protocol.messages.api_versions import (
 )
 
 _FIRST_VERSION_WITH_NAMES: Final = 3
+_FIRST_VERSION_WITH_LEVEL_0: Final = 4
 _NAME_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"
 )
@@ -36,10 +41,10 @@ def handle(
         context.connection.session["software"] = (
             f"{request.client_software_name} {request.client_software_version}"
         )
-    return supported(ErrorCode.NONE)
+    return supported(ErrorCode.NONE, context.version)
 
 
-def supported(error: ErrorCode) -> ApiVersionsResponse:
+def supported(error: ErrorCode, version: int) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[
@@ -53,6 +58,7 @@ def supported(error: ErrorCode) -> ApiVersionsResponse:
         supported_features=[
             SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
             for name, feature in FEATURES.items()
+            if feature.lowest > 0 or version >= _FIRST_VERSION_WITH_LEVEL_0
         ],
         finalized_features_epoch=EPOCH,
         finalized_features=[
@@ -60,6 +66,7 @@ def supported(error: ErrorCode) -> ApiVersionsResponse:
                 name=name, max_version_level=feature.in_force, min_version_level=feature.in_force
             )
             for name, feature in FEATURES.items()
+            if feature.in_force > 0
         ],
     )
 

@@ -1,7 +1,9 @@
 """ListOffsets 1-11: the offset at a time, and at the ends of the log.
 
 The special times: -1 latest (last stable for read_committed), -2 earliest, -3 the record with
-the highest timestamp, -4 earliest local (no tiers here, so earliest), -5 latest tiered (none).
+the highest timestamp, -4 earliest local (no tiers here, so earliest), -5 latest tiered and -6
+earliest that is to be uploaded (none: -1). Each is served from the version on in which it came;
+below, and for other negative times, the answer is UNSUPPORTED_VERSION, as in Kafka.
 
 A new leader whose high watermark has not reached the start of its term may have named a later
 end in a former life of the partition: until then it answers OFFSET_NOT_AVAILABLE (KIP-207).
@@ -27,6 +29,17 @@ _EARLIEST: Final = -2
 _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
+_EARLIEST_PENDING_UPLOAD: Final = -6
+# The first version that may ask for each special time.
+_FIRST_VERSIONS: Final = {
+    _LATEST: 1,
+    _EARLIEST: 1,
+    _MAX_TIMESTAMP: 7,
+    _EARLIEST_LOCAL: 8,
+    _LATEST_TIERED: 9,
+    _EARLIEST_PENDING_UPLOAD: 11,
+}
+_TIERED: Final = (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD)
 _READ_COMMITTED: Final = 1
 _DEBUGGING_REPLICA: Final = -2
 _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
@@ -48,18 +61,25 @@ def handle(
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
             answers.append(answer)
             try:
+                _check_time(asked.timestamp, context.version)
                 partition = _partition(services, request.replica_id, topic.name, asked)
                 partition.check_epoch(asked.current_leader_epoch)
                 if asked.timestamp == _LATEST and _is_broker(partition, request.replica_id):
                     _answer_broker(partition, answer)
                 else:
                     _answer(partition, asked, answer, committed_only)
-                    if answer.offset < 0 and not partition.knows_its_end:
+                    is_tiered = asked.timestamp in _TIERED
+                    if answer.offset < 0 and not is_tiered and not partition.knows_its_end:
                         raise Refused(not_available)
             except Refused as refusal:
                 answer.error_code = refusal.code
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
+
+
+def _check_time(timestamp: int, version: int) -> None:
+    if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
+        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _partition(
@@ -99,9 +119,7 @@ def _answer(
     elif asked.timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
         answer.leader_epoch = log.leader_epochs.epoch_for(answer.offset)
-    elif asked.timestamp == _LATEST_TIERED:
-        answer.offset = -1
-    elif asked.timestamp == _MAX_TIMESTAMP or asked.timestamp >= 0:
+    elif asked.timestamp not in _TIERED:
         found = partition.find_time(
             None if asked.timestamp == _MAX_TIMESTAMP else asked.timestamp,
             committed_only=committed_only,
@@ -109,5 +127,3 @@ def _answer(
         if found is not None:
             answer.timestamp, answer.offset = found.timestamp_ms, found.offset
             answer.leader_epoch = found.leader_epoch
-    else:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{asked.timestamp} is not a time.")
