@@ -23,6 +23,7 @@ from odradek.broker.services import Services
 from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
+from odradek.cluster.internal_topics import repair
 from odradek.cluster.membership import BrokerIdTaken, FormerLife, Membership
 from odradek.cluster.offline_logs import OfflineLogs
 from odradek.cluster.producer_ids import ProducerIds
@@ -357,6 +358,7 @@ class Broker:
         logs.begin_life(await parts.membership.join(former, self._patience_s))
         await parts.controller.stand()
         await self._adopt(logs, images)
+        await repair(images, parts.services.configs)
         first = self._listeners.advertised()[0]
         self.bootstrap = f"{first.host}:{first.port}"
 

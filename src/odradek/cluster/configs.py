@@ -9,6 +9,7 @@ may be called more than once, and may raise `Refused`.
 from collections.abc import Callable, Mapping
 
 from odradek.cluster.availability import answering
+from odradek.cluster.internal_settings import required_overrides
 from odradek.config import InvalidSetting, check_broker_overrides, check_topic_overrides
 from odradek.config.consumer_group_settings import check_group_overrides
 from odradek.config.live import LiveSettings
@@ -59,7 +60,7 @@ class Configs:
         self, topic: str, change: OverridesChange, *, validate_only: bool
     ) -> None:
         def checked(before: Overrides) -> Overrides:
-            after = change(before)
+            after = required_overrides(topic, change(before))
             check_topic_overrides(after, self._settings.broker.topic_defaults)
             return after
 

@@ -1,54 +1,51 @@
-"""The topics in which coordinators keep their state, made when they are first needed."""
+"""The topics in which coordinators keep their state: made when they are first needed, and put
+right when a broker starts."""
 
-from typing import Final
+import logging
+from collections.abc import Mapping
 
+from odradek.cluster.configs import Configs
+from odradek.cluster.internal_settings import GROUPS, INTERNAL_TOPICS, TRANSACTIONS
 from odradek.cluster.topics import NewTopic, Topics
-from odradek.config import BrokerSettings
 from odradek.metadata import ImageKeeper
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.partition import INTERNAL_TOPICS
 from odradek.replication.refusal import Refused
 
-__all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure"]
+__all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure", "repair"]
 
-GROUPS: Final = "__consumer_offsets"
-TRANSACTIONS: Final = "__transaction_state"
+logger = logging.getLogger("odradek.server")
 
 
-async def ensure(name: str, topics: Topics, images: ImageKeeper, settings: BrokerSettings) -> None:
+async def ensure(name: str, topics: Topics, images: ImageKeeper) -> None:
     """Makes the topic if it is not there, with as many replicas as there are brokers for."""
-    image = images.image
-    if name in image.topics:
+    if name in images.image.topics:
         return
     try:
-        await topics.create(_internal_topic(name, len(image.brokers), settings))
+        await topics.create(NewTopic(name))
     except Refused as refusal:
         if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 
 
-def _internal_topic(name: str, brokers: int, settings: BrokerSettings) -> NewTopic:
-    if name == GROUPS:
-        return NewTopic(
+async def repair(images: ImageKeeper, configs: Configs) -> None:
+    """Gives internal topics that were made without it, by an earlier version or by hand, the
+    cleanup policy that they must have. Called when a broker starts, before retention runs."""
+    for name in sorted(INTERNAL_TOPICS & images.image.topics.keys()):
+        policy = images.image.topics[name].overrides.get("cleanup.policy")
+        if policy == "compact":
+            continue
+        try:
+            await configs.change_topic(name, _compacted, validate_only=False)
+        except Refused as refusal:
+            logger.error("topic %s: its cleanup.policy could not be put right: %s", name, refusal)
+            continue
+        logger.warning(
+            "topic %s: its cleanup.policy was %s, which would delete what the coordinators keep "
+            "there; it is compact now",
             name,
-            settings.offsets_topic_num_partitions,
-            min(settings.offsets_topic_replication_factor, brokers),
-            overrides={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(settings.offsets_topic_segment_bytes),
-            },
+            policy or "not set",
         )
-    factor = min(settings.transaction_state_log_replication_factor, brokers)
-    return NewTopic(
-        name,
-        settings.transaction_state_log_num_partitions,
-        factor,
-        overrides={
-            "cleanup.policy": "compact",
-            "compression.type": "uncompressed",
-            "segment.bytes": str(settings.transaction_state_log_segment_bytes),
-            "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, factor)),
-            "unclean.leader.election.enable": "false",
-        },
-    )
+
+
+def _compacted(before: Mapping[str, str]) -> Mapping[str, str]:
+    return {**before, "cleanup.policy": "compact"}

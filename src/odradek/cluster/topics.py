@@ -10,6 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.cluster.availability import answering
+from odradek.cluster.internal_settings import (
+    INTERNAL_TOPICS,
+    internal_topic,
+    required_overrides,
+)
 from odradek.cluster.placement import NotEnoughBrokers, place
 from odradek.cluster.reassignment import assignment as assignment_of
 from odradek.cluster.reassignment import is_moving
@@ -89,6 +94,8 @@ class Topics:
         image = self._images.image
         check_name(new.name)
         _check_is_new(image, new.name)
+        if new.name in INTERNAL_TOPICS:
+            new = self._completed(new, len(image.brokers))
         overrides = self._checked_overrides(new.overrides)
         replicas = self._replicas(image, new)
         if validate_only:
@@ -271,6 +278,18 @@ class Topics:
                 ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."
             )
         logger.info("topic %s: grown to partitions: %d", name, partitions)
+
+    def _completed(self, new: NewTopic, brokers: int) -> NewTopic:
+        """An internal topic with the coordinators' settings where it asks for nothing else."""
+        factor = len(new.assignment[0]) if new.assignment.get(0) else new.replication_factor
+        given = None if factor == _FROM_SETTINGS else factor
+        usual = internal_topic(new.name, brokers, self._settings.broker, given)
+        asked = {name: value for name, value in new.overrides.items() if value is not None}
+        new = new._replace(overrides=required_overrides(new.name, {**usual.overrides, **asked}))
+        if new.assignment:
+            return new
+        partitions = usual.partitions if new.partitions == _FROM_SETTINGS else new.partitions
+        return new._replace(partitions=partitions, replication_factor=usual.replication_factor)
 
     def _checked_overrides(self, overrides: Mapping[str, str | None]) -> dict[str, str]:
         try:

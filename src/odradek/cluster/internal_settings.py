@@ -1,0 +1,94 @@
+"""The settings that the topics of the coordinators must have, whoever makes or changes them.
+
+A coordinator replays its partition to know its groups or transactions, so a record may go only
+when a later one of the same key has taken its place: `cleanup.policy` is `compact` and nothing
+else. With `delete` the offsets that groups committed, and the states of transactional ids, would be
+gone after seven days. Kafka makes these topics with the coordinators' settings too when a client
+asks for their metadata first; unlike Kafka, this is also done when somebody creates one by hand,
+and another cleanup policy is refused.
+
+Who calls it: `topics` when a topic is made, `configs` when its settings are changed, `adoption`
+when it is found on the disk.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from odradek.config import BrokerSettings
+from odradek.protocol.errors import ErrorCode
+from odradek.replication.partition import INTERNAL_TOPICS
+from odradek.replication.refusal import Refused
+
+__all__ = [
+    "GROUPS",
+    "INTERNAL_TOPICS",
+    "TRANSACTIONS",
+    "InternalTopic",
+    "internal_topic",
+    "required_overrides",
+]
+
+GROUPS: Final = "__consumer_offsets"
+TRANSACTIONS: Final = "__transaction_state"
+
+assert {GROUPS, TRANSACTIONS} == INTERNAL_TOPICS
+
+_POLICY: Final = "cleanup.policy"
+_COMPACT: Final = "compact"
+
+
+class InternalTopic(NamedTuple):
+    """What a new internal topic is like where nobody asks for something else."""
+
+    partitions: int
+    replication_factor: int
+    overrides: Mapping[str, str]
+
+
+def internal_topic(
+    name: str, brokers: int, settings: BrokerSettings, replication_factor: int | None = None
+) -> InternalTopic:
+    """As the coordinators' settings say, with as many replicas as there are brokers for, unless
+    a replication factor is given."""
+    assert name in INTERNAL_TOPICS, name
+    if name == GROUPS:
+        usual = settings.offsets_topic_replication_factor
+    else:
+        usual = settings.transaction_state_log_replication_factor
+    factor = min(usual, brokers) if replication_factor is None else replication_factor
+    if name == GROUPS:
+        return InternalTopic(
+            settings.offsets_topic_num_partitions,
+            factor,
+            {
+                _POLICY: _COMPACT,
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
+    return InternalTopic(
+        settings.transaction_state_log_num_partitions,
+        factor,
+        {
+            _POLICY: _COMPACT,
+            "compression.type": "uncompressed",
+            "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+            "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, factor)),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+def required_overrides(name: str, overrides: Mapping[str, str]) -> Mapping[str, str]:
+    """The overrides with what a topic of this name must have; those of other topics as they are.
+    Raises `Refused` if they contradict it."""
+    if name not in INTERNAL_TOPICS:
+        return overrides
+    policy = overrides.get(_POLICY, _COMPACT)
+    if policy.strip() != _COMPACT:
+        raise Refused(
+            ErrorCode.INVALID_CONFIG,
+            f"{_POLICY} of '{name}' is {_COMPACT}, not {policy}: the coordinators would lose "
+            "what they keep there.",
+        )
+    return {**overrides, _POLICY: _COMPACT}
