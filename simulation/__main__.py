@@ -27,6 +27,7 @@ SCENARIOS = {
     "broker": "simulation.scenarios.broker",
     "cluster": "simulation.scenarios.cluster",
     "groups": "simulation.scenarios.groups",
+    "roles": "simulation.scenarios.roles",
     "storage": "simulation.scenarios.storage",
     "transactions": "simulation.scenarios.transactions",
 }

@@ -16,7 +16,7 @@ every live replica in sync from then on, at the same offset, written in the same
 topics each replica keeps what it likes: `compaction_workload` judges them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.metadata.layout import NO_LEADER, PartitionState, TopicAssignment
@@ -54,18 +54,37 @@ class Batch(NamedTuple):
 class Committed:
     """What was below the high watermark of some leader of one partition."""
 
-    __slots__ = ("batches", "high_watermark")
+    __slots__ = ("batches", "high_watermark", "start")
 
     def __init__(self) -> None:
         self.high_watermark = 0
+        # What lies below was deleted on purpose; some replicas hold it for longer than others.
+        self.start = 0
         self.batches: list[Batch] = []
+
+    def kept(self) -> list[Batch]:
+        return self.from_start(self.batches)
+
+    def from_start(self, batches: list[Batch]) -> list[Batch]:
+        if not self.start:
+            return batches
+        return [one for one in batches if one.next_offset > self.start]
 
 
 class ClusterInvariants:
     def __init__(
-        self, simulation: Simulation, tree: Tree, brokers: Sequence[SimulatedBroker]
+        self,
+        simulation: Simulation,
+        tree: Tree,
+        brokers: Sequence[SimulatedBroker],
+        *,
+        allows_unclean: bool = False,
     ) -> None:
+        """With `allows_unclean` a replica out of sync may be elected, and what was committed
+        before counts no longer; `on_unclean` is called with the partition."""
         self.checks = 0
+        self.on_unclean: Callable[[TopicPartition], None] = lambda where: None
+        self._allows_unclean = allows_unclean
         self._simulation = simulation
         self._tree = tree
         self._brokers = {broker.node_id: broker for broker in brokers}
@@ -116,7 +135,10 @@ class ClusterInvariants:
             if after.leader_epoch < before.leader_epoch + is_new:
                 raise _broken("epoch fell", where, f"{before} became {after}")
             if is_new and after.leader not in (NO_LEADER, *_may_be_elected(before)):
-                raise _broken("unclean", where, f"{before} became {after}")
+                if not self._allows_unclean:
+                    raise _broken("unclean", where, f"{before} became {after}")
+                self.forgive(where)
+                self.on_unclean(where)
         for member in (*after.isr, *after.eligible):
             broker = self._brokers[member]
             if self._is_registered(broker):
@@ -139,12 +161,12 @@ class ClusterInvariants:
         held = batches_of(broker, where)
         if held is None:
             return  # Its directory is new, or offline.
-        for ours, theirs in zip(committed.batches, held, strict=False):
+        kept, held = committed.kept(), committed.from_start(held)
+        for ours, theirs in zip(kept, held, strict=False):
             if ours != theirs:
                 raise _broken("incomplete", where, f"{broker.name} has {theirs}, not {ours}")
-        if len(held) < len(committed.batches):
-            missing = committed.batches[len(held)]
-            raise _broken("incomplete", where, f"{broker.name} lacks {missing}")
+        if len(held) < len(kept):
+            raise _broken("incomplete", where, f"{broker.name} lacks {kept[len(held)]}")
 
     # Brokers
 
@@ -162,6 +184,9 @@ class ClusterInvariants:
             raise _broken("misplaced", where, ends)
         if partition.term is None or not log.is_usable:
             return
+        if log.log_start_offset and where in self._committed:
+            committed = self._committed[where]
+            committed.start = max(committed.start, log.log_start_offset)
         key = (broker.node_id, broker.starts, partition.topic_id, where, partition.leader_epoch)
         last = self._marks.get(key, 0)
         if mark < last:
@@ -183,12 +208,17 @@ class ClusterInvariants:
         committed = self._committed.setdefault(where, Committed())
         if mark <= committed.high_watermark or where.topic in _COMPACTED:
             return
-        held = batches_of(broker, where) or []
+        committed.batches = committed.kept()
+        held = committed.from_start(batches_of(broker, where) or [])
         known = len(committed.batches)
         if held[:known] != committed.batches:
             raise _broken("incomplete", where, f"{broker.name} leads without what was committed")
         committed.batches += [one for one in held[known:] if one.next_offset <= mark]
         committed.high_watermark = mark
+
+    def forgive(self, where: TopicPartition) -> None:
+        """What was committed so far may be lost: more went wrong than is promised to survive."""
+        self._committed.pop(where, None)
 
     def require_replicated(self, where: TopicPartition, offset: int, least: int) -> None:
         """What was acknowledged by all is on as many disks as must be in sync. For days on which
@@ -230,6 +260,9 @@ class ClusterInvariants:
             for broker in (self._brokers[member] for member in state.isr)
         }
 
+    def state_of(self, where: TopicPartition) -> PartitionState | None:
+        return self._states.get(f"{_TOPICS}{where.topic}/partitions/{where.partition}{_STATE}")
+
     @property
     def states(self) -> Mapping[str, PartitionState]:
         return self._states
@@ -267,6 +300,17 @@ def batches_of(broker: SimulatedBroker, where: TopicPartition) -> list[Batch] | 
     return found if is_there else None
 
 
+def values_of(broker: SimulatedBroker, where: TopicPartition) -> set[bytes]:
+    """The values of all records that its disk holds."""
+    return {
+        record.value
+        for data, header in _headers(broker, where)
+        if not header.is_control
+        for record in decode_records(data)
+        if record.value is not None
+    }
+
+
 def _headers(broker: SimulatedBroker, where: TopicPartition) -> Iterator[tuple[bytes, BatchHeader]]:
     for content in broker.host.disk.peek(f"/data/{where.topic}-{where.partition}", ".log"):
         for position, header in split_batches(content[: _whole_batches(content)]):
@@ -274,9 +318,10 @@ def _headers(broker: SimulatedBroker, where: TopicPartition) -> Iterator[tuple[b
 
 
 def _whole_batches(content: bytes) -> int:
-    """How many bytes they take: a write that failed half-way, or will go on, leaves a torn one."""
+    """How many bytes they take: a write that failed half-way, or will go on, leaves a torn one,
+    and a power cut may leave zeros."""
     end = 0
-    while len(content) - end >= HEADER_SIZE:
+    while len(content) - end >= HEADER_SIZE and any(content[end : end + HEADER_SIZE]):
         size_bytes = read_header(content, end).size_bytes
         if end + size_bytes > len(content):
             break

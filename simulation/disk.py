@@ -189,6 +189,17 @@ class SimulatedDisk:
         self._journal.clear()
         self._names = dict(self._durable_names)
 
+    def replace_by_empty(self, under: str = "/") -> None:
+        """Somebody put in a new disk, mounted where the old one was. For a host without
+        processes."""
+        self.drop_handles()
+        under = posixpath.normpath(under)
+        for names in (self._names, self._durable_names):
+            for name in [one for one in names if _is_under(one, under) and one != under]:
+                del names[name]
+        self._journal.clear()
+        self.on_event(f"a new, empty disk at {under}")
+
     def begin(self, operation: str, path: str) -> None:
         """Every operation passes here first; it may be the one that fails."""
         self.operations += 1

@@ -222,7 +222,7 @@ class Controller:
         try:
             await self._elect(image, topics)
             await self._elect_unclean(topics)
-            await finish_reassignments(self._images, topics, self._seat.version)
+            await finish_reassignments(self._images, topics, self._fence())
         except BaseException:
             self._changed = None
             raise

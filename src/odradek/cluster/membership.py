@@ -99,7 +99,7 @@ class Membership:
         # may have lost something is noted when it has given up everything.
         since = None if remains is Remains.UNKNOWN else last_epoch
         while True:
-            self.session_id = self._store.session_id
+            session_id = self._store.session_id
             ours = await self._wait_for_former_life(deadline_s)
             try:
                 if ours is None and remains is not Remains.EVERYTHING:
@@ -111,6 +111,8 @@ class Membership:
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
             await self._images.caught_up(broker_path(self._id))
+            # Only now: if the store was away before, `run` tries again with the same session.
+            self.session_id = session_id
             logger.info("broker %d is registered, in broker epoch %d", self._id, self.epoch)
             return self.epoch
 

@@ -40,11 +40,14 @@ class ReplicaFetchers:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                for partition in list(self._replicas.partitions()):
-                    self._place(partition)
-                await asyncio.get_running_loop().create_future()
+                try:
+                    for partition in list(self._replicas.partitions()):
+                        self._place(partition)
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    # The group takes no more tasks while it waits for those that it cancels.
+                    self._group = None
         finally:
-            self._group = None
             self._fetchers.clear()
             self._leaders.clear()
 

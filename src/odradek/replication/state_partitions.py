@@ -75,10 +75,13 @@ class StatePartitions(Generic[Command, Event]):
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                self.follow(self._image)
-                await asyncio.get_running_loop().create_future()
+                try:
+                    self.follow(self._image)
+                    await asyncio.get_running_loop().create_future()
+                finally:
+                    # The group takes no more tasks while it waits for those that it cancels.
+                    self._group = None
         finally:
-            self._group = None
             for partition in list(self._kept):
                 self._unload(partition)
 

@@ -1,0 +1,177 @@
+"""Several brokers of one cluster, their store, and an operator who asks things of them.
+
+What the walks of `roles`, `topics`, `failover` and others have in common: start, supervise, look
+at the invariants, wait for something to come true.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from odradek.client import Admin
+from odradek.client.errors import ClientError
+from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.world import Randomness, World
+from simulation.cluster import SimulatedBroker
+from simulation.cluster_invariants import ClusterInvariants
+from simulation.scenarios.bad_day import Unseen
+from simulation.world import Simulation
+
+T = TypeVar("T")
+Program = Callable[[World], Coroutine[Any, Any, T]]
+
+# Virtual time after which whatever has not come true never will.
+PATIENCE_S: Final = 120.0
+_LOOK_S: Final = 0.05
+
+
+class Brokers:
+    """Brokers 1 to `count` with the same settings. `quiet` hosts are never touched by faults."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        count: int,
+        properties: Mapping[str, str],
+        *,
+        allows_unclean: bool = False,
+    ) -> None:
+        random = simulation.random("brokers")
+        self.simulation = simulation
+        self.weakness = Weakness(
+            Randomness(random.getrandbits(64)),
+            longest_notification_delay_s=random.choice((0.0, 0.0, 0.05, 0.5)),
+            longest_operation_delay_s=random.choice((0.0, 0.0, 0.05)),
+            longest_read_lag_s=random.choice((0.0, 0.0, 0.3)),
+            lost_replies=random.choice((0.0, 0.0, 0.05)),
+        )
+        store = MemoryMetadata(self.weakness)
+        self.all = [
+            SimulatedBroker(simulation, store, number, properties) for number in range(1, count + 1)
+        ]
+        self.bootstrap = ",".join(broker.address for broker in self.all)
+        self.invariants = ClusterInvariants(
+            simulation, store.tree, self.all, allows_unclean=allows_unclean
+        )
+        self._looking: asyncio.Task[None] | None = None
+        self._asked = 0
+
+    def __getitem__(self, node_id: int) -> SimulatedBroker:
+        return self.all[node_id - 1]
+
+    @property
+    def running(self) -> list[SimulatedBroker]:
+        return [broker for broker in self.all if broker.is_running]
+
+    def start(self) -> None:
+        for broker in self.all:
+            broker.start()
+        self._looking = asyncio.ensure_future(self._look())
+
+    def end(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _look(self) -> None:
+        """Ends the run when an invariant is broken: nobody waits for this task."""
+        while True:
+            try:
+                self.invariants.look()
+                for broker in self.all:
+                    broker.supervise()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+                self.simulation.loop.fail(str(error), error)
+            await asyncio.sleep(_LOOK_S)
+
+    # The operator
+
+    def admin(self, world: World) -> Admin:
+        return Admin(world=world, bootstrap_servers=self.bootstrap, request_timeout_ms=3000)
+
+    async def ask(self, program: Program[T], patience_s: float = PATIENCE_S) -> T:
+        """Runs a program on a host that nothing happens to."""
+        self._asked += 1
+        name = f"operator#{self._asked}"
+        async with asyncio.timeout(patience_s):
+            return await self.simulation.host("operator").start(program, name)
+
+    async def try_to(self, program: Program[Any], patience_s: float = 5.0) -> bool:
+        """Whether it was done in time; that it was not is no wonder on such a day."""
+        with suppress(TimeoutError, ClientError, KafkaError):
+            await self.ask(program, patience_s)
+            return True
+        return False
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        replicas: int,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Until it is there."""
+
+        async def create(world: World) -> None:
+            async with self.admin(world) as admin:
+                while True:
+                    try:
+                        await admin.create_topic(name, partitions, replicas, configs)
+                    except KafkaError as error:
+                        if error.code.name == "TOPIC_ALREADY_EXISTS":
+                            return
+                    except ClientError:
+                        pass
+                    else:
+                        return
+                    await asyncio.sleep(0.1)
+
+        await self.ask(create)
+
+    # Waiting
+
+    async def until(
+        self, holds: Callable[[], bool], what: Callable[[], str], patience_s: float = PATIENCE_S
+    ) -> None:
+        """Waits for what must come true by itself."""
+        deadline_s = self.simulation.loop.time() + patience_s
+        while not holds():
+            if self.simulation.loop.time() >= deadline_s:
+                raise Unseen(f"unseen: {what()}")
+            await asyncio.sleep(0.1)
+
+    async def heal(self) -> None:
+        """Everything runs and is connected again."""
+        network = self.simulation.network
+        network.heal_all()
+        for broker in self.all:
+            network.admit(broker.name)
+            broker.host.disk.heal()
+            broker.resume()
+            broker.back_at_store()
+            for name in self.simulation.hosts:
+                if name != broker.name:
+                    network.set_delay(broker.name, name, network.delay_s)
+            broker.start()
+        self.weakness.lost_replies = 0.0
+
+    def is_whole(self) -> bool:
+        """Every replica is in sync and every partition has a leader."""
+        return all(map(self.invariants.is_whole, self.all)) and all(
+            state.leader > 0 for state in self.invariants.states.values()
+        )
+
+    def what_is_ill(self) -> str:
+        ill = [
+            f"{path}: {state} of {self.invariants.replicas_of(path)}"
+            for path, state in self.invariants.states.items()
+            if len(state.isr) < len(self.invariants.replicas_of(path)) or state.leader < 0
+        ]
+        missing = [one.name for one in self.all if not self.invariants.is_whole(one)]
+        return f"not healed: {missing}, {ill}"
+
+    def leader_of(self, where: TopicPartition) -> SimulatedBroker | None:
+        state = self.invariants.state_of(where)
+        return None if state is None or state.leader < 1 else self[state.leader]

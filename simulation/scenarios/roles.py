@@ -1,0 +1,372 @@
+"""Long histories of who led: A leads, B leads, A leads again, with kills between.
+
+A few brokers hold one or two partitions. Producers write with acks=all and with acks=1. Brokers are
+killed, stopped cleanly, paused, cut off, lose power or get an empty disk, and come back in any
+order, while the checkpoints beside their logs are up to a minute old. `min.insync.replicas` is 1 or
+2, unclean elections are allowed on some days. What that may lose, and nothing else, is forgiven
+(`loss_budget`).
+"""
+
+import asyncio
+from contextlib import suppress
+from random import Random
+from typing import Final
+
+from odradek.client.admin_partitions import ElectionType
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+from simulation.brokers import Brokers
+from simulation.checkers import History, Violation, violations
+from simulation.cluster import SimulatedBroker
+from simulation.cluster_invariants import values_of
+from simulation.loss_budget import LossBudget
+from simulation.scenarios.bad_day import Unseen, judge
+from simulation.scribe import Scribe
+from simulation.transaction_workload import read_all
+from simulation.walk import Step, Walk
+from simulation.workload import ConsumingClient, Options
+from simulation.world import Simulation
+
+TOPIC: Final = "orders"
+
+_WEIGHTS: Final = {
+    "write": 3.0,
+    "write-to-one": 1.0,
+    "fork": 1.5,
+    "swap": 2.0,
+    "kill-all": 0.5,
+    "start-all": 2.0,
+    "start": 3.0,
+    "settle": 2.0,
+    "replace-disk": 0.5,
+    "power-cut": 0.5,
+    "stop": 2.0,
+}
+
+_THEMES: Final = (
+    ("write", "fork", "swap", "start", "settle", "blackout"),
+    ("write", "fork", "swap", "start", "stop", "settle", "blackout", "write-to-one"),
+    ("write", "bounce", "power-cut", "start", "settle", "kill-leader", "lose-store"),
+    ("write", "replace-disk", "start", "start-all", "settle", "stop"),
+    ("write", "pause", "cut", "settle", "lose-store", "expire", "start-all", "kill"),
+)
+
+
+class RoleHistory:
+    def __init__(self, simulation: Simulation) -> None:
+        random = self._random = simulation.random("roles")
+        self._simulation = simulation
+        simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
+        count = random.choice((2, 2, 3, 3))
+        self._min_in_sync = random.choice((1, 2, 2))
+        self._allows_unclean = random.random() < 0.15
+        self._partitions = [TopicPartition(TOPIC, n) for n in range(random.choice((1, 1, 2)))]
+        self._brokers = Brokers(
+            simulation,
+            count,
+            _properties(random, self._min_in_sync, allows_unclean=self._allows_unclean),
+            allows_unclean=True,
+        )
+        self._history = History()
+        self._budget = LossBudget(self._brokers, self._history, self._partitions, self._min_in_sync)
+        self._brokers.invariants.on_unclean = self._note_unclean
+        self._unclean: list[TopicPartition] = []
+        self._is_operator_electing = False
+        options = self._producer_options()
+        self._scribe = Scribe(
+            "scribe", self._history, self._partitions, {**options, "enable_idempotence": True}
+        )
+        self._clicker = Scribe(
+            "clicker",
+            self._history,
+            self._partitions,
+            {**options, "acks": "1", "enable_idempotence": False},
+            counts_acks=False,
+        )
+        self._reader = ConsumingClient(
+            "reader", self._history, self._partitions, self._reader_options()
+        )
+        always = ("write", "start", "start-all")
+        self._walk = Walk(simulation, self._steps(), _WEIGHTS, always, _THEMES)
+
+    def _producer_options(self) -> Options:
+        return {
+            "bootstrap_servers": self._brokers.bootstrap,
+            "linger_ms": self._random.choice((0, 5)),
+            "request_timeout_ms": 1000,
+            "delivery_timeout_ms": self._random.choice((3000, 10_000)),
+            "max_block_ms": 2000,
+        }
+
+    def _reader_options(self) -> Options:
+        return {
+            "bootstrap_servers": self._brokers.bootstrap,
+            "auto_offset_reset": "none",
+            "request_timeout_ms": 5000,
+        }
+
+    def _note_unclean(self, where: TopicPartition) -> None:
+        """What was acknowledged before may be lost, if somebody wanted it so."""
+        if where.topic == TOPIC:
+            self._unclean.append(where)
+            self._budget.forgive(where, set())
+
+    # Steps
+
+    def _steps(self) -> dict[str, Step]:
+        return {
+            "write": self._write,
+            "write-to-one": self._write_to_one,
+            "fork": self._fork,
+            "swap": self._swap,
+            "blackout": self._blackout,
+            "kill": self._kill,
+            "kill-all": self._kill_all,
+            "kill-leader": self._kill_leader,
+            "stop": self._stop,
+            "bounce": self._bounce,
+            "start": self._start,
+            "start-all": self._start_all,
+            "pause": self._pause,
+            "cut": self._cut,
+            "settle": self._settle,
+            "wait": self._wait,
+            "elect": self._elect,
+            "power-cut": self._power_cut,
+            "replace-disk": self._replace_disk,
+            "lose-store": self._lose_store,
+            "expire": self._expire,
+        }
+
+    async def _write(self) -> None:
+        self._scribe.write(self._random.randint(1, 6))
+        await asyncio.sleep(self._random.choice((0.02, 0.1, 0.5)))
+
+    async def _write_to_one(self) -> None:
+        self._clicker.write(self._random.randint(1, 3))
+        await asyncio.sleep(self._random.choice((0.02, 0.1)))
+
+    def _any(self) -> SimulatedBroker:
+        return self._random.choice(self._brokers.all)
+
+    def _leader(self) -> SimulatedBroker:
+        leader = self._brokers.leader_of(self._random.choice(self._partitions))
+        return leader if leader is not None else self._any()
+
+    async def _fork(self) -> None:
+        """The leader writes what nobody else gets, and dies."""
+        leader = self._leader()
+        others = [one for one in self._brokers.running if one is not leader]
+        network = self._simulation.network
+        pauses = self._random.random() < 0.3
+        for other in others:
+            if pauses:
+                other.pause()
+            else:
+                network.cut(leader.name, other.name)
+        for _ in range(self._random.randint(1, 3)):
+            self._random.choice((self._scribe, self._clicker)).write(self._random.randint(1, 3))
+            await asyncio.sleep(self._random.uniform(0.02, 0.2))
+        leader.kill(is_noticed=self._random.random() < 0.8)
+        for other in others:
+            other.resume()
+            network.heal(leader.name, other.name)
+
+    async def _swap(self) -> None:
+        """The leader goes, and those that were down come back and lead."""
+        leader = self._leader()
+        down = [one for one in self._brokers.all if not one.is_running and one is not leader]
+        if self._random.random() < 0.5:
+            await leader.stop()
+        else:
+            leader.kill()
+        for broker in down:
+            broker.start()
+        await asyncio.sleep(self._random.choice((0.1, 0.5, 2.0)))
+
+    async def _blackout(self) -> None:
+        """All are killed, and come back one after the other."""
+        await self._kill_all()
+        for broker in self._random.sample(self._brokers.all, len(self._brokers.all)):
+            broker.start()
+            await asyncio.sleep(self._random.choice((0.1, 1.0)))
+
+    async def _kill(self) -> None:
+        self._any().kill(is_noticed=self._random.random() < 0.8)
+
+    async def _kill_leader(self) -> None:
+        self._leader().kill(is_noticed=self._random.random() < 0.8)
+
+    async def _kill_all(self) -> None:
+        for broker in self._brokers.all:
+            broker.kill()
+
+    async def _stop(self) -> None:
+        await self._random.choice((self._any(), self._leader())).stop()
+
+    async def _bounce(self) -> None:
+        broker = self._any()
+        broker.kill()
+        broker.start()
+
+    async def _start(self) -> None:
+        down = [one for one in self._brokers.all if not one.is_running]
+        if down:
+            self._random.choice(down).start()
+            await asyncio.sleep(self._random.choice((0.0, 0.3, 1.0)))
+
+    async def _start_all(self) -> None:
+        for broker in self._random.sample(self._brokers.all, len(self._brokers.all)):
+            broker.start()
+            await asyncio.sleep(self._random.choice((0.0, 0.0, 0.5, 2.0)))
+
+    async def _pause(self) -> None:
+        broker = self._any()
+        broker.pause()
+        await asyncio.sleep(self._random.choice((0.1, 1.0, 5.0, 7.0)))
+        broker.resume()
+
+    async def _cut(self) -> None:
+        one, other = self._random.sample(self._brokers.all, 2)
+        network = self._simulation.network
+        network.cut(one.name, other.name, both_ways=self._random.random() < 0.7)
+        self._later(self._random.choice((0.5, 3.0, 8.0)), network.heal, one.name, other.name)
+
+    def _later(self, after_s: float, call: object, *arguments: object) -> None:
+        self._simulation.loop.call_later(
+            after_s,
+            call,  # type: ignore[arg-type]
+            *arguments,
+            context=self._simulation.nobody,
+        )
+
+    async def _settle(self) -> None:
+        with suppress(Unseen):
+            patience_s = self._random.choice((2.0, 8.0))
+            await self._brokers.until(self._brokers.is_whole, self._brokers.what_is_ill, patience_s)
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(self._random.choice((0.1, 1.0, 3.0, 8.0)))
+
+    async def _elect(self) -> None:
+        async def elect(world: World) -> None:
+            async with self._brokers.admin(world) as admin:
+                await admin.elect_leaders(ElectionType.PREFERRED)
+
+        await self._brokers.try_to(elect, 2.0)
+
+    async def _power_cut(self) -> None:
+        broker = self._random.choice((self._any(), self._leader()))
+        if self._budget.may_forget(broker):
+            self._budget.power_off(broker)
+
+    async def _replace_disk(self) -> None:
+        broker = self._random.choice((self._any(), self._leader()))
+        if self._budget.may_forget(broker):
+            self._budget.replace_disk(broker)
+
+    async def _lose_store(self) -> None:
+        broker = self._random.choice((self._any(), self._leader()))
+        broker.cut_from_store()
+        self._later(self._random.choice((0.5, 5.0, 9.0)), broker.back_at_store)
+
+    async def _expire(self) -> None:
+        broker = self._any()
+        if broker.is_running and broker.has_session:
+            broker.host.trace("the store gives its session up")
+            broker.session.expire()
+
+    # The run
+
+    async def live_through(self) -> str:
+        brokers, simulation = self._brokers, self._simulation
+        brokers.start()
+        replicas = min(len(brokers.all), self._random.choice((2, 3)))
+        await brokers.create_topic(TOPIC, len(self._partitions), replicas)
+        for client in (self._scribe, self._clicker):
+            simulation.host(client.name).start(client.run, client.name)
+        has_reader = self._min_in_sync > 1 and not self._allows_unclean
+        if has_reader:
+            simulation.host("reader").start(self._reader.run, "reader")
+        await self._walk.take(self._random.randint(10, 40))
+        simulation.trace.add("-", "everything heals")
+        await brokers.heal()
+        await self._lead_again()
+        await brokers.until(brokers.is_whole, brokers.what_is_ill)
+        await brokers.until(self._is_answered, lambda: "sends without an answer")
+        await self._judge()
+        brokers.end()
+        return self._summary()
+
+    def _is_answered(self) -> bool:
+        return self._scribe.unanswered == 0 and self._clicker.unanswered == 0
+
+    async def _lead_again(self) -> None:
+        """Where the last replica in sync lost its disk nobody may lead unless an operator says
+        so; whatever other disks hold must still be there then."""
+        await asyncio.sleep(15)
+        offline = [
+            where
+            for where in self._partitions
+            if self._brokers.leader_of(where) is None and where in self._budget.forgiven
+        ]
+        self._require_kept(offline)
+        if not offline:
+            return
+
+        async def elect(world: World) -> None:
+            async with self._brokers.admin(world) as admin:
+                await admin.elect_leaders(ElectionType.UNCLEAN, offline)
+
+        self._simulation.trace.add("-", f"an operator elects unclean leaders of {offline}")
+        self._brokers.invariants.on_unclean = self._brokers.invariants.forgive
+        await self._brokers.ask(elect)
+
+    def _require_kept(self, partitions: list[TopicPartition]) -> None:
+        found = []
+        for where in partitions:
+            there = set[bytes]().union(*(values_of(one, where) for one in self._brokers.all))
+            found += [
+                Violation("destroyed", where, f"{send.value!r} was on a disk, and is on none")
+                for send in self._history.sends
+                if send.partition == where and send.offset is not None and send.value not in there
+            ]
+        judge(found)
+
+    async def _judge(self) -> None:
+        options = {**self._reader_options(), "isolation_level": "read_uncommitted"}
+        found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
+        for partition, records in found.items():
+            self._history.read_at_the_end(partition, records)
+        judge(violations(self._history, idempotent=not self._unclean))
+        await asyncio.sleep(1)
+        self._brokers.invariants.require_equal_replicas()
+
+    def _summary(self) -> str:
+        return (
+            f"{len(self._brokers.all)} brokers, min.insync.replicas={self._min_in_sync},"
+            f" {len(self._unclean)} unclean elections,"
+            f" {self._history.acknowledged_count()} of {len(self._history.sends)} acknowledged;"
+            f" {self._walk.summary()}"
+        )
+
+
+def _properties(random: Random, min_in_sync: int, *, allows_unclean: bool) -> dict[str, str]:
+    return {
+        "auto.create.topics.enable": "false",
+        "min.insync.replicas": str(min_in_sync),
+        "unclean.leader.election.enable": str(allows_unclean).lower(),
+        "replica.lag.time.max.ms": random.choice(("1000", "3000")),
+        "replica.socket.timeout.ms": "2000",
+        "replica.fetch.wait.max.ms": "500",
+        "log.segment.bytes": random.choice(("1000", "1073741824")),
+        "log.flush.offset.checkpoint.interval.ms": random.choice(("1000", "60000", "60000")),
+        "leader.imbalance.check.interval.seconds": random.choice(("5", "300")),
+        "offsets.topic.num.partitions": "1",
+        "transaction.state.log.num.partitions": "1",
+    }
+
+
+async def roles(simulation: Simulation) -> str:
+    """Plays one history and says what it came to."""
+    return await RoleHistory(simulation).live_through()

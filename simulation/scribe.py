@@ -1,0 +1,64 @@
+"""A producer that writes when it is asked to, and notes what was acknowledged."""
+
+import asyncio
+
+from odradek.client import Producer, ProducerSettings, RecordMetadata
+from odradek.client.errors import ClientError
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+from simulation.checkers import History
+from simulation.workload import Options
+
+
+class Scribe:
+    """One long-lived producer on a host of its own. `counts_acks` is False where an
+    acknowledgement promises nothing, as with acks=1."""
+
+    def __init__(
+        self,
+        name: str,
+        history: History,
+        partitions: list[TopicPartition],
+        options: Options,
+        *,
+        counts_acks: bool = True,
+    ) -> None:
+        self.name = name
+        self._history = history
+        self._partitions = partitions
+        self._options = options
+        self._counts_acks = counts_acks
+        self._wanted: asyncio.Queue[int] = asyncio.Queue()
+        self._written = 0
+        self.unanswered = 0
+
+    def write(self, count: int) -> None:
+        """Asks for this many records; returns at once."""
+        self.unanswered += count
+        self._wanted.put_nowait(count)
+
+    async def run(self, world: World) -> None:
+        settings = ProducerSettings.from_options(self._options)
+        async with Producer(settings, world=world) as producer:
+            while True:
+                for _ in range(await self._wanted.get()):
+                    await self._send(producer, world)
+
+    async def _send(self, producer: Producer, world: World) -> None:
+        self._written += 1
+        partition = self._partitions[world.randomness.below(len(self._partitions))]
+        value = f"{self.name}:{self._written}".encode() + b"." * world.randomness.below(60)
+        send = self._history.sending(self.name, partition, value)
+
+        def delivered(metadata: RecordMetadata | None, _: BaseException | None) -> None:
+            self.unanswered -= 1
+            if metadata is not None and metadata.offset >= 0 and self._counts_acks:
+                self._history.acknowledged(send, metadata.offset)
+
+        try:
+            await producer.send(
+                partition.topic, value, partition=partition.partition, on_delivery=delivered
+            )
+        except (ClientError, KafkaError):
+            self.unanswered -= 1  # No metadata or no room in time: it was never sent.
