@@ -16,7 +16,8 @@ from odradek.broker.absences import Absences
 from odradek.broker.connections import Connections
 from odradek.broker.coordinators import Coordinators
 from odradek.broker.dispatch import Dispatcher
-from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.fetch_sessions import PARTITION_BYTES, FetchSessions
+from odradek.broker.interest import is_known
 from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
 from odradek.broker.request_log import RequestLog
 from odradek.broker.services import Services
@@ -321,7 +322,10 @@ class Broker:
             key_indexes=KeyIndexes(world),
             producer_ids=ProducerIds(images, self._id),
             fetch_sessions=FetchSessions(
-                settings.broker.max_incremental_fetch_session_cache_slots, world.randomness
+                settings.broker.max_incremental_fetch_session_cache_slots,
+                world.randomness,
+                max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
+                is_known=lambda entry: is_known(images.image, entry),
             ),
             longest_log=longest_log,
             access_rules=AccessRules(store, images),

@@ -12,6 +12,7 @@ Invariant: whatever is not hot is registered, or was read by the request under w
 import asyncio
 from collections.abc import Iterable
 
+from odradek.metadata import ClusterImage
 from odradek.protocol.types import TopicId
 from odradek.replication.term import Follower
 from odradek.statemachine.watermark import Watermark
@@ -75,6 +76,12 @@ class FetchEntry:
         self._watermark = None
         if self.interest is not None:
             self.interest.woken(self)
+
+
+def is_known(image: ClusterImage, entry: FetchEntry) -> bool:
+    """Returns whether the partition exists in the cluster as this broker knows it."""
+    topic = image.topics.get(entry.topic) or image.topics_by_id.get(entry.topic_id)
+    return topic is not None and 0 <= entry.partition < len(topic.partitions)
 
 
 class Interest:

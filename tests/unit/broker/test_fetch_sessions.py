@@ -17,8 +17,14 @@ from odradek.world import Randomness
 NAMES, IDS = 12, 13
 
 
-def sessions(slots: int = 10) -> FetchSessions:
-    return FetchSessions(slots, Randomness(1))
+def sessions(slots: int = 10, partitions: int = 10_000, known: int = 1 << 30) -> FetchSessions:
+    """A cache on a broker that knows so many partitions of each topic."""
+    return FetchSessions(
+        slots,
+        Randomness(1),
+        max_partitions=partitions,
+        is_known=lambda entry: entry.partition < known,
+    )
 
 
 def request(
@@ -149,3 +155,48 @@ def test_what_is_silent_is_read_when_it_moves_or_the_client_asks_for_something_e
     assert take(cache.begin(request(first.session_id, 2, {2: 5}), NAMES, 0.0)) == [(1, 0), (2, 5)]
     cache.begin(request(first.session_id, -1), NAMES, 0.0)
     assert not any(mark.waiters for mark in marks)
+
+
+def test_partitions_that_do_not_exist_fill_no_session() -> None:
+    cache = sessions(partitions=1_000_000, known=10)
+    many = dict.fromkeys(range(49_000), 0)
+    for _ in range(10):
+        fetch = cache.begin(request(offsets=many), NAMES, 0.0)
+        assert fetch.session_id == 0
+        assert len(fetch.interest.take()) == 49_000  # They are answered all the same.
+    # Nor by and by: the session ends, and the client begins again.
+    fetch = cache.begin(request(offsets={0: 0}), NAMES, 0.0)
+    assert fetch.session_id
+    added = request(fetch.session_id, 1, offsets=many)
+    assert cache.begin(added, NAMES, 0.0).error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(cache), cache.partitions) == (0, 0)
+
+
+def test_a_few_partitions_that_this_broker_has_not_heard_of_are_remembered() -> None:
+    cache = sessions(known=10)
+    fetch = cache.begin(request(offsets={0: 0, 10: 0}), NAMES, 0.0)
+    assert fetch.session_id
+    again = cache.begin(request(fetch.session_id, 1, offsets={11: 0}), NAMES, 0.0)
+    assert [partition for partition, _ in take(again)] == [0, 10, 11]
+
+
+def test_all_sessions_together_hold_no_more_partitions_than_they_may() -> None:
+    cache = sessions(partitions=100)
+    fetches = [
+        cache.begin(request(offsets=dict.fromkeys(range(30), 0)), NAMES, 0.0) for _ in range(5)
+    ]
+    assert [bool(fetch.session_id) for fetch in fetches] == [True, True, True, False, False]
+    assert cache.partitions == 90
+    # One that grows beyond ends, unless others have been idle for long.
+    grown = dict.fromkeys(range(30, 60), 0)
+    first = fetches[0].session_id
+    fetch = cache.begin(request(first, 1, offsets=grown), NAMES, 1.0)
+    assert fetch.error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert cache.partitions == 60
+    second = fetches[1].session_id
+    fetch = cache.begin(request(second, 1, offsets=dict.fromkeys(range(30, 80), 0)), NAMES, 500.0)
+    assert (fetch.error, cache.partitions) == (ErrorCode.NONE, 80)
+    fetch = cache.begin(request(second, 2, forget=tuple(range(79))), NAMES, 500.0)
+    assert cache.partitions == 1
+    cache.begin(request(second, -1), NAMES, 500.0)
+    assert (len(cache), cache.partitions) == (0, 0)
