@@ -1,11 +1,13 @@
 """DataFrames into topics: at least once in a batch, exactly once in a stream."""
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from odradek.client.sync import Admin
+from odradek.spark import into_topic
 from odradek.testing import Cluster
 from tests.spark.conftest import Read
 from tests.spark.failing_sink import FailingDataSource
@@ -123,6 +125,58 @@ def test_a_replay_that_differs_is_refused_not_skipped(
     with pytest.raises(Exception, match="its replay has"):
         copying(spark, brokers, source, sink, tmp_path / "checkpoint")
     assert len(values_in(brokers, sink, 1)) == 50
+
+
+def test_a_checkpoint_from_a_backup_stops_the_query_and_skips_nothing(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path
+) -> None:
+    source, sink = brokers.create_topic(), brokers.create_topic()
+    checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
+    fill(brokers, source, [b"0"])
+    copying(spark, brokers, source, sink, checkpoint)
+    copytree(checkpoint, backup)
+    for value in (b"1", b"2"):
+        fill(brokers, source, [value])
+        copying(spark, brokers, source, sink, checkpoint)
+    fill(brokers, source, [b"3"])
+    with pytest.raises(Exception, match="the checkpoint is older than the topic"):
+        copying(spark, brokers, source, sink, backup)
+    assert values_in(brokers, sink, 1) == [b"0", b"1", b"2"]
+    # Into another topic it may go on: nothing of it is there.
+    other = brokers.create_topic()
+    copying(spark, brokers, source, other, backup)
+    assert sorted(values_in(brokers, other, 1)) == [b"1", b"2", b"3"]
+
+
+def test_one_batch_goes_into_two_topics_but_into_none_twice(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path
+) -> None:
+    source, one, other = (brokers.create_topic() for _ in range(3))
+    fill(brokers, source, [b"v"])
+    servers = {"kafka.bootstrap.servers": brokers.bootstrap}
+
+    def run(checkpoint: str, *topics: str) -> None:
+        writes = [into_topic(topic=topic, **servers) for topic in topics]
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            for each in writes:
+                each(rows, batch_id)
+
+        stream = spark.readStream.format("odradek").options(**servers, subscribe=source)
+        query = (
+            stream.option("startingOffsets", "earliest")
+            .load()
+            .writeStream.foreachBatch(write)
+            .option("checkpointLocation", str(tmp_path / checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    run("both", one, other)
+    assert (values_in(brokers, one, 1), values_in(brokers, other, 1)) == ([b"v"], [b"v"])
+    with pytest.raises(Exception, match="another write of the same foreachBatch"):
+        run("twice", one, one)
 
 
 def test_adaptive_execution_of_streams_is_refused(

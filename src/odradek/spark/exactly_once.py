@@ -1,33 +1,47 @@
 """Writes the rows of one task of one micro-batch exactly once, however often it is tried.
 
-The argument, in short (docs/spark.md has it in full). A task is named by its query and its number.
-Its transactional id and its group are that name. An attempt at batch N
+The argument, in short (docs/spark.md has it in full). A task is named by its query, the topic that
+it writes to, and its number. Its transactional id and its group are that name. An attempt at
+batch N
 
 1. initialises the transactional id. From here on every older attempt is fenced, and what it left
    open is aborted, or, if its commit was decided, finished;
-2. reads the group's committed offset. Nothing can change it any more but this attempt, or a newer
-   one that fences it. If it is above N, an earlier attempt has committed these rows: done;
+2. reads the marker: the group's committed offset and its metadata. Nothing can change it any more
+   but this attempt, or a newer one that fences it. An offset of N + 1 says that an earlier attempt
+   has committed this batch: done, if the rows are the same;
 3. writes the rows, and the offset N + 1, in one transaction, and commits it.
 
 So the rows of (task, N) are in the log under a commit marker at most once, and a task succeeds only
 if they are there. It holds for each task, not for the batch as a whole: a reader may see one task's
 rows before another's.
 
-Rows would be lost or doubled if a replayed batch gave a task other rows than before. So the offset
-carries a fingerprint of the rows, and a replay that differs is refused, not skipped.
+Rows would be lost or doubled if a marker were taken for work that it does not describe. So
+`markers` refuses every marker that does not fit this very attempt: one of a later batch (the
+checkpoint is older than the topic), one with other rows (the replay differs), one of another write
+of the same batch, one that was written under another `transactionalIdPrefix`.
 """
 
-import json
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from odradek.client.admin_group_types import GroupOffset
 from odradek.client.group_offsets import OffsetAndMetadata
-from odradek.protocol.errors import KafkaError
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.spark import clients
+from odradek.spark.markers import (
+    Fingerprint,
+    Marker,
+    TaskWrite,
+    done,
+    read_all,
+    refuse_older,
+    refuse_other_prefix,
+)
 from odradek.spark.options import SinkOptions
 
 if TYPE_CHECKING:
@@ -36,6 +50,9 @@ if TYPE_CHECKING:
 
 _SUM_MASK: Final = (1 << 64) - 1
 _CLOSE_TIMEOUT_MS: Final = 5_000
+# The end of the batch before may still be on its way to the group's partition.
+_SETTLING_LOOKS: Final = 100
+_BETWEEN_LOOKS_S: Final = 0.05
 
 Send = Callable[["BatchProducer", Iterator["RecordColumns"]], tuple[int, set[str]]]
 
@@ -48,39 +65,9 @@ class Step(Enum):
     COMMITTED = "committed"
 
 
-class ReplayDiffers(RuntimeError):
-    """A replayed batch gives a task other rows than it has already written."""
-
-
-class TaskWrite(NamedTuple):
-    """One task of one micro-batch. `name` is transactional id and group at once."""
-
-    name: str
-    batch_id: int
-
-    @property
-    def done_offset(self) -> int:
-        """What the group's offset is once this batch is written."""
-        return self.batch_id + 1
-
-
 class Outcome(NamedTuple):
     rows: int
     was_done_before: bool
-
-
-class Fingerprint(NamedTuple):
-    """Rows counted and summed, in whichever order they came."""
-
-    rows: int
-    total: int
-
-    def to_metadata(self) -> str:
-        return json.dumps(self._asdict())
-
-    @classmethod
-    def from_metadata(cls, text: str) -> "Fingerprint":
-        return cls(**json.loads(text))
 
 
 class _Counted:
@@ -110,65 +97,150 @@ def write_once(
     send: Send,
     reached: Callable[[Step], None],
 ) -> Outcome:
-    """Writes the rows unless that was done before; returns when they are committed."""
-    from odradek.client.arrow.producer import BatchProducer  # noqa: PLC0415 - see `sink`
+    """Writes the rows unless that was done before; returns when they are committed.
 
+    Called by the sink in a Python worker of Spark's. Raises `ReplayDiffers` or `WriteRefused`,
+    before it has written anything, where it cannot tell whether the rows were written.
+    """
     first = next(columns, None)
     if first is None:
-        # Nothing to write and nothing to fence, but the batch may have had rows before.
-        done = _done(task, options)
-        if done is not None:
-            _compare(task, done, Fingerprint(0, 0))
-        return Outcome(0, was_done_before=done is not None)
+        return _write_nothing(task, options)
     counted = _Counted(chain((first,), columns))
-    producer = BatchProducer(options.producer_settings(task.name))
-    try:
-        producer.init_transactions()
+    with _initialised(options, task.name) as producer:
         reached(Step.INITIALISED)
-        done = _done(task, options)
-        if done is not None:
+        markers = _markers(options, task.name)
+        marker = done(task, markers, _topic_id(options))
+        if marker is not None:
             for _ in counted:
                 pass
-            _compare(task, done, counted.fingerprint)
+            task.compare(marker, counted.fingerprint)
             return Outcome(0, was_done_before=True)
+        if not any(task.run and one.run == task.run for one in markers):
+            _check_first_write(task, options)
         producer.begin_transaction()
         rows, topics = send(producer, iter(counted))
-        note = OffsetAndMetadata(task.done_offset, counted.fingerprint.to_metadata())
         # With each topic that was written to: one that is deleted takes its offset along.
-        offsets = {TopicPartition(topic, 0): note for topic in sorted(topics)}
+        offsets = {
+            TopicPartition(topic, 0): OffsetAndMetadata(
+                task.done_offset,
+                Marker.of(task, topic, producer.topic_id(topic), counted.fingerprint).to_metadata(),
+            )
+            for topic in sorted(topics)
+        }
         producer.send_offsets(offsets, task.name)
         reached(Step.WRITTEN)
         producer.commit_transaction()
         reached(Step.COMMITTED)
         return Outcome(rows, was_done_before=False)
+
+
+@contextmanager
+def _initialised(options: SinkOptions, transactional_id: str) -> "Iterator[BatchProducer]":
+    """A producer that has fenced all others of its transactional id."""
+    from odradek.client.arrow.producer import BatchProducer  # noqa: PLC0415 - see `sink`
+
+    producer = BatchProducer(options.producer_settings(transactional_id))
+    try:
+        producer.init_transactions()
+        yield producer
     finally:
         # Aborts what is still open: after an error, or when Spark kills the attempt.
         producer.close(_CLOSE_TIMEOUT_MS)
 
 
-def _done(task: TaskWrite, options: SinkOptions) -> GroupOffset | None:
-    """The group's position if this batch, or a later one, was written."""
+def _write_nothing(task: TaskWrite, options: SinkOptions) -> Outcome:
+    """A task without rows writes no marker, but the batch may have had rows before.
+
+    It does not fence: most tasks of a large shuffle are empty, and each would cost a transaction.
+    Only where a transaction of the same name stays open does it end that one, as a task with rows
+    would.
+    """
+    try:
+        markers = _settled_markers(task, options)
+    except KafkaError as error:
+        if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
+            raise
+        with _initialised(options, task.name):
+            markers = _markers(options, task.name)
+    marker = done(task, markers, _topic_id(options))
+    if marker is None:
+        return Outcome(0, was_done_before=False)
+    task.compare(marker, Fingerprint(0, 0))
+    return Outcome(0, was_done_before=True)
+
+
+def _settled_markers(task: TaskWrite, options: SinkOptions) -> list[Marker]:
+    """The markers, once no transaction is about to change them any more."""
+    pause = threading.Event()
+    for _ in range(_SETTLING_LOOKS):
+        try:
+            return _markers(options, task.name)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
+                raise
+        pause.wait(_BETWEEN_LOOKS_S)
+    return _markers(options, task.name)
+
+
+def _markers(options: SinkOptions, group: str) -> list[Marker]:
+    """By name where the topic is known: a group's first offset, if it is not committed yet, is not
+    among all of its offsets, but whoever asks for it is told to wait."""
     admin = clients.admin(options.admin_settings())
-    newest: GroupOffset | None = None
-    for answer in admin.list_group_offsets(task.name, require_stable=True).values():
-        if isinstance(answer, KafkaError):
-            raise answer
-        if newest is None or answer.offset > newest.offset:
-            newest = answer
-    if newest is None or newest.offset < task.done_offset:
-        return None
-    return newest
+    places = None if options.topic is None else [TopicPartition(options.topic, 0)]
+    return read_all(admin.list_group_offsets(group, places, require_stable=True))
 
 
-def _compare(task: TaskWrite, done: GroupOffset, now: Fingerprint) -> None:
-    """What was written for this very batch must be what would be written now."""
-    if done.offset != task.done_offset:
+def _topic_id(options: SinkOptions) -> Callable[[str], TopicId]:
+    """Asks brokers for a topic's id as it is now."""
+
+    def ask(topic: str) -> TopicId:
+        found = clients.admin(options.admin_settings()).describe_topics([topic])[topic]
+        if isinstance(found, KafkaError):
+            if found.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return NO_TOPIC_ID
+            raise found
+        return TopicId(found.id)
+
+    return ask
+
+
+def _check_first_write(task: TaskWrite, options: SinkOptions) -> None:
+    """Looks at what earlier runs have left, before the first write of a task in a run.
+
+    From then on the task's own marker names the run. Refused are a batch that some task of the
+    query is already beyond, and a batch that this task has written under another
+    `transactionalIdPrefix`; one that it could still write under another prefix is fenced.
+    """
+    if not task.name.startswith(options.id_prefix):
         return
-    before = Fingerprint.from_metadata(done.metadata)
-    if before != now:
-        raise ReplayDiffers(
-            f"batch {task.batch_id} has been written by {task.name} with {before.rows} rows, and"
-            f" its replay has {now.rows} that differ: the query does not give the same rows to"
-            " the same task twice (see docs/spark.md); its sink can only be"
-            " option('deliveryGuarantee', 'at-least-once')"
-        )
+    same_task = task.name.removeprefix(options.id_prefix)
+    all_tasks = same_task.rstrip("0123456789")
+    for marker in _furthest(options, all_tasks, task.run):
+        refuse_older(task, marker)
+    for name in _groups(options, lambda name: name.endswith(same_task)):
+        if name != task.name:
+            with _initialised(options, name):
+                markers = _markers(options, name)
+            if done(task, markers, _topic_id(options)) is not None:
+                refuse_other_prefix(task, name.removesuffix(same_task))
+
+
+def _groups(options: SinkOptions, is_wanted: Callable[[str], bool]) -> list[str]:
+    listed = clients.admin(options.admin_settings()).list_groups()
+    return sorted({one.group_id for one in listed if is_wanted(one.group_id)})
+
+
+@cache
+def _furthest(options: SinkOptions, all_tasks: str, run: str) -> tuple[Marker, ...]:
+    """The marker of the last batch that earlier runs have written, by whichever task: one or none.
+
+    Asked once by each process in each run, for there is a group for each task.
+    """
+    admin, topic_id = clients.admin(options.admin_settings()), cache(_topic_id(options))
+    found: list[Marker] = []
+    for name in _groups(options, lambda name: name.rstrip("0123456789").endswith(all_tasks)):
+        for marker in read_all(admin.list_group_offsets(name)):
+            is_there = marker.topic_id in {NO_TOPIC_ID, topic_id(marker.topic)}
+            if is_there and marker.run != run:
+                found.append(marker)
+    return tuple(sorted(found, key=lambda marker: marker.done_offset)[-1:])

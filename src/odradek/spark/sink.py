@@ -7,6 +7,7 @@ A batch query writes at least once: what a failed task has written stays, and it
 again. A stream writes exactly once, a transaction a task; `exactly_once` has the argument.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +20,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, StringType, StructType
 
-from odradek.spark.exactly_once import Step, TaskWrite, write_once
+from odradek.spark.exactly_once import Step, write_once
+from odradek.spark.markers import TaskWrite
 from odradek.spark.options import BadOption, SinkOptions
 from odradek.world.clock import SystemClock
 
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
+# A stream's job group is the id of its run.
+_JOB_GROUP = "spark.jobGroup.id"
+_EXECUTION = "spark.sql.execution.id"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# In place of a topic's name where rows name their topics: no topic can be called so.
+_TOPICS_OF_ROWS = "*"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _ADAPTIVE_STREAMS = "spark.sql.adaptive.streaming.stateless.enabled"
 
@@ -107,17 +115,17 @@ def _write_exactly_once(
     columns: "Iterator[RecordColumns]",
     reached: Callable[[int, int], Callable[[Step], None]],
 ) -> Written:
-    query_id, batch_id, partition = _place_in_query()
+    task, partition = _task_of_query(options)
 
     def send(producer: "BatchProducer", columns: "Iterator[RecordColumns]") -> tuple[int, set[str]]:
         return send_all(options, producer, columns)
 
     outcome = write_once(
-        TaskWrite(f"{options.id_prefix}-{query_id}-{partition}", batch_id),
+        task,
         options,
         columns,
         send=send,
-        reached=reached(batch_id, partition),
+        reached=reached(task.batch_id, partition),
     )
     return Written(outcome.rows, outcome.was_done_before)
 
@@ -172,8 +180,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         """Tasks that failed have aborted for themselves; those that succeeded stay done."""
 
 
-def _place_in_query() -> tuple[str, int, int]:
-    """The query, the batch and the task that this is; refuses what could lose rows."""
+def _task_of_query(options: SinkOptions) -> tuple[TaskWrite, int]:
+    """What this task is to write, and its number; refuses what could lose rows."""
     context = TaskContext.get()
     query_id = None if context is None else context.getLocalProperty(QUERY_ID)
     batch_id = None if context is None else context.getLocalProperty(BATCH_ID)
@@ -188,7 +196,20 @@ def _place_in_query() -> tuple[str, int, int]:
             f" set {_ADAPTIVE_STREAMS}=false (odradek.spark.register(session) does), or"
             " option('deliveryGuarantee', 'at-least-once')"
         )
-    return query_id, int(batch_id), context.partitionId()
+    partition = context.partitionId()
+    name = f"{options.id_prefix}-{query_id}-{options.topic or _TOPICS_OF_ROWS}-{partition}"
+    return TaskWrite(name, int(batch_id), _run_id(context), _write_id(context)), partition
+
+
+def _run_id(context: TaskContext) -> str:
+    """The run of the query, or nothing: code in foreachBatch may have set a job group itself."""
+    group = context.getLocalProperty(_JOB_GROUP) or ""
+    return group if _UUID.fullmatch(group) else ""
+
+
+def _write_id(context: TaskContext) -> str:
+    """Spark's number of the write: the same for all attempts at its tasks."""
+    return context.getLocalProperty(_EXECUTION) or ""
 
 
 def _is_off(context: TaskContext, name: str) -> bool:

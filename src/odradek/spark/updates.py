@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 
 def into_topic(**options: str) -> "Callable[[DataFrame, int], None]":
-    """A function for `foreachBatch`; options are the sink's. Write to a topic once a batch, or
-    give each write a `transactionalIdPrefix` of its own."""
+    """A function for `foreachBatch`; options are the sink's.
+
+    A batch may go to several topics, one call each. A second write of a batch to the same topic is
+    refused, because it cannot be told from a repetition of the first: unite the rows before.
+    """
 
     def write(rows: "DataFrame", _: int) -> None:
         given = {"deliveryGuarantee": "exactly-once", **options}

@@ -85,7 +85,16 @@ class RecordColumns(NamedTuple):
 
     def fingerprint(self) -> int:
         """A number that two sets of the same rows share, in whichever order they come."""
-        return int(fingerprint(self.keys, self.values))
+        return int(
+            fingerprint(
+                self.keys,
+                self.values,
+                self.headers or _NO_HEADERS,
+                self.headers is not None,
+                _bytes_column(self.topics, self.row_count),
+                self.partitions,
+            )
+        )
 
 
 def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:

@@ -358,23 +358,58 @@ def group_rows(groups: Longs, group_count: int) -> tuple[Longs, Longs]:
 
 
 @compiled
-def _mix_ends(column: Column, row: int, state: int) -> int:
-    """Mixes an entry's length and its first and last eight bytes into a number."""
+def _mix(column: Column, row: int, state: int) -> int:
+    """Mixes an entry, its length and all of its bytes, into a number.
+
+    Eight bytes at a time, at unsigned positions as in `_copy`.
+    """
+    prime = 0x100000001B3
     length = _length(column, row)
-    state = (state ^ length) * 0x100000001B3
-    begin, end = long(column.ends[row]), long(column.ends[row + 1])
-    for index in range(begin, min(begin + 8, end)):
-        state = (state ^ long(column.data[index])) * 0x100000001B3
-    for index in range(max(begin + 8, end - 8), end):
-        state = (state ^ long(column.data[index])) * 0x100000001B3
+    state = (state ^ length) * prime
+    if length <= 0:
+        return state
+    data = column.data
+    begin = np.uint64(long(column.ends[row]))
+    words = length >> 3
+    for index in range(np.uint64(words)):
+        at = begin + index * np.uint64(8)
+        word = (
+            long(data[at])
+            | long(data[at + np.uint64(1)]) << 8
+            | long(data[at + np.uint64(2)]) << 16
+            | long(data[at + np.uint64(3)]) << 24
+            | long(data[at + np.uint64(4)]) << 32
+            | long(data[at + np.uint64(5)]) << 40
+            | long(data[at + np.uint64(6)]) << 48
+            | long(data[at + np.uint64(7)]) << 56
+        )
+        state = (state ^ word) * prime
+        # Without this the high bits of a word would never reach the low bits of the state.
+        state ^= (state >> 32) & 0xFFFFFFFF
+    for index in range(np.uint64(words << 3), np.uint64(length)):
+        state = (state ^ long(data[begin + index])) * prime
     return state
 
 
 @compiled
-def fingerprint(keys: Column, values: Column) -> int:
-    """A sum over rows that their order does not change: whether two sets of rows can be equal."""
+def fingerprint(
+    keys: Column,
+    values: Column,
+    headers: HeaderColumns,
+    with_headers: bool,
+    topics: Column,
+    partitions: Longs,
+) -> int:
+    """A sum over rows that their order does not change: whether two sets of rows can be equal.
+
+    All that a row says counts, but for its timestamp: rows without one get the time of writing.
+    """
     total = long(0)
-    for row in range(len(keys.ends) - 1):
-        mixed = _mix_ends(values, row, _mix_ends(keys, row, long(0x1B873593)))
-        total += mixed ^ (mixed >> 29)
+    for row in range(len(partitions)):
+        mixed = _mix(values, row, _mix(keys, row, long(0x1B873593)))
+        mixed = _mix(topics, row, mixed) ^ (partitions[row] + 1)
+        if with_headers:
+            for header in range(long(headers.list_ends[row]), long(headers.list_ends[row + 1])):
+                mixed = _mix(headers.contents, header, _mix(headers.names, header, mixed))
+        total += mixed ^ ((mixed >> 29) & 0x7FFFFFFFF)
     return total

@@ -12,7 +12,7 @@ from odradek.client.group_offsets import OffsetAndMetadata
 from odradek.client.producer import Producer
 from odradek.client.settings import ProducerSettings
 from odradek.client.sync import LoopThread
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import TopicId, TopicPartition
 
 
 class _WholeBatchProducer(Producer):
@@ -28,6 +28,10 @@ class _WholeBatchProducer(Producer):
         sender, target = await self._ready(topic, partition, records.size_bytes)
         target.is_used = True
         sender.accumulator.append_batch(target.queues[partition], records, self._delivered)
+
+    async def topic_id(self, topic: str) -> TopicId:
+        cluster, _ = self._parts()
+        return (await cluster.topic(topic, self.settings.max_block_ms)).id
 
     def _delivered(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
         if error is None:
@@ -60,6 +64,10 @@ class BatchProducer:
 
     def partition_count(self, topic: str) -> int:
         return len(self._thread.call(self._producer.partitions_for(topic)))
+
+    def topic_id(self, topic: str) -> TopicId:
+        """The id that the topic has for this producer; all zeros where brokers have no ids."""
+        return self._thread.call(self._producer.topic_id(topic))
 
     def send(self, topic: str, partition: int, records: PackedRecords) -> None:
         """Waits for room in the buffer only; raises what an earlier batch failed with."""

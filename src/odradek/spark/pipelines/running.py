@@ -37,7 +37,17 @@ _GRACE_S: Final = 60.0
 # A trigger ends, Spark plans the next: idle means idle twice in a row.
 _IDLE_LOOKS: Final = 2
 # Failures that no restart cures, by the names of their classes in Spark's message.
-_HOPELESS: Final = ("BadOption", "DataMissing", "ReplayDiffers", "AnalysisException")
+_HOPELESS: Final = (
+    "AnalysisException",
+    "BadColumn",
+    "BadOption",
+    "DataLost",
+    "DataMissing",
+    "ReplayDiffers",
+    "WriteRefused",
+)
+# Behind this line Spark describes the query: lines such as `Identifier: name [id = ...]`.
+_END_OF_REASON: Final = "=== Streaming Query ==="
 
 Say = Callable[[str], None]
 
@@ -131,8 +141,7 @@ class Runner:
     def _failed(self, one: _Running, error: object) -> None:
         why = first_line(error)
         one.query = None
-        hopeless = next((name for name in _HOPELESS if name in str(error)), None)
-        delay_s = None if hopeless else one.backoff.next_delay_s()
+        delay_s = None if is_hopeless(error) else one.backoff.next_delay_s()
         if delay_s is None:
             one.is_over = one.has_failed = True
             self._state.error = why
@@ -228,9 +237,16 @@ def _has_run(progress: Any) -> bool:
     return "addBatch" in progress["durationMs"]
 
 
+def is_hopeless(error: object) -> bool:
+    """Whether a query that is started again would fail in the same way."""
+    reason = str(error).partition(_END_OF_REASON)[0]
+    return any(name in reason for name in _HOPELESS)
+
+
 def first_line(error: object) -> str:
     """What an exception of Spark's says, without the stack of two languages."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = str(error).partition(_END_OF_REASON)[0]
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
     # The last line of a Python traceback within it says what happened.
     told = [line for line in lines if _is_told(line)]
     return (told[-1] if told else lines[0] if lines else type(error).__name__)[:300]

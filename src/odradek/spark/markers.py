@@ -1,0 +1,174 @@
+"""Markers: what the exactly-once sink leaves at the brokers to say "this batch is written".
+
+Purpose: decides whether a marker describes the work that an attempt is about to do. Pure, no
+brokers, no pyspark; `exactly_once` reads and writes markers.
+
+A marker is the committed offset of a group. The group's name has the query, the topic and the task;
+the offset is the batch + 1; the metadata has the topic's id, the run and the write that made it,
+and a fingerprint of the rows.
+
+Invariant: `done` returns only a marker of this very batch in this very topic. A marker that would
+mean anything else raises `WriteRefused`: the sink skips nothing that it cannot prove written.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from odradek.client.admin_group_types import GroupOffset
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+
+
+class ReplayDiffers(RuntimeError):
+    """A replayed batch gives a task other rows than it has already written."""
+
+
+class WriteRefused(RuntimeError):
+    """Whether the rows of a batch were written cannot be told; the message says what to do."""
+
+
+class Fingerprint(NamedTuple):
+    """Rows counted and summed, in whichever order they came."""
+
+    rows: int
+    total: int
+
+
+class TaskWrite(NamedTuple):
+    """One task of one micro-batch. `name` is transactional id and group at once.
+
+    `run` is the run of the query that this is (a query that is started again has a new one), and
+    `write` the write within it: code in foreachBatch may make several. Both are empty if unknown.
+    """
+
+    name: str
+    batch_id: int
+    run: str = ""
+    write: str = ""
+
+    @property
+    def done_offset(self) -> int:
+        """What the group's offset is once this batch is written."""
+        return self.batch_id + 1
+
+    def compare(self, marker: "Marker", now: Fingerprint) -> None:
+        """What was written for this very batch must be what would be written now."""
+        assert marker.done_offset == self.done_offset, (marker, self)
+        if marker.fingerprint != now:
+            raise ReplayDiffers(
+                f"batch {self.batch_id} has been written by {self.name} with"
+                f" {marker.fingerprint.rows} rows, and its replay has {now.rows} that differ: the"
+                " query does not give the same rows to the same task twice, or the checkpoint was"
+                " restored from a backup (see docs/spark.md); its sink can only be"
+                " option('deliveryGuarantee', 'at-least-once')"
+            )
+
+
+class Marker(NamedTuple):
+    """What a task has written last, and where."""
+
+    topic: str
+    topic_id: TopicId
+    done_offset: int
+    fingerprint: Fingerprint
+    run: str
+    write: str
+
+    @classmethod
+    def of(
+        cls, task: TaskWrite, topic: str, topic_id: TopicId, fingerprint: Fingerprint
+    ) -> "Marker":
+        return cls(topic, topic_id, task.done_offset, fingerprint, task.run, task.write)
+
+    def to_metadata(self) -> str:
+        return json.dumps(
+            {
+                "rows": self.fingerprint.rows,
+                "total": self.fingerprint.total,
+                "topic_id": self.topic_id.hex(),
+                "run": self.run,
+                "write": self.write,
+            }
+        )
+
+    @classmethod
+    def read(cls, topic: str, committed: GroupOffset) -> "Marker":
+        try:
+            read = json.loads(committed.metadata)
+            return cls(
+                topic,
+                TopicId(bytes.fromhex(read.get("topic_id", NO_TOPIC_ID.hex()))),
+                int(committed.offset),
+                Fingerprint(int(read["rows"]), int(read["total"])),
+                str(read.get("run", "")),
+                str(read.get("write", "")),
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise WriteRefused(
+                f"the offset {committed.offset} of {topic} was not committed by this sink, so that"
+                " it cannot tell what was written: somebody else uses the group; set another"
+                " transactionalIdPrefix"
+            ) from None
+
+
+def read_all(answers: Mapping[TopicPartition, GroupOffset | KafkaError]) -> list[Marker]:
+    """The markers of a group: one for each topic that it has written to."""
+    found = []
+    for place, answer in sorted(answers.items()):
+        if isinstance(answer, KafkaError):
+            raise answer
+        if answer.offset >= 0:
+            found.append(Marker.read(place.topic, answer))
+    return found
+
+
+def done(
+    task: TaskWrite, markers: list[Marker], topic_id: Callable[[str], TopicId]
+) -> Marker | None:
+    """The marker that says that this very batch is in the topic, or None if it is not.
+
+    `topic_id` asks brokers, and only if there is a marker of this batch or a later one. A marker of
+    a topic that was deleted and made anew counts for nothing: its rows were in the old one.
+    """
+    claims = [
+        marker
+        for marker in markers
+        if marker.done_offset >= task.done_offset
+        and marker.topic_id in {NO_TOPIC_ID, topic_id(marker.topic)}
+    ]
+    if not claims:
+        return None
+    marker = max(claims, key=lambda one: one.done_offset)
+    refuse_older(task, marker)
+    if task.run and marker.run == task.run and marker.write != task.write:
+        raise WriteRefused(
+            f"batch {task.batch_id} has already been written into topic {marker.topic} by another"
+            " write of the same foreachBatch: a second one cannot be told from a repetition of the"
+            " first. Unite the DataFrames (unionByName) and write them once, or write to another"
+            " topic"
+        )
+    return marker
+
+
+def refuse_older(task: TaskWrite, marker: Marker) -> None:
+    """Raises if a batch after this one was written: no run of the query goes back."""
+    if marker.done_offset > task.done_offset:
+        raise WriteRefused(
+            f"{task.name} is to write batch {task.batch_id}, but batch {marker.done_offset - 1} of"
+            f" the query is already in topic {marker.topic}: the checkpoint is older than the"
+            " topic. It was restored from a backup, or copied while another query went on with it,"
+            " so that rows which are written cannot be told from rows which are not. Put back the"
+            " newest checkpoint, or start with a new checkpointLocation and with startingOffsets"
+            " after the records that are already written, or accept rows that are written twice:"
+            " option('deliveryGuarantee', 'at-least-once')"
+        )
+
+
+def refuse_other_prefix(task: TaskWrite, prefix: str) -> None:
+    raise WriteRefused(
+        f"batch {task.batch_id} has been written by this task under"
+        f" transactionalIdPrefix={prefix}: set it back until the batch is done, and change it after"
+        " a batch that ended well. Two writes of one foreachBatch into one topic are refused as"
+        " well: unite the DataFrames (unionByName) and write them once"
+    )

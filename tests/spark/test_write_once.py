@@ -1,0 +1,231 @@
+"""The exactly-once write of a task, attempt by attempt, on a broker and without Spark."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+from odradek.client.admin_group_types import GroupOffset
+from odradek.client.arrow.encoding import RecordColumns, record_columns
+from odradek.client.arrow.producer import BatchProducer
+from odradek.client.group_offsets import OffsetAndMetadata
+from odradek.client.sync import Admin
+from odradek.protocol.types import TopicPartition
+from odradek.spark.exactly_once import Outcome, write_once
+from odradek.spark.markers import ReplayDiffers, TaskWrite, WriteRefused
+from odradek.spark.options import SinkOptions
+from odradek.spark.sink import send_all
+from odradek.testing import Cluster
+from tests.spark.topics import values_in
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+class Query:
+    """Attempts at the tasks of one query into one topic."""
+
+    def __init__(self, brokers: Cluster, topic: str, query_id: str | None = None) -> None:
+        self._brokers = brokers
+        self._topic = topic
+        self.id = query_id or str(uuid4())
+
+    def options(self, prefix: str = "odradek-sink") -> SinkOptions:
+        given = {
+            "kafka.bootstrap.servers": self._brokers.bootstrap,
+            "topic": self._topic,
+            "transactionalIdPrefix": prefix,
+        }
+        return SinkOptions.read(given, is_streaming=True)
+
+    def name(self, prefix: str = "odradek-sink", task: int = 0) -> str:
+        return f"{prefix}-{self.id}-{self._topic}-{task}"
+
+    def attempt(
+        self,
+        batch_id: int,
+        values: Iterable[bytes],
+        *,
+        run: str = "run",
+        write: str | None = None,
+        prefix: str = "odradek-sink",
+        task: int = 0,
+    ) -> Outcome:
+        """Spark numbers writes, so each batch of a run has another number unless one is given."""
+        options = self.options(prefix)
+
+        def send(producer: BatchProducer, columns: Iterator[RecordColumns]) -> tuple[int, set[str]]:
+            return send_all(options, producer, columns)
+
+        work = TaskWrite(self.name(prefix, task), batch_id, run, write or str(batch_id))
+        return write_once(work, options, columns_of(values), send=send, reached=lambda _: None)
+
+
+def columns_of(values: Iterable[bytes]) -> Iterator[RecordColumns]:
+    held = list(values)
+    if held:
+        yield record_columns(pa.record_batch({"value": pa.array(held, pa.binary())}), 0)
+
+
+def test_an_attempt_after_a_commit_writes_nothing(brokers: Cluster) -> None:
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    assert query.attempt(0, [b"a"]) == Outcome(1, was_done_before=False)
+    assert query.attempt(0, [b"a"]) == Outcome(0, was_done_before=True)
+    assert query.attempt(0, [b"a"], run="restarted", write="9") == Outcome(0, was_done_before=True)
+    assert query.attempt(1, [b"b"], run="restarted") == Outcome(1, was_done_before=False)
+    assert values_in(brokers, topic, 1) == [b"a", b"b"]
+
+
+def test_a_checkpoint_that_is_older_than_the_topic_is_refused(brokers: Cluster) -> None:
+    """Restored from a backup, batch 1 has other rows than it had, and batch 2 was written."""
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    for batch_id, value in enumerate([b"a", b"b", b"c"]):
+        query.attempt(batch_id, [value])
+    with pytest.raises(WriteRefused, match="the checkpoint is older than the topic"):
+        query.attempt(1, [b"b", b"c", b"d"], run="restored")
+    with pytest.raises(WriteRefused, match="the checkpoint is older than the topic"):
+        query.attempt(1, [], run="restored")
+    assert values_in(brokers, topic, 1) == [b"a", b"b", b"c"]
+
+
+def test_a_task_is_refused_if_another_task_is_beyond_its_batch(brokers: Cluster) -> None:
+    """Restored from a backup, a batch may be split into more tasks than it was."""
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    for batch_id, value in enumerate([b"a", b"b", b"c"]):
+        query.attempt(batch_id, [value])
+    with pytest.raises(WriteRefused, match="the checkpoint is older than the topic"):
+        query.attempt(1, [b"c"], run="restored", task=1)
+    assert query.attempt(3, [b"d"], run="restarted", task=1) == Outcome(1, False)
+    assert values_in(brokers, topic, 1) == [b"a", b"b", b"c", b"d"]
+
+
+def test_rows_that_differ_in_the_middle_only_are_not_taken_for_the_same(
+    brokers: Cluster,
+) -> None:
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(0, [b'{"type": "click", "id": "0001", "kind": "page"}'])
+    with pytest.raises(ReplayDiffers, match="its replay has 1 that differ"):
+        query.attempt(0, [b'{"type": "click", "id": "0002", "kind": "page"}'], run="restored")
+
+
+def test_the_same_query_into_another_topic_writes_there_too(brokers: Cluster) -> None:
+    blue, green = brokers.create_topic(), brokers.create_topic()
+    query = Query(brokers, blue)
+    query.attempt(0, [b"a"])
+    assert Query(brokers, green, query.id).attempt(0, [b"a"]) == Outcome(1, was_done_before=False)
+    assert values_in(brokers, green, 1) == [b"a"]
+
+
+def test_a_topic_that_was_made_anew_has_nothing_written(brokers: Cluster) -> None:
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(4, [b"a"])
+    with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic)
+        # What the broker may not have noticed yet: a marker of the old topic, of another id.
+        stale = f'{{"rows": 1, "total": 7, "topic_id": "{"ab" * 16}", "run": "run", "write": "4"}}'
+        admin.alter_group_offsets(
+            query.name(), {TopicPartition(topic, 0): GroupOffset(5, -1, stale)}
+        )
+    assert query.attempt(4, [b"a"]) == Outcome(1, was_done_before=False)
+    assert values_in(brokers, topic, 1) == [b"a"]
+
+
+def test_a_second_write_of_a_batch_into_the_same_topic_is_refused(brokers: Cluster) -> None:
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(0, [b"a"], write="10")
+    with pytest.raises(WriteRefused, match="another write of the same foreachBatch"):
+        query.attempt(0, [b"a"], write="11")
+    with pytest.raises(WriteRefused, match="another write of the same foreachBatch"):
+        query.attempt(0, [b"b"], write="11")
+    # A run that replays the batch makes both writes anew, with numbers of its own.
+    assert query.attempt(0, [b"a"], run="replay", write="3").was_done_before
+    assert values_in(brokers, topic, 1) == [b"a"]
+
+
+def test_a_batch_that_was_written_under_another_prefix_is_refused(brokers: Cluster) -> None:
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(0, [b"a"], prefix="old")
+    query.attempt(1, [b"b"], prefix="old")
+    with pytest.raises(WriteRefused, match="transactionalIdPrefix=old"):
+        query.attempt(1, [b"b"], run="changed", prefix="new")
+    assert query.attempt(1, [b"b"], run="set back", prefix="old").was_done_before
+    assert query.attempt(2, [b"c"], run="changed", prefix="new") == Outcome(1, False)
+    # And back again: the marker of `old` is of batch 1, but batch 2 is written.
+    with pytest.raises(WriteRefused, match="transactionalIdPrefix=new"):
+        query.attempt(2, [b"c"], run="back", prefix="old")
+    assert values_in(brokers, topic, 1) == [b"a", b"b", b"c"]
+
+
+def test_an_open_transaction_under_another_prefix_is_fenced(brokers: Cluster) -> None:
+    """A task of a driver that died may still run under the prefix that the query had then."""
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(0, [b"a"], prefix="old")
+    left = BatchProducer(query.options("old").producer_settings(query.name("old")))
+    try:
+        left.init_transactions()
+        left.begin_transaction()
+        left.send_offsets({TopicPartition(topic, 0): _note(2)}, query.name("old"))
+        assert query.attempt(1, [b"b"], run="changed", prefix="new") == Outcome(1, False)
+        with pytest.raises(Exception, match="taken over"):
+            left.commit_transaction()
+    finally:
+        left.close(1_000)
+
+
+def _note(offset: int) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, '{"rows": 1, "total": 1}')
+
+
+def test_an_empty_task_waits_for_the_end_of_the_batch_before(brokers: Cluster) -> None:
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    before = BatchProducer(query.options().producer_settings(query.name()))
+    try:
+        before.init_transactions()
+        before.begin_transaction()
+        before.send_offsets({TopicPartition(topic, 0): _note(5)}, query.name())
+        ending = threading.Timer(0.3, before.commit_transaction)
+        ending.start()
+        assert query.attempt(5, []) == Outcome(0, was_done_before=False)
+        ending.join()
+        with pytest.raises(ReplayDiffers):
+            query.attempt(4, [])
+    finally:
+        before.close(1_000)
+
+
+def test_an_empty_task_ends_a_transaction_that_nobody_ends(
+    brokers: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.spark.exactly_once._SETTLING_LOOKS", 1)
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    left = BatchProducer(query.options().producer_settings(query.name()))
+    try:
+        left.init_transactions()
+        left.begin_transaction()
+        left.send_offsets({TopicPartition(topic, 0): _note(5)}, query.name())
+        assert query.attempt(4, []) == Outcome(0, was_done_before=False)
+        with pytest.raises(Exception, match="taken over"):
+            left.commit_transaction()
+    finally:
+        left.close(1_000)
+
+
+def test_an_offset_that_somebody_else_committed_is_no_marker(brokers: Cluster) -> None:
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        admin.alter_group_offsets(query.name(), {TopicPartition(topic, 0): 3})
+    with pytest.raises(WriteRefused, match="was not committed by this sink"):
+        query.attempt(0, [b"a"])
