@@ -18,6 +18,7 @@ from odradek.world import Randomness, World
 from simulation.cluster import SimulatedBroker
 from simulation.cluster_invariants import ClusterInvariants
 from simulation.scenarios.bad_day import Unseen
+from simulation.stores import MemoryStore, SocketStore, Store
 from simulation.world import Simulation
 
 T = TypeVar("T")
@@ -26,6 +27,8 @@ Program = Callable[[World], Coroutine[Any, Any, T]]
 # Virtual time after which whatever has not come true never will.
 PATIENCE_S: Final = 120.0
 _LOOK_S: Final = 0.05
+# How many seeds have their metadata in SQLite behind its service.
+_SOCKET_STORES: Final = 0.25
 
 
 class Brokers:
@@ -38,7 +41,9 @@ class Brokers:
         properties: Mapping[str, str],
         *,
         allows_unclean: bool = False,
+        store: Store | None = None,
     ) -> None:
+        """Without a store the seed chooses one: in memory, or SQLite behind its service."""
         random = simulation.random("brokers")
         self.simulation = simulation
         self.weakness = Weakness(
@@ -48,13 +53,18 @@ class Brokers:
             longest_read_lag_s=random.choice((0.0, 0.0, 0.3)),
             lost_replies=random.choice((0.0, 0.0, 0.05)),
         )
-        store = MemoryMetadata(self.weakness)
+        self.keeper: SocketStore | None = None
+        if store is None:
+            if simulation.random("store").random() < _SOCKET_STORES:
+                store = self.keeper = SocketStore(simulation)
+            else:
+                store = MemoryStore(MemoryMetadata(self.weakness))
         self.all = [
             SimulatedBroker(simulation, store, number, properties) for number in range(1, count + 1)
         ]
         self.bootstrap = ",".join(broker.address for broker in self.all)
         self.invariants = ClusterInvariants(
-            simulation, store.tree, self.all, allows_unclean=allows_unclean
+            simulation, store, self.all, allows_unclean=allows_unclean
         )
         self._looking: asyncio.Task[None] | None = None
         self._asked = 0
@@ -67,6 +77,8 @@ class Brokers:
         return [broker for broker in self.all if broker.is_running]
 
     def start(self) -> None:
+        if self.keeper is not None:
+            self.keeper.start()
         for broker in self.all:
             broker.start()
         self._looking = asyncio.ensure_future(self._look())
@@ -74,6 +86,8 @@ class Brokers:
     def end(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
+        if self.keeper is not None:
+            self.keeper.end()
 
     async def _look(self) -> None:
         """Ends the run when an invariant is broken: nobody waits for this task."""
@@ -146,6 +160,9 @@ class Brokers:
         """Everything runs and is connected again."""
         network = self.simulation.network
         network.heal_all()
+        if self.keeper is not None:
+            self.keeper.resume()
+            self.keeper.start()
         for broker in self.all:
             network.admit(broker.name)
             broker.host.disk.heal()

@@ -13,58 +13,27 @@ from typing import Any
 from odradek.broker import Broker
 from odradek.broker.broker import BrokerCannotStart
 from odradek.config import BrokerSettings
-from odradek.metadata.memory import MemoryMetadata, MemorySession
+from odradek.metadata.memory import MemoryMetadata
 from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
 from odradek.world import World
 from simulation.disk import PowerCut
+from simulation.stores import SESSION_TIMEOUT_MS, Line, LoneStore, MemoryStore, Store
 from simulation.world import Host, Simulation
 
 PORT = 9092
 _RECONNECTS_S = 0.005
 
 
-class WatchedMetadata(MemoryMetadata):
-    """Remembers the session of the broker it was made for."""
-
-    def __init__(self, store: MemoryMetadata) -> None:
-        super().__init__(store.weakness, session_timeout_ms=round(store.session_timeout_s * 1000))
-        self.tree = store.tree
-        self._sessions: list[MemorySession] = []
-
-    def connect(self) -> MemorySession:
-        session = super().connect()
-        self._sessions.append(session)
-        return session
-
-    @property
-    def session(self) -> MemorySession:
-        """The line of the process that runs now: to cut, to mend, to expire."""
-        return self._sessions[-1]
-
-    @property
-    def has_session(self) -> bool:
-        return bool(self._sessions)
-
-    def cut(self) -> None:
-        for session in self._sessions:
-            session.cut()
-
-    def mend(self) -> None:
-        for session in self._sessions:
-            session.mend()
-
-    def expire(self, *, is_noticed: bool = True) -> None:
-        """What the store does when it hears no more of a broker."""
-        sessions, self._sessions = self._sessions, []
-        for session in sessions:
-            session.crash(is_noticed=is_noticed)
-
-
 class OpenBroker(Broker):
     """Lets the simulation look at its replicas."""
 
     replicas: Replicas | None = None
+    is_alone = False
+
+    @property
+    def _is_shared(self) -> bool:
+        return not self.is_alone
 
     def _assemble(self, *parts: Any) -> Any:
         assembled = super()._assemble(*parts)
@@ -78,10 +47,14 @@ class SimulatedBroker:
     def __init__(
         self,
         simulation: Simulation,
-        store: MemoryMetadata,
+        store: MemoryMetadata | Store,
         node_id: int = 1,
         properties: Mapping[str, str] | None = None,
     ) -> None:
+        timeout_ms = SESSION_TIMEOUT_MS
+        if isinstance(store, MemoryMetadata):
+            timeout_ms = round(store.session_timeout_s * 1000)
+            store = MemoryStore(store)
         self.node_id = node_id
         self.name = f"broker-{node_id}"
         self.address = f"{self.name}:{PORT}"
@@ -90,24 +63,28 @@ class SimulatedBroker:
             "node.id": str(node_id),
             "listeners": f"PLAINTEXT://{self.name}:{PORT}",
             "log.dirs": "/data",
-            "odradek.metadata.session.timeout.ms": str(round(store.session_timeout_s * 1000)),
+            "odradek.metadata.session.timeout.ms": str(timeout_ms),
             "odradek.log.dirs.reserve.bytes": "4096",
             **(properties or {}),
         }
         self.starts = 0
-        self._metadata = WatchedMetadata(store)
+        self._is_alone = isinstance(store, LoneStore)
+        self._line: Line = store.line(self.name)
         self._task: asyncio.Task[None] | None = None
         self._broker: OpenBroker | None = None
         self._is_paused = False
         self.host.disk.on_power_cut = self.power_off
 
     @property
-    def session(self) -> MemorySession:
-        return self._metadata.session
+    def session_id(self) -> int | None:
+        """Of the process that runs now."""
+        return self._line.session_id
 
-    @property
-    def has_session(self) -> bool:
-        return self._metadata.has_session
+    def expire_session(self) -> None:
+        """The store gives its session up."""
+        if self.is_running and self.session_id is not None:
+            self.host.trace("the store gives its session up")
+            self._line.expire()
 
     @property
     def is_running(self) -> bool:
@@ -125,33 +102,34 @@ class SimulatedBroker:
         if self.is_running:
             return
         self._note_failed_start()
-        self._metadata.expire()
+        self._line.died()
         self.starts += 1
         self._task = self.host.start(self._program, f"{self.name}#{self.starts}")
 
     async def _program(self, world: World) -> None:
         settings = BrokerSettings.from_properties(self.properties)
-        broker = self._broker = OpenBroker(settings, world, self._metadata)
+        broker = self._broker = OpenBroker(settings, world, self._line.open(world))
+        broker.is_alone = self._is_alone
         await broker.run(lambda: self.host.trace("ready"))
 
     def kill(self, *, is_noticed: bool = True) -> None:
         self._is_paused = False
         self._broker = None
         self.host.kill()
-        self._metadata.expire(is_noticed=is_noticed)
+        self._line.died(is_noticed=is_noticed)
 
     def power_off(self, *, is_noticed: bool = True) -> None:
         self._is_paused = False
         self._broker = None
         self.host.power_off()
-        self._metadata.expire(is_noticed=is_noticed)
+        self._line.died(is_noticed=is_noticed)
 
     def pause(self) -> None:
         """Stops it as SIGSTOP does: the store hears nothing of it either."""
         if self.is_running and not self._is_paused:
             self._is_paused = True
             self.host.stop()
-            self._metadata.cut()
+            self._line.pause()
 
     def resume(self) -> None:
         if self._is_paused:
@@ -163,12 +141,12 @@ class SimulatedBroker:
 
     def cut_from_store(self) -> None:
         self.host.trace("the store is out of reach")
-        self._metadata.cut()
+        self._line.cut()
 
     def back_at_store(self) -> None:
         if not self._is_paused:
             self.host.trace("the store is in reach")
-            self._metadata.mend()
+            self._line.mend()
 
     async def stop(self) -> None:
         """Stops it cleanly, as Ctrl-C does."""

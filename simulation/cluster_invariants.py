@@ -33,6 +33,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import INTERNAL_TOPICS, Partition
 from simulation.cluster import SimulatedBroker
 from simulation.compaction_workload import STATES
+from simulation.stores import Store
 from simulation.world import Simulation
 
 _TOPICS = "/brokers/topics/"
@@ -75,7 +76,7 @@ class ClusterInvariants:
     def __init__(
         self,
         simulation: Simulation,
-        tree: Tree,
+        tree: Tree | Store,
         brokers: Sequence[SimulatedBroker],
         *,
         allows_unclean: bool = False,
@@ -86,13 +87,21 @@ class ClusterInvariants:
         self.on_unclean: Callable[[TopicPartition], None] = lambda where: None
         self._allows_unclean = allows_unclean
         self._simulation = simulation
-        self._tree = tree
+        self._tree = Tree()
         self._brokers = {broker.node_id: broker for broker in brokers}
         self._states: dict[str, PartitionState] = {}
         self._leaders: dict[tuple[str, int], int] = {}
         self._committed: dict[TopicPartition, Committed] = {}
         # Of each leader's term, by broker, its life, partition and epoch.
         self._marks: dict[tuple[int, int, bytes, TopicPartition, int], int] = {}
+        if isinstance(tree, Tree):
+            self.watch(tree)
+        else:
+            tree.listen(self.watch)
+
+    def watch(self, tree: Tree) -> None:
+        """Follows this tree from now on, which holds what the last one held, or less."""
+        self._tree = tree
         tree.listen(self._follow)
 
     # The store
@@ -147,12 +156,7 @@ class ClusterInvariants:
     def _is_registered(self, broker: SimulatedBroker) -> bool:
         """The process that runs now is, not one before it."""
         node = self._tree.get(f"/brokers/ids/{broker.node_id}")
-        return (
-            node is not None
-            and broker.is_running
-            and broker.has_session
-            and node.owner == broker.session.session_id
-        )
+        return node is not None and broker.is_running and node.owner == broker.session_id
 
     def _require_complete(self, broker: SimulatedBroker, where: TopicPartition) -> None:
         committed = self._committed.get(where)

@@ -187,9 +187,7 @@ class ClusterWeather:
         broker.back_at_store()
 
     async def _session_expires(self, broker: SimulatedBroker) -> None:
-        if broker.is_running and broker.has_session:
-            broker.host.trace("the store gives its session up")
-            broker.session.expire()
+        broker.expire_session()
 
     async def _clock_steps(self, broker: SimulatedBroker) -> None:
         by_ms = self._random.choice((-100_000, -3000, 3000, 100_000))

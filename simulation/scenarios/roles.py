@@ -136,6 +136,7 @@ class RoleHistory:
             "replace-disk": self._replace_disk,
             "lose-store": self._lose_store,
             "expire": self._expire,
+            **({} if self._brokers.keeper is None else {"keeper": self._keeper_dies}),
         }
 
     async def _write(self) -> None:
@@ -272,9 +273,19 @@ class RoleHistory:
 
     async def _expire(self) -> None:
         broker = self._any()
-        if broker.is_running and broker.has_session:
-            broker.host.trace("the store gives its session up")
-            broker.session.expire()
+        broker.expire_session()
+
+    async def _keeper_dies(self) -> None:
+        """Or is stopped for a while: the service of the metadata store."""
+        keeper = self._brokers.keeper
+        assert keeper is not None
+        away_s = self._random.choice((0.2, 2.0, 7.0))
+        if self._random.random() < 0.5:
+            keeper.kill()
+            self._later(away_s, keeper.start)
+        else:
+            keeper.pause()
+            self._later(away_s, keeper.resume)
 
     # The run
 

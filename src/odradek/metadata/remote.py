@@ -171,9 +171,7 @@ class SocketStore:
                 line.drop()
 
     async def _open(self, line: "_Line") -> None:
-        loop = asyncio.get_running_loop()
-        with socket_address(self._path) as address:
-            await loop.create_unix_connection(lambda: line, address)
+        await self._dial(line)
         greeted_s = self._clock.monotonic_s()
         session_id, self._secret = await line.ask(
             "hello", wire.PROTOCOL, self._timeout_ms, self.session_id, self._secret
@@ -183,6 +181,11 @@ class SocketStore:
         self._sessions.begin(session_id)
         self._watches.note([EVERYTHING])
         self._was_open.set()
+
+    async def _dial(self, line: asyncio.Protocol) -> None:
+        """Connects to the Unix socket; the simulation connects in its own network instead."""
+        with socket_address(self._path) as address:
+            await asyncio.get_running_loop().create_unix_connection(lambda: line, address)
 
     async def _keep(self, line: "_Line") -> None:
         """Pings until the line is lost."""

@@ -52,17 +52,21 @@ class MetadataService:
     async def start(self) -> None:
         """Listens; raises `StoreUnavailable` with one line that says why not."""
         loop = asyncio.get_running_loop()
+        self._server = await self._listen(lambda: _Connection(self))
+        self._check = loop.call_later(_SHORTEST_CHECK_S, self._look_for_silence)
+        for session_id, session in self._awaited.items():
+            delay_s = session.timeout_ms / 1000
+            self._ends.append(loop.call_later(delay_s, self._give_up, session_id))
+
+    async def _listen(self, connect: Callable[[], asyncio.Protocol]) -> asyncio.Server:
+        """Opens the Unix socket; the simulation listens in its own network instead."""
         try:
             listener = listening_socket(self._path)
         except OSError as error:
             raise StoreUnavailable(
                 f"cannot listen at {self._path}: {error.strerror or error}"
             ) from None
-        self._server = await loop.create_unix_server(lambda: _Connection(self), sock=listener)
-        self._check = loop.call_later(_SHORTEST_CHECK_S, self._look_for_silence)
-        for session_id, session in self._awaited.items():
-            delay_s = session.timeout_ms / 1000
-            self._ends.append(loop.call_later(delay_s, self._give_up, session_id))
+        return await asyncio.get_running_loop().create_unix_server(connect, sock=listener)
 
     async def close(self) -> None:
         """Stops listening and lets go of everybody; their sessions wait for the next service."""

@@ -145,7 +145,7 @@ def test_a_deposed_controller_resumes_and_changes_nothing() -> None:
         await crew.create(assignment={0: [others[0], others[1], old]}, by=others[0])
         frozen = crew.brokers[old]
         frozen.host.stop()
-        frozen.session.cut()
+        frozen.cut_from_store()
         await crew.until(lambda: crew.image.controller_id in others, 10)
         crew.brokers[others[0]].kill()
         await crew.until(lambda: crew.partition().leader == others[1])
@@ -154,7 +154,7 @@ def test_a_deposed_controller_resumes_and_changes_nothing() -> None:
         frozen.host.resume()
         await asyncio.sleep(0.5)
         assert crew.partition() == settled
-        frozen.session.mend()
+        frozen.back_at_store()
         await crew.until(lambda: old in crew.image.brokers)
         assert crew.image.controller_id == others[1]
         assert crew.partition().leader == others[1]
@@ -166,7 +166,7 @@ def test_a_lost_session_is_replaced_without_a_restart() -> None:
     async def story(crew: Crew) -> None:
         await crew.create()
         epoch = crew.image.brokers[1].epoch
-        crew.brokers[1].session.expire()
+        crew.brokers[1].expire_session()
         await crew.until(lambda: 1 in crew.image.brokers and crew.image.brokers[1].epoch > epoch)
         assert crew.brokers[1].starts == 1
         await crew.until(lambda: sorted(crew.partition().isr) == [1, 2, 3])

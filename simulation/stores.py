@@ -1,0 +1,269 @@
+"""The metadata stores of a simulated cluster, and each broker's line to one of them.
+
+    MemoryStore     in memory, as weak as an ensemble may be (`odradek.metadata.memory`)
+    SocketStore     SQLite behind the socket service, which has a host of its own
+    LoneStore       SQLite inside the one broker there is
+
+SQLite keeps its files in a real temporary directory, which a run makes and removes. Nothing of it
+reaches the trace: what the files hold is decided by the seed, and their names are not logged.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from odradek.metadata.memory import MemoryMetadata, MemorySession
+from odradek.metadata.remote import SocketMetadata
+from odradek.metadata.remote import SocketStore as RemoteSession
+from odradek.metadata.service import MetadataService
+from odradek.metadata.sqlite import SqliteMetadata
+from odradek.metadata.store import Metadata
+from odradek.metadata.tree import Tree
+from odradek.world import World
+from simulation.world import Simulation
+
+KEEPER: Final = "keeper"
+_PORT: Final = 2181
+SESSION_TIMEOUT_MS: Final = 6_000
+
+
+class Line(Protocol):
+    """What one broker has to its store, through all its lives."""
+
+    @property
+    def session_id(self) -> int | None:
+        """Of the process that runs now, if it has one."""
+
+    def open(self, world: World) -> Metadata:
+        """For a process that starts."""
+
+    def cut(self) -> None: ...
+
+    def mend(self) -> None: ...
+
+    def pause(self) -> None:
+        """The process is stopped, and silent to the store."""
+
+    def expire(self) -> None:
+        """The store gives the session up, while its broker runs."""
+
+    def died(self, *, is_noticed: bool = True) -> None:
+        """The process is dead; the store notices at once, or after the session timeout."""
+
+
+class Store(Protocol):
+    def line(self, broker: str) -> Line: ...
+
+    def listen(self, to: Callable[[Tree], None]) -> None:
+        """Calls back with the tree, now and whenever another one takes its place."""
+
+
+# In memory
+
+
+class MemoryLine(MemoryMetadata):
+    """Remembers the sessions of the broker it was made for."""
+
+    def __init__(self, store: MemoryMetadata) -> None:
+        super().__init__(store.weakness, session_timeout_ms=round(store.session_timeout_s * 1000))
+        self.tree = store.tree
+        self._sessions: list[MemorySession] = []
+
+    def open(self, world: World) -> Metadata:
+        return self
+
+    def connect(self) -> MemorySession:
+        session = super().connect()
+        self._sessions.append(session)
+        return session
+
+    @property
+    def session_id(self) -> int | None:
+        return self._sessions[-1].session_id if self._sessions else None
+
+    def cut(self) -> None:
+        for session in self._sessions:
+            session.cut()
+
+    pause = cut
+
+    def mend(self) -> None:
+        for session in self._sessions:
+            session.mend()
+
+    def expire(self) -> None:
+        if self._sessions:
+            self._sessions[-1].expire()
+
+    def died(self, *, is_noticed: bool = True) -> None:
+        sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            session.crash(is_noticed=is_noticed)
+
+
+class MemoryStore:
+    def __init__(self, metadata: MemoryMetadata) -> None:
+        self._metadata = metadata
+
+    def line(self, broker: str) -> Line:
+        return MemoryLine(self._metadata)
+
+    def listen(self, to: Callable[[Tree], None]) -> None:
+        to(self._metadata.tree)
+
+
+# SQLite behind the socket service
+
+
+class _Service(MetadataService):
+    async def _listen(self, connect: Callable[[], asyncio.Protocol]) -> asyncio.Server:
+        return await asyncio.get_running_loop().create_server(connect, KEEPER, _PORT)
+
+
+class _Session(RemoteSession):
+    async def _dial(self, line: asyncio.Protocol) -> None:
+        await asyncio.get_running_loop().create_connection(lambda: line, KEEPER, _PORT)
+
+
+class SocketLine:
+    def __init__(self, simulation: Simulation, broker: str) -> None:
+        self._network = simulation.network
+        self._broker = broker
+        self._metadata: _Sockets | None = None
+
+    def open(self, world: World) -> Metadata:
+        self._metadata = _Sockets(KEEPER, world, session_timeout_ms=SESSION_TIMEOUT_MS)
+        return self._metadata
+
+    @property
+    def session_id(self) -> int | None:
+        return None if self._metadata is None else self._metadata.session_id
+
+    def cut(self) -> None:
+        self._network.cut(self._broker, KEEPER)
+
+    def mend(self) -> None:
+        self._network.heal(self._broker, KEEPER)
+
+    def pause(self) -> None:
+        """Whoever is stopped says nothing, and its connection stays."""
+
+    def expire(self) -> None:
+        """The end of its connection ends a session."""
+        self._network.reset(self._broker, KEEPER)
+
+    def died(self, *, is_noticed: bool = True) -> None:
+        """The service sees the end of the connection, as it would the end of any process."""
+        self._metadata = None
+
+
+class _Sockets(SocketMetadata):
+    def connect(self) -> _Session:
+        session = _Session(self._path, self._world, self._timeout_ms)
+        self._stores.append(session)
+        return session
+
+    @property
+    def session_id(self) -> int | None:
+        return self._stores[-1].session_id if self._stores else None
+
+
+class SocketStore:
+    """The service on its host. It dies and comes back; its file stays."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._host = simulation.host(KEEPER)
+        self._directory = tempfile.TemporaryDirectory(prefix="odradek-simulation-")
+        self._database: SqliteMetadata | None = None
+        self._on_tree: Callable[[Tree], None] = lambda tree: None
+        self.starts = 0
+
+    def line(self, broker: str) -> Line:
+        return SocketLine(self._simulation, broker)
+
+    def listen(self, to: Callable[[Tree], None]) -> None:
+        self._on_tree = to
+
+    def start(self) -> None:
+        if not self._host.processes:
+            self.starts += 1
+            self._host.start(self._serve, f"{KEEPER}#{self.starts}")
+
+    async def _serve(self, world: World) -> None:
+        path = str(Path(self._directory.name) / "metadata.sqlite")
+        self._database = SqliteMetadata(path, world, keeps_sessions=True)
+        self._on_tree(self._database.tree)
+        service = _Service(self._database, KEEPER, world.randomness)
+        await service.start()
+        await asyncio.get_running_loop().create_future()
+
+    def kill(self) -> None:
+        """What was not committed is rolled back, as when a process dies."""
+        self._host.kill()
+        close_database(self._database)
+        self._database = None
+
+    def pause(self) -> None:
+        self._host.stop()
+
+    def resume(self) -> None:
+        self._host.resume()
+
+    def end(self) -> None:
+        self.kill()
+        self._directory.cleanup()
+
+
+# SQLite inside a lone broker
+
+
+class LoneStore:
+    """The file of a broker that has its store in its own process. `lose` removes the file."""
+
+    def __init__(self) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="odradek-simulation-")
+        self._database: SqliteMetadata | None = None
+        self._on_tree: Callable[[Tree], None] = lambda tree: None
+
+    def line(self, broker: str) -> Line:
+        return cast("Line", self)
+
+    def listen(self, to: Callable[[Tree], None]) -> None:
+        self._on_tree = to
+
+    def open(self, world: World) -> Metadata:
+        path = str(Path(self._directory.name) / "metadata.sqlite")
+        self._database = SqliteMetadata(path, world)
+        self._on_tree(self._database.tree)
+        return self._database
+
+    @property
+    def session_id(self) -> int | None:
+        return None
+
+    def cut(self) -> None:
+        """There is no connection that could be cut."""
+
+    mend = pause = expire = cut
+
+    def died(self, *, is_noticed: bool = True) -> None:
+        close_database(self._database)
+        self._database = None
+
+    def lose(self) -> None:
+        """For a broker that does not run."""
+        self.died()
+        for file in Path(self._directory.name).iterdir():
+            file.unlink()
+
+    def end(self) -> None:
+        self.died()
+        self._directory.cleanup()
+
+
+def close_database(database: SqliteMetadata | None) -> None:
+    if database is not None:
+        database._database.close()
