@@ -17,8 +17,9 @@ import asyncio
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from odradek.broker.client_images import ClientImages
 from odradek.config import Listener
-from odradek.metadata import BrokerImage, ClusterImage, ImageChange, ImageKeeper
+from odradek.metadata import BrokerImage, ClusterImage, ImageChange
 from odradek.protocol.types import BrokerId
 
 _LISTED_S: Final = 3.0
@@ -72,7 +73,7 @@ class Absences:
             if listener is not None:
                 yield broker, listener
 
-    async def settled(self, images: ImageKeeper, topics: Collection[str] | None = None) -> None:
+    async def settled(self, images: ClientImages, topics: Collection[str] | None = None) -> None:
         """Waits, not for long, while somebody else may be about to lead one of those topics."""
         if not self._doubted and not self._gone:
             return

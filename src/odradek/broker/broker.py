@@ -13,11 +13,13 @@ from typing import Final
 
 from odradek import __version__
 from odradek.broker.absences import Absences
+from odradek.broker.client_images import ClientImages
 from odradek.broker.connections import Connections
 from odradek.broker.coordinators import Coordinators
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import PARTITION_BYTES, FetchSessions
 from odradek.broker.interest import is_known
+from odradek.broker.lease import SessionLease, watch_lease
 from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
 from odradek.broker.request_log import RequestLog
 from odradek.broker.services import Services
@@ -276,6 +278,7 @@ class Broker:
                     parts.controller.run(),
                     parts.offline_logs.run(),
                     self._stay(parts),
+                    watch_lease(parts.services.replicas, parts.coordinators, self._session_s),
                     self._reap(),
                 ):
                     yield parts
@@ -291,7 +294,7 @@ class Broker:
         world, settings = self._world, self._settings
         replicas = Replicas(self._id, logs, settings, world.clock)
         if self._is_shared:
-            replicas.lease = _Lease(store)
+            replicas.lease = SessionLease(store)
         coordinators = Coordinators(
             self._id, replicas, images, peers, world=world, settings=settings.broker
         )
@@ -309,7 +312,7 @@ class Broker:
             broker_id=self._id,
             world=world,
             settings=settings,
-            images=images,
+            images=ClientImages(self._id, replicas, images),
             absences=absences,
             topics=Topics(store, images, settings, world.randomness),
             configs=Configs(store, images, settings),
@@ -354,7 +357,7 @@ class Broker:
         return BrokerRegistration(advertised, protocols, settings.broker_rack, now_ms, epoch)
 
     async def _join(self, parts: "_Parts") -> None:
-        logs, images = parts.services.logs, parts.services.images
+        logs, images = parts.services.logs, parts.services.images.keeper
         clean_epoch = logs.last_clean_broker_epoch if logs.had_clean_shutdown else None
         former = FormerLife(clean_epoch, logs.last_killed_life or ())
         # If we get no further than this, the marker of the last stop is still true.
@@ -394,7 +397,7 @@ class Broker:
 
     async def _hand_over(self, parts: "_Parts") -> None:
         """Lets others lead before the doors close, where there are others."""
-        images = parts.services.images
+        images = parts.services.images.keeper
         if not self._settings.broker.controlled_shutdown_enable or len(images.image.brokers) < 2:
             return
         from odradek.cluster.departure import (  # noqa: PLC0415 - only in clusters
@@ -417,6 +420,13 @@ class Broker:
         """Whether other brokers may use the same metadata store."""
         own = ("sqlite", "memory")
         return self._metadata is not None or self._settings.broker.odradek_metadata_store not in own
+
+    @property
+    def _session_s(self) -> float:
+        settings = self._settings.broker
+        if settings.odradek_metadata_store == "zookeeper":
+            return settings.zookeeper_session_timeout_ms / 1000
+        return settings.odradek_metadata_session_timeout_ms / 1000
 
     @property
     def _patience_s(self) -> float:
@@ -463,18 +473,6 @@ class Broker:
             idle_s = self._settings.broker.connections_max_idle_ms / 1000
             await asyncio.sleep(min(idle_s / 2, 10.0))
             self._connections.reap(loop.time() - idle_s)
-
-
-class _Lease:
-    """This broker leads what it leads as long as its session with the store certainly lives."""
-
-    __slots__ = ("_store",)
-
-    def __init__(self, store: MetadataStore) -> None:
-        self._store = store
-
-    def is_valid(self, now_s: float) -> bool:
-        return not self._store.may_have_expired()
 
 
 class _Parts:

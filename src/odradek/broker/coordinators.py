@@ -24,6 +24,7 @@ from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions, partition_of
 from odradek.statemachine.machine import Marker
+from odradek.statemachine.pending_replies import CommitLimit
 from odradek.transactions.commands import Added, AddPartitions
 from odradek.transactions.commands import Command as TransactionCommand
 from odradek.transactions.local_markers import LocalMarkers
@@ -91,7 +92,12 @@ class Coordinators:
         self._world = world
         self._image = ClusterImage()
         self.groups: GroupCoordinators = StatePartitions(
-            GROUPS, broker_id, replicas, world.clock, self._group_machine
+            GROUPS,
+            broker_id,
+            replicas,
+            world.clock,
+            self._group_machine,
+            limit=CommitLimit(settings.offsets_commit_timeout_ms, _commit_timed_out),
         )
         self.transactions: TransactionCoordinators = StatePartitions(
             TRANSACTIONS, broker_id, replicas, world.clock, self._transaction_machine
@@ -120,6 +126,11 @@ class Coordinators:
         finally:
             self.joins.close()
 
+    def send_away(self) -> None:
+        """Refuses everyone who waits for a coordinator, because the lease is lost."""
+        self.groups.send_away()
+        self.transactions.send_away()
+
     def _group_machine(self, partition: int) -> GroupMachine:
         settings, randomness = self._settings, self._world.randomness
 
@@ -143,6 +154,15 @@ class Coordinators:
     def _end_in_group(self, partition: TopicPartition, marker: Marker, end_offset: int) -> None:
         if partition.topic == GROUPS:
             self.groups.note(partition.partition, marker, end_offset)
+
+
+def _commit_timed_out() -> Refused:
+    """As Kafka answers for all writes of the group coordinator that time out; clients look for
+    the coordinator and try again."""
+    return Refused(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        "The replicas of the group's state did not answer within offsets.commit.timeout.ms.",
+    )
 
 
 def _is_remade(change: ImageChange, name: str) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.broker.absences import Absences
+from odradek.broker.client_images import ClientImages
 from odradek.broker.connection import Connection
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
@@ -14,7 +15,6 @@ from odradek.cluster.controller import LongestLog
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
-from odradek.metadata import ImageKeeper
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Response
 from odradek.protocol.types import BrokerId
@@ -34,7 +34,7 @@ class Services:
     broker_id: BrokerId
     world: World
     settings: LiveSettings
-    images: ImageKeeper
+    images: ClientImages
     absences: Absences
     topics: Topics
     configs: Configs

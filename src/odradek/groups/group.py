@@ -70,6 +70,17 @@ class GroupChanged(NamedTuple):
     group: Group
 
 
+def members_of(group_id: str) -> Hashable:
+    """The subject (`Outcome.subjects`) of all records about a group itself and its members."""
+    return "members", group_id
+
+
+def offsets_of(group_id: str) -> Hashable:
+    """The subject of all records about the offsets of a group. It is another one than that of its
+    members: a commit that waits for its replicas must not hold the heartbeats of the group up."""
+    return "offsets", group_id
+
+
 Groups = Mapping[str, Group]
 GroupOutcome = Outcome[GroupChanged]
 

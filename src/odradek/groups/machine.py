@@ -29,7 +29,14 @@ from odradek.groups.commands import (
     LeaveGroup,
     SyncGroup,
 )
-from odradek.groups.group import Group, GroupChanged, GroupOutcome, OtherGroups
+from odradek.groups.group import (
+    Group,
+    GroupChanged,
+    GroupOutcome,
+    OtherGroups,
+    members_of,
+    offsets_of,
+)
 from odradek.groups.membership import Membership, session_deadline
 from odradek.groups.offsets import Offsets
 from odradek.groups.records import (
@@ -115,6 +122,10 @@ class GroupMachine:
         else:
             self.offsets.end_transaction(entry)
 
+    def subjects_of(self, marker: Marker) -> list[Hashable]:
+        """The offsets that become visible, or are forgotten, when a transaction ends."""
+        return [offsets_of(group_id) for group_id in self.offsets.groups_in(marker.producer)]
+
     def expire(self, key: Hashable, now: Now) -> GroupOutcome:
         if not isinstance(key, tuple):
             return Outcome()
@@ -136,6 +147,12 @@ class GroupMachine:
             [event for outcome in outcomes for event in outcome.events],
             [reply for outcome in outcomes for reply in outcome.replies],
             [*(each for outcome in outcomes for each in outcome.deadlines), check],
+            subjects=[
+                subject
+                for outcome in outcomes
+                if outcome.records
+                for subject in outcome.subjects or ()
+            ],
         )
 
     def _loaded(self, group: Group, now: Now) -> GroupOutcome:
@@ -220,6 +237,7 @@ class GroupMachine:
             replies=_reply(caller, errors),
             deadlines=_sign_of_life(group, commit),
             producer=commit.producer,
+            subjects=(offsets_of(commit.group_id),),
         )
 
     def _group_for_commit(self, commit: CommitOffsets) -> Group:
@@ -239,7 +257,10 @@ class GroupMachine:
         group = self.groups.get(query.group_id)
         if group is not None:
             group.check_fetch(query.member_id, query.member_epoch)
-        return Outcome(replies=_reply(caller, self.offsets.fetch(query)))
+        return Outcome(
+            replies=_reply(caller, self.offsets.fetch(query)),
+            subjects=(offsets_of(query.group_id),),
+        )
 
     def _delete_offsets(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
         deletion = cast(DeleteOffsets, command)
@@ -256,25 +277,34 @@ class GroupMachine:
         ]
         free = [partition for partition in deletion.partitions if partition not in refused]
         records = self.offsets.tombstones(deletion.group_id, free)
-        return Outcome(records, replies=_reply(caller, errors))
+        return Outcome(
+            records, replies=_reply(caller, errors), subjects=(offsets_of(deletion.group_id),)
+        )
 
     def _forget_topics(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        topics = cast(ForgetTopics, command).topics
+        found = self.offsets.groups_with(cast(ForgetTopics, command).topics)
         records = [
             record
-            for group_id, partitions in self.offsets.groups_with(topics).items()
+            for group_id, partitions in found.items()
             for record in self.offsets.tombstones(group_id, partitions)
         ]
-        return Outcome(records, replies=_reply(caller, len(records)))
+        return Outcome(
+            records,
+            replies=_reply(caller, len(records)),
+            subjects=[offsets_of(group_id) for group_id in found],
+        )
 
     def _drop_unused(self, start: int, now: Now) -> GroupOutcome:
         """For some of the groups, from the one in place `start` on; then sets when to go on."""
         turn = list(islice(self.groups.values(), start, start + _GROUPS_A_TURN))
         records: list[LogRecord] = []
+        subjects: list[Hashable] = []
         gone = 0
         for group in turn:
             offsets, ending = self._unused(group, now)
-            records += (*offsets, *ending)
+            if offsets or ending:
+                records += (*offsets, *ending)
+                subjects += _everything_of(group.group_id)
             gone += bool(ending)
         if start + len(turn) < len(self.groups):
             # Those that go make way for the ones behind them.
@@ -282,7 +312,7 @@ class GroupMachine:
         else:
             interval_ms = self._settings.offsets_retention_check_interval_ms
             going_on = Deadline((RETENTION, 0), interval_ms)
-        return Outcome(records, deadlines=(going_on,))
+        return Outcome(records, deadlines=(going_on,), subjects=subjects)
 
     def _unused(self, group: Group, now: Now) -> tuple[Sequence[LogRecord], Sequence[LogRecord]]:
         """Ends the offsets that nobody used, and the group itself if nothing is left of it."""
@@ -315,7 +345,9 @@ class GroupMachine:
         group = self._existing(group_id)
         if not isinstance(group, ClassicGroup):
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
-        return Outcome(replies=_reply(caller, group.description()))
+        return Outcome(
+            replies=_reply(caller, group.description()), subjects=_everything_of(group_id)
+        )
 
     def _delete_group(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
         group = self._existing(cast(DeleteGroup, command).group_id)
@@ -323,13 +355,21 @@ class GroupMachine:
             raise Refused(ErrorCode.NON_EMPTY_GROUP)
         group_id = group.group_id
         offsets = self.offsets.tombstones(group_id, self.offsets.known(group_id))
-        return Outcome([*offsets, *group.tombstones()], replies=_reply(caller, ErrorCode.NONE))
+        return Outcome(
+            [*offsets, *group.tombstones()],
+            replies=_reply(caller, ErrorCode.NONE),
+            subjects=_everything_of(group_id),
+        )
 
     def _existing(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
         if group is None:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
+
+
+def _everything_of(group_id: str) -> tuple[Hashable, ...]:
+    return members_of(group_id), offsets_of(group_id)
 
 
 def _reply(caller: Caller | None, response: object) -> tuple[Reply, ...]:

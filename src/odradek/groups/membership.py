@@ -21,7 +21,7 @@ from odradek.groups.commands import (
     SyncGroup,
     SyncReply,
 )
-from odradek.groups.group import GroupOutcome
+from odradek.groups.group import GroupOutcome, members_of
 from odradek.groups.rebalance import JOIN, NEW_MEMBER_TIMEOUT_MS, SESSION, SYNC, Turn
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.refusal import Refused
@@ -202,7 +202,10 @@ class Membership:
     ) -> GroupOutcome:
         if group is None:
             errors = [ErrorCode.UNKNOWN_MEMBER_ID for _ in command.members]
-            return Outcome(replies=() if caller is None else (Reply(caller, errors),))
+            return Outcome(
+                replies=() if caller is None else (Reply(caller, errors),),
+                subjects=(members_of(command.group_id),),
+            )
         turn = Turn(group.copy(), self._settings, now)
         errors = [_remove(turn, leaving) for leaving in command.members]
         gone = [member_id for member_id in group.members if member_id not in turn.group.members]
@@ -291,7 +294,13 @@ def _replace_static(
 
 
 def _heartbeat(group: ClassicGroup, command: Heartbeat, caller: Caller | None) -> GroupOutcome:
-    """Changes nothing but a deadline: the group is not copied."""
+    """Changes nothing but a deadline: the group is not copied.
+
+    The answer waits for no record. It says only whether a rebalance is under way, which is never
+    written, and if the generation itself is lost in a fail-over, the next coordinator refuses the
+    member's next heartbeat and the member joins again. If the answer did wait for a slow replica,
+    a healthy member would miss its session timeout.
+    """
     member = group.check_member(command.member_id, command.group_instance_id)
     if command.generation_id != group.generation_id:
         raise Refused(ErrorCode.ILLEGAL_GENERATION)
@@ -300,6 +309,7 @@ def _heartbeat(group: ClassicGroup, command: Heartbeat, caller: Caller | None) -
     return Outcome(
         replies=() if caller is None else (Reply(caller, error),),
         deadlines=(session_deadline(group.group_id, member),),
+        subjects=(),
     )
 
 

@@ -23,7 +23,7 @@ from odradek.groups.records import (
 )
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
-from odradek.statemachine.machine import LogRecord, Marker, Now, Written
+from odradek.statemachine.machine import LogRecord, Marker, Now, ProducerIdentity, Written
 
 Partitions = dict[TopicPartition, CommittedOffset]
 
@@ -55,6 +55,10 @@ class Offsets:
     def _pending_of(self, group_id: str) -> Iterator[Partitions]:
         for producer_id in self._open.get(group_id, ()):
             yield self.pending[producer_id].get(group_id, _NONE)
+
+    def groups_in(self, producer: ProducerIdentity) -> list[str]:
+        """The groups whose offsets are in the open transaction of a producer."""
+        return list(self.pending.get(producer.producer_id, ()))
 
     def known(self, group_id: str) -> list[TopicPartition]:
         """Every partition that the group has an offset for, committed or pending."""

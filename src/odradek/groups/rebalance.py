@@ -18,7 +18,7 @@ from typing import Final
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic import ClassicGroup, InitialDelay, Member, State
 from odradek.groups.commands import JoinReply, SyncReply
-from odradek.groups.group import GroupChanged, GroupOutcome
+from odradek.groups.group import GroupChanged, GroupOutcome, members_of
 from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
 
@@ -52,7 +52,13 @@ class Turn:
             if line not in self._known_story:
                 # Without the time, which the log gives it anyway.
                 logger.info("group %s: %s", self.group.group_id, line.partition(" ")[2])
-        return Outcome(self.records, (GroupChanged(self.group),), self._replies, self._deadlines)
+        return Outcome(
+            self.records,
+            (GroupChanged(self.group),),
+            self._replies,
+            self._deadlines,
+            subjects=(members_of(self.group.group_id),),
+        )
 
     def answer(self, caller: Caller | None, response: object) -> None:
         if caller is not None:

@@ -115,6 +115,10 @@ class ClusterImage(NamedTuple):
             return None
         return image.partitions[partition]
 
+    def live_leader(self, partition: PartitionImage) -> BrokerId:
+        """The leader that clients are told: `NO_LEADER` if the one in office is not alive."""
+        return partition.leader if partition.leader in self.brokers else NO_LEADER
+
     def offline_replicas(self, partition: PartitionImage) -> list[int]:
         brokers = self.brokers
         return [replica for replica in partition.replicas if replica not in brokers]

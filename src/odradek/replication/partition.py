@@ -190,6 +190,15 @@ class Partition:
         self.leader_epoch = LeaderEpoch(_NO_EPOCH)
         self.high_watermark.fail(reason)
 
+    def send_away(self, reason: Refused) -> None:
+        """Tells everyone who waits now that this broker cannot answer, without ending its role: it
+        lost its lease, and does not know whether it still leads."""
+        self.high_watermark.send_away(reason)
+        if self._last_stable is not None:
+            self._last_stable.nudge()
+        if self.term is not None:
+            self.term.appended.nudge()
+
     def _end_role(self, reason: Refused) -> None:
         self.is_leader = False
         if self.term is not None:

@@ -1,7 +1,6 @@
 """A partition as the memory of a state machine."""
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode
@@ -19,16 +18,26 @@ from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import LogRecord, Marker, ProducerIdentity, Written
 from odradek.statemachine.runner import NotWritten
 from odradek.storage import CorruptLog
+from odradek.world.timeslice import Timeslice
 
 _REPLAY_BYTES: Final = 1024 * 1024
 
 
 class PartitionLog:
-    """A `ReplicatedLog` for as long as this broker leads the partition in one epoch."""
+    """A `ReplicatedLog` for as long as this broker leads the partition in one epoch.
 
-    def __init__(self, partition: Partition) -> None:
+    `is_leased` says whether the broker may believe that it leads (`Replicas.is_leased`). While it
+    may not, nothing is appended and `refusal` forbids every answer. The log does not end with that:
+    if the session with the metadata store turns out to be alive, nobody else has led in this epoch.
+    """
+
+    def __init__(self, partition: Partition, is_leased: Callable[[], bool]) -> None:
         self._partition = partition
+        self._is_leased = is_leased
         self.leader_epoch = partition.leader_epoch
+
+    def refusal(self) -> Exception | None:
+        return None if self._is_leased() else unleased()
 
     @property
     def committed_offset(self) -> int:
@@ -42,6 +51,8 @@ class PartitionLog:
         self, records: Sequence[LogRecord], producer: ProducerIdentity | None, timestamp_ms: int
     ) -> int:
         self._require_leadership()
+        if not self._is_leased():
+            raise NotWritten(unleased())
         try:
             self._partition.check_in_sync()
         except Refused as refusal:
@@ -69,15 +80,21 @@ class PartitionLog:
             raise _lost(refusal) from refusal
 
     async def committed(self, offset: int) -> None:
-        self._require_leadership()
-        try:
-            await self._partition.high_watermark.reached(offset)
-        except Refused as refusal:
-            raise _lost(refusal) from refusal
+        while True:
+            self._require_leadership()
+            try:
+                await self._partition.high_watermark.reached(offset)
+                return
+            except Refused as refusal:
+                if self._is_leased():
+                    raise _lost(refusal) from refusal
+                # Everyone who waits is sent away when the lease is lost (`Replicas.send_away`).
+                # The state is not: it is right if the broker finds that it still leads.
 
     async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
         log = self._partition.log
         offset = log.log_start_offset
+        timeslice = Timeslice.of_running_loop()
         while offset < end_offset:
             self._require_leadership()
             found = log.read(offset, _REPLAY_BYTES, end_offset=end_offset)
@@ -85,23 +102,35 @@ class PartitionLog:
                 return
             try:
                 buffer = found.read(0, len(found))
-                entries: list[Written | Marker] = []
+            except OSError as error:
+                raise log.directory.fail(error) from error
+            finally:
+                found.release()
+            entries: list[Written | Marker] = []
+            try:
                 for position, header in split_batches(buffer):
                     entries += _entries(buffer, position, header)
                     offset = header.next_offset
-            except OSError as error:
-                raise log.directory.fail(error) from error
+                    if timeslice.is_over():
+                        yield entries
+                        entries = []
+                        await timeslice.next_turn()
             except MalformedRecords as error:
                 raise CorruptLog(log.path, found.position, str(error)) from error
-            finally:
-                found.release()
             yield entries
-            await asyncio.sleep(0)
 
     def _require_leadership(self) -> None:
         partition = self._partition
         if not partition.is_leader or partition.leader_epoch != self.leader_epoch:
             raise Refused(ErrorCode.NOT_COORDINATOR)
+
+
+def unleased() -> Refused:
+    """The answer of a coordinator whose broker may have lost its leadership unheard."""
+    return Refused(
+        ErrorCode.NOT_COORDINATOR,
+        "This broker lost touch with its cluster; another one may be the coordinator by now.",
+    )
 
 
 def _lost(refusal: Refused) -> Refused:

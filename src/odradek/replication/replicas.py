@@ -5,7 +5,9 @@ broker is served, any other is refused with the code that sends the client on.
 
 The lease: a broker that was away for longer than its session with the metadata store (stopped,
 cut off) cannot know whether others lead by now. By its own monotonic clock it knows that it was
-away, and refuses before it looks at what has queued up.
+away, and refuses before it looks at what has queued up. Three places ask `is_leased`, so that no
+handler has to: `leader` and `reader` here, `replication.state_partitions` for everything that a
+coordinator keeps in memory, and `broker.client_images` for what clients are told about the cluster.
 """
 
 import asyncio
@@ -22,6 +24,7 @@ from odradek.replication.refusal import Refused
 from odradek.replication.throttle import Throttle
 from odradek.storage import Log, LogManager, StorageError
 from odradek.world import Clock
+from odradek.world.timeslice import Timeslice
 
 logger = logging.getLogger("odradek.state_change")
 
@@ -100,6 +103,10 @@ class Replicas:
         )
         if partition is None or partition.is_leader or not partition.is_served:
             return self.leader(topic, index) if topic else self.leader_by_id(topic_id, index)
+        if self.lease is not None:
+            # What a follower holds stays true, but a follower that is cut off gets nothing new,
+            # and a consumer on its rack would wait here instead of reading from the leader.
+            self._require_lease(self.lease)
         return partition
 
     def get(self, topic: str, index: int) -> Partition | None:
@@ -124,10 +131,7 @@ class Replicas:
 
     def _require_lease(self, lease: Lease) -> None:
         if not self._is_valid(lease):
-            raise Refused(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                "This broker lost touch with its cluster; others may lead by now.",
-            )
+            raise _unleased()
 
     def _refusal(self, topic: TopicImage | None, index: int) -> Refused:
         if topic is None or not 0 <= index < len(topic.partitions):
@@ -193,6 +197,15 @@ class Replicas:
         """Leads nothing any more: everyone who waits is sent on at once."""
         for partition in self._by_name.values():
             partition.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    async def send_away(self) -> None:
+        """Refuses everyone who waits at a partition, because the lease is lost (`broker.lease`).
+        A produce request would otherwise wait for its timeout, while somebody else leads."""
+        timeslice = Timeslice.of_running_loop()
+        for partition in list(self._by_name.values()):
+            if timeslice.is_over():
+                await timeslice.next_turn()
+            partition.send_away(_unleased())
 
     def _is_wanted(self, log: Log) -> bool:
         topic = self._image.topics.get(log.topic_partition.topic)
@@ -273,6 +286,13 @@ class Replicas:
             self._logs.delete(name)
         except StorageError as error:
             logger.error("cannot delete the log of %s: %s", name, error)
+
+
+def _unleased() -> Refused:
+    return Refused(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        "This broker lost touch with its cluster; others may lead by now.",
+    )
 
 
 def _tell(taken_up: list[Partition]) -> None:

@@ -2,8 +2,11 @@
 
 A machine is loaded when leadership comes and thrown away when it goes, or when its log fails;
 until it is loaded its callers are asked to try again: nobody is answered from a state that
-others may have changed. Which partition a key belongs to follows from its hash, the same way
-as in Kafka, so that either can read what the other wrote.
+others may have changed. For the same reason nobody is answered while this broker has no lease
+(`Replicas.is_leased`): every way to a machine, or to what it remembers, asks for it.
+
+Which partition a key belongs to follows from its hash, the same way as in Kafka, so that either
+can read what the other wrote.
 """
 
 import asyncio
@@ -15,10 +18,11 @@ from typing import Final, Generic, TypeVar
 from odradek.metadata import ClusterImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
-from odradek.replication.partition_log import PartitionLog
+from odradek.replication.partition_log import PartitionLog, unleased
 from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.statemachine.machine import Machine, Marker
+from odradek.statemachine.pending_replies import CommitLimit
 from odradek.statemachine.runner import Runner
 from odradek.storage import StorageError
 from odradek.world import Clock
@@ -60,12 +64,16 @@ class StatePartitions(Generic[Command, Event]):
         replicas: Replicas,
         clock: Clock,
         make_machine: Callable[[int], Machine[Command, Event]],
+        *,
+        limit: CommitLimit | None = None,
     ) -> None:
+        """`limit` is how long a reply waits until the replicas have what it rests on."""
         self.topic = topic
         self._broker_id = broker_id
         self._replicas = replicas
         self._clock = clock
         self._make_machine = make_machine
+        self._limit = limit
         self._image = ClusterImage()
         self._kept: dict[int, _Kept[Command, Event]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -117,11 +125,23 @@ class StatePartitions(Generic[Command, Event]):
             kept.runner.note(marker, end_offset)
 
     def machines(self) -> Iterator[Machine[Command, Event]]:
-        """The machines that are loaded here."""
+        """The machines that are loaded here. Raises `Refused` while there is no lease."""
+        if not self._replicas.is_leased:
+            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, unleased().message)
+        return self._loaded_machines()
+
+    def _loaded_machines(self) -> Iterator[Machine[Command, Event]]:
         for partition in sorted(self._kept):
             runner = self._kept[partition].runner
             if runner is not None and runner.is_loaded:
                 yield runner.machine
+
+    def send_away(self) -> None:
+        """Refuses everyone who waits for a machine, because the lease is lost (`broker.lease`):
+        members that wait for a rebalance, and replies that wait for replicas."""
+        for kept in self._kept.values():
+            if kept.runner is not None:
+                kept.runner.send_away()
 
     def is_loading(self) -> bool:
         return any(not kept.is_loaded for kept in self._kept.values())
@@ -130,6 +150,8 @@ class StatePartitions(Generic[Command, Event]):
         kept = self._kept.get(partition)
         if kept is None:
             raise Refused(ErrorCode.NOT_COORDINATOR)
+        if not self._replicas.is_leased:
+            raise unleased()
         if kept.runner is None or not kept.runner.is_loaded:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return kept.runner
@@ -160,7 +182,8 @@ class StatePartitions(Generic[Command, Event]):
         while True:
             try:
                 replica = self._replicas.leader(self.topic, partition)
-                runner = Runner(self._make_machine(partition), PartitionLog(replica), self._clock)
+                log = PartitionLog(replica, lambda: self._replicas.is_leased)
+                runner = Runner(self._make_machine(partition), log, self._clock, self._limit)
                 kept.runner = runner
                 await runner.load()
             except (Refused, StorageError) as error:

@@ -84,6 +84,10 @@ class Outcome(NamedTuple, Generic[Event]):
     deadlines: Sequence[Deadline] = ()
     # The records belong to this producer's open transaction.
     producer: ProducerIdentity | None = None
+    # What the outcome is about; None for everything that the machine knows. The records change
+    # these subjects, and the replies of an outcome without records rest on these subjects alone:
+    # they wait for the newest uncommitted record about one of them, and for no other.
+    subjects: Sequence[Hashable] | None = None
 
 
 class Machine(Protocol[Command_contra, Event]):
@@ -94,6 +98,10 @@ class Machine(Protocol[Command_contra, Event]):
     ) -> Outcome[Event]: ...
 
     def apply(self, entry: Written | Marker | Event) -> None: ...
+
+    def subjects_of(self, marker: Marker) -> Sequence[Hashable] | None:
+        """The subjects that the marker will change when it is applied; None for all of them."""
+        ...
 
     def expire(self, key: Hashable, now: Now) -> Outcome[Event]:
         """What follows when a deadline passes."""

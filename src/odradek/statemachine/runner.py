@@ -6,10 +6,20 @@ Commands are decided one after the other, on the loop, without awaiting in betwe
 append or lost leadership ends the runner: state is thrown away, every caller is told, and a
 new runner replays the log. So memory never holds what the log does not. A log that says it has
 written nothing (`NotWritten`) ends nobody: the one who asked is told, and nothing has happened.
+
+How long a reply waits (`statemachine.pending_replies` holds it):
+
+- with records of its own, until these are committed, and with them everything before them;
+- without, until the newest record about one of the outcome's subjects is committed. The machine
+  names the subjects that a reply was computed from. So nobody is ever told what is uncommitted,
+  and a group does not wait for the records of another group in the same log;
+- an outcome that names no subjects may rest on anything, and waits for everything written so far.
+
+Every reply asks the log, at the moment when it leaves, whether this broker may answer at all
+(`ReplicatedLog.refusal`): it may have been stopped for minutes since the command was decided.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeVar
@@ -25,7 +35,9 @@ from odradek.statemachine.machine import (
     Reply,
     Written,
 )
+from odradek.statemachine.pending_replies import CommitLimit, PendingReplies
 from odradek.world import Clock
+from odradek.world.timeslice import Timeslice
 
 Command = TypeVar("Command")
 Event = TypeVar("Event")
@@ -64,6 +76,11 @@ class ReplicatedLog(Protocol):
         """Returns when everything below `offset` is committed."""
         ...
 
+    def refusal(self) -> Exception | None:
+        """Why nobody may be answered from this log now; None if everybody may. The broker may
+        have lost its leadership without having heard of it; it may also keep it after all."""
+        ...
+
 
 class RunnerEnded(Exception):
     """The machine is no longer run here; the caller has to look for it elsewhere."""
@@ -87,7 +104,14 @@ class _Waiting(Caller):
 class Runner(Generic[Command, Event]):
     """Invariant: the machine has applied everything up to `_applied` and nothing beyond."""
 
-    def __init__(self, machine: Machine[Command, Event], log: ReplicatedLog, clock: Clock) -> None:
+    def __init__(
+        self,
+        machine: Machine[Command, Event],
+        log: ReplicatedLog,
+        clock: Clock,
+        limit: CommitLimit | None = None,
+    ) -> None:
+        """`limit` is how long replies wait for their records to be committed, if not for ever."""
         self._machine = machine
         self._log = log
         self._clock = clock
@@ -96,8 +120,12 @@ class Runner(Generic[Command, Event]):
         self._loaded = False
         self._noted: list[tuple[Marker, int]] = []
         self._callers: dict[_Waiting, None] = {}
-        self._uncommitted: deque[tuple[int, Sequence[Reply]]] = deque()
-        self._replying: asyncio.Task[None] | None = None
+        # The end offset of the newest record about each subject, in the order of the offsets;
+        # those that are committed are dropped.
+        self._uncommitted: dict[Hashable, int] = {}
+        # The same for records that name no subjects.
+        self._unattributed = 0
+        self._pending = PendingReplies(log.committed, self._reply, self.end, limit)
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         self.ended = asyncio.Event()
 
@@ -112,9 +140,13 @@ class Runner(Generic[Command, Event]):
     async def load(self) -> None:
         """Replays the log and waits until its end is committed; then commands may come."""
         end_offset = self._log.end_offset
+        timeslice = Timeslice.of_running_loop()
+        apply = self._machine.apply
         async for entries in self._log.replay(end_offset):
             for entry in entries:
-                self._machine.apply(entry)
+                if timeslice.is_over():
+                    await timeslice.next_turn()
+                apply(entry)
         self._applied = end_offset
         await self._log.committed(end_offset)
         if self._ended is not None:
@@ -161,8 +193,10 @@ class Runner(Generic[Command, Event]):
         Whoever reads what it changed waits until it is committed, as for our own records.
         """
         if self._loaded:
+            subjects = self._machine.subjects_of(entry)
             self._machine.apply(entry)
             self._applied = max(self._applied, end_offset)
+            self._note_written(subjects, end_offset)
         else:
             self._noted.append((entry, end_offset))  # It stands behind what is being replayed.
 
@@ -172,12 +206,21 @@ class Runner(Generic[Command, Event]):
             return
         self._ended = reason
         self.ended.set()
-        if self._replying is not None:
-            self._replying.cancel()
-        self._uncommitted.clear()
+        self._pending.clear()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._fail_callers(reason)
+
+    def send_away(self) -> None:
+        """Refuses everyone who waits, because this broker may not answer (`refusal`). The state
+        stays: the broker may find that it still leads."""
+        refusal = self._log.refusal()
+        if refusal is not None and self._ended is None:
+            self._pending.clear()
+            self._fail_callers(refusal)
+
+    def _fail_callers(self, reason: Exception) -> None:
         for waiting in list(self._callers):
             if not waiting.future.done():
                 waiting.future.set_exception(reason)
@@ -208,31 +251,55 @@ class Runner(Generic[Command, Event]):
                 apply(Written(record, offset, outcome.producer))
                 offset += 1
             self._applied = offset
+            self._note_written(outcome.subjects, offset)
         for event in outcome.events:
             apply(event)
         for key, after_ms in outcome.deadlines:
             self._set_deadline(key, after_ms)
         if outcome.replies:
-            self._reply_when_committed(outcome.replies)
+            rests_on = self._applied if records else self._newest(outcome.subjects)
+            if self._log.committed_offset >= rests_on:
+                self._reply(outcome.replies)
+            else:
+                self._pending.add(rests_on, outcome.replies)
 
-    def _reply_when_committed(self, replies: Sequence[Reply]) -> None:
-        if not self._uncommitted and self._log.committed_offset >= self._applied:
-            _reply(replies)
+    def _note_written(self, subjects: Sequence[Hashable] | None, end_offset: int) -> None:
+        """Remembers records up to `end_offset` about these subjects until they are committed."""
+        committed_offset = self._log.committed_offset
+        uncommitted = self._uncommitted
+        if committed_offset >= end_offset:
+            uncommitted.clear()
             return
-        self._uncommitted.append((self._applied, replies))
-        if self._replying is None or self._replying.done():
-            self._replying = asyncio.get_running_loop().create_task(self._reply_in_order())
+        while uncommitted:
+            oldest = next(iter(uncommitted))
+            if uncommitted[oldest] > committed_offset:
+                break
+            del uncommitted[oldest]
+        if subjects is None:
+            self._unattributed = end_offset
+            return
+        for subject in subjects:
+            uncommitted.pop(subject, None)  # So that the newest stand last.
+            uncommitted[subject] = end_offset
 
-    async def _reply_in_order(self) -> None:
-        while self._uncommitted:
-            offset, replies = self._uncommitted[0]
-            try:
-                await self._log.committed(offset)
-            except Exception as error:  # noqa: BLE001 - whatever it is, leadership is over
-                self.end(error)
-                return
-            self._uncommitted.popleft()
-            _reply(replies)
+    def _newest(self, subjects: Sequence[Hashable] | None) -> int:
+        """The end offset of the newest record about one of the subjects."""
+        if subjects is None:
+            return self._applied
+        newest = self._unattributed
+        for subject in subjects:
+            newest = max(newest, self._uncommitted.get(subject, 0))
+        return newest
+
+    def _reply(self, replies: Sequence[Reply], error: Exception | None = None) -> None:
+        """Answers the callers, or fails them all with `error`."""
+        error = error or self._log.refusal()
+        for caller, response in replies:
+            if isinstance(caller, _Waiting) and not caller.future.done():
+                if error is None:
+                    caller.future.set_result(response)
+                else:
+                    caller.future.set_exception(error)
 
     # Deadlines
 
@@ -248,13 +315,11 @@ class Runner(Generic[Command, Event]):
         self._timers.pop(key, None)
         if self._ended is not None:
             return
+        if self._log.refusal() is not None:
+            # Nobody's time runs out while nobody is answered.
+            self._set_deadline(key, _LOOK_AGAIN_MS)
+            return
         try:
             self._carry_out(self._machine.expire(key, self._now()))
         except NotWritten:
             self._set_deadline(key, _LOOK_AGAIN_MS)
-
-
-def _reply(replies: Sequence[Reply]) -> None:
-    for caller, response in replies:
-        if isinstance(caller, _Waiting) and not caller.future.done():
-            caller.future.set_result(response)

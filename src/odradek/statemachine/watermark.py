@@ -92,6 +92,10 @@ class Watermark:
     def fail(self, reason: Exception) -> None:
         """Fails everyone who waits, now and later, with `reason`."""
         self._failed = reason
+        self.send_away(reason)
+
+    def send_away(self, reason: Exception) -> None:
+        """Fails everyone who waits now with `reason`, and nobody who comes later."""
         reached, self._reached = self._reached, []
         for _, _, future in reached:
             if not future.done():

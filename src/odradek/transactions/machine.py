@@ -125,6 +125,14 @@ class TransactionMachine:
     # Deciding
 
     def decide(self, command: Command, caller: Caller | None, now: Now) -> Outcome[None]:
+        """Every command is about its transactional id, and every answer rests on that alone."""
+        outcome = self._decide(command, caller, now)
+        return outcome._replace(subjects=(command.transactional_id,))
+
+    def subjects_of(self, marker: Marker) -> tuple[str, ...]:
+        return ()  # Nobody writes transactions to `__transaction_state`.
+
+    def _decide(self, command: Command, caller: Caller | None, now: Now) -> Outcome[None]:
         match command:
             case InitProducer():
                 return self._init(command, caller, now.wall_ms)
@@ -255,7 +263,8 @@ class TransactionMachine:
             current.producer_id,
             current.timeout_ms,
         )
-        return Outcome([record_of(current.fenced(now.wall_ms, by_holder=True))])
+        aborted = record_of(current.fenced(now.wall_ms, by_holder=True))
+        return Outcome([aborted], subjects=(current.transactional_id,))
 
     def _time_out_at(self, transaction: Transaction, now_ms: int) -> Deadline:
         """A little after the timeout: producers give up by the same timeout and abort themselves,
@@ -266,13 +275,17 @@ class TransactionMachine:
 
     def _sweep(self, now_ms: int) -> Outcome[None]:
         idle = (
-            LogRecord(key_of(one.transactional_id), None)
+            one.transactional_id
             for one in self.transactions.values()
             if one.status in AT_REST and now_ms - one.updated_ms >= self._expiration_ms
         )
         forgotten = list(islice(idle, _FORGOTTEN_AT_ONCE))
         again_ms = 0 if len(forgotten) == _FORGOTTEN_AT_ONCE else self._sweep_ms
-        return Outcome(forgotten, deadlines=[Deadline(_SWEEP, again_ms)])
+        return Outcome(
+            [LogRecord(key_of(transactional_id), None) for transactional_id in forgotten],
+            deadlines=[Deadline(_SWEEP, again_ms)],
+            subjects=forgotten,
+        )
 
 
 class _Standing(Enum):

@@ -60,9 +60,13 @@ async def test_without_a_lease_nothing_is_led() -> None:
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_followers_are_read_without_a_lease() -> None:
-    """What they know to be committed stays so."""
+async def test_a_follower_without_a_lease_sends_its_consumers_to_the_leader() -> None:
+    """It may be cut off from the leader too, and a consumer on its rack would read nothing."""
     clock = StillClock()
     replicas = await make_replicas(clock)
-    replicas.lease = LeaseUntil(0)
+    replicas.lease = LeaseUntil(clock.monotonic_s() + 6)
     assert not replicas.reader("t", TOPIC_ID, 1).is_leader
+    clock.advance(6000)
+    with pytest.raises(Refused) as refused:
+        replicas.reader("t", TOPIC_ID, 1)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -20,7 +20,7 @@ def written_log(disk: SimulatedDisk) -> PartitionLog:
     partition = Partition(PARTITION, TOPIC_ID, make_log(make_world(disk)), BrokerId(1))
     led = PartitionImage(0, (1,), BrokerId(1), LeaderEpoch(0), (1,), 0, 0)
     partition.lead(led, 0.0)
-    log = PartitionLog(partition)
+    log = PartitionLog(partition, lambda: True)
     log.append([LogRecord(b"key", b"value")], None, 0)
     return log
 

@@ -16,6 +16,7 @@ from odradek.statemachine.machine import (
     Reply,
     Written,
 )
+from odradek.statemachine.pending_replies import CommitLimit
 from odradek.statemachine.runner import NotWritten, Runner, RunnerEnded
 from odradek.statemachine.watermark import Watermark
 from odradek.world import SystemClock
@@ -30,6 +31,7 @@ class MemoryLog:
         self.commits_at_once = commits_at_once
         self.is_leader = True
         self.has_room = True
+        self.is_leased = True
 
     @property
     def committed_offset(self) -> int:
@@ -58,6 +60,9 @@ class MemoryLog:
     async def committed(self, offset: int) -> None:
         await self.high_watermark.reached(offset)
 
+    def refusal(self) -> Exception | None:
+        return None if self.is_leased else InterruptedError("no lease")
+
 
 class Counter:
     """Counts by name; `wait` parks its caller until somebody counts to the number."""
@@ -66,6 +71,7 @@ class Counter:
         self.counts: dict[str, int] = {}
         self.parked: list[tuple[str, Caller]] = []
         self.expired: list[Hashable] = []
+        self.has_expired = asyncio.Event()
         # What was counted when a marker came.
         self.markers: list[tuple[dict[str, int], Marker]] = []
 
@@ -83,6 +89,12 @@ class Counter:
         if verb == "read":
             assert caller is not None
             return Outcome(replies=[Reply(caller, count)])
+        if verb in ("add only", "read only"):
+            # Is about one name, and rests on nothing else.
+            assert caller is not None
+            after = count + (verb == "add only")
+            records = [LogRecord(name.encode(), b"%d" % after)] if after > count else []
+            return Outcome(records, replies=[Reply(caller, after)], subjects=(name,))
         if verb == "alarm":
             assert caller is not None
             return Outcome(replies=[Reply(caller, None)], deadlines=[Deadline(name, 10)])
@@ -98,17 +110,23 @@ class Counter:
         else:
             self.parked.append(entry)
 
+    def subjects_of(self, marker: Marker) -> None:
+        return None
+
     def expire(self, key: Hashable, now: Now) -> Outcome[tuple[str, Caller]]:
         self.expired.append(key)
+        self.has_expired.set()
         return Outcome([LogRecord(b"expired", b"1")])
 
     def loaded(self, now: Now) -> Outcome[tuple[str, Caller]]:
         return Outcome()
 
 
-async def loaded(log: MemoryLog) -> tuple[Runner[tuple[str, str], tuple[str, Caller]], Counter]:
+async def loaded(
+    log: MemoryLog, limit: CommitLimit | None = None
+) -> tuple[Runner[tuple[str, str], tuple[str, Caller]], Counter]:
     machine = Counter()
-    runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(machine, log, SystemClock())
+    runner: Runner[tuple[str, str], tuple[str, Caller]] = Runner(machine, log, SystemClock(), limit)
     await runner.load()
     return runner, machine
 
@@ -308,3 +326,100 @@ async def test_a_deadline_that_could_not_be_written_comes_again() -> None:
         await asyncio.sleep(0.005)
     assert machine.expired == ["a", "a"]
     assert machine.counts == {"expired": 1}
+
+
+async def test_a_reply_waits_only_for_what_it_rests_on() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log)
+    begun = [runner.begin(("add only", name)) for name in ("a", "b")]
+    assert await runner.ask(("read only", "c")) == 0
+    reads = [runner.begin(("read only", name)) for name in ("a", "b")]
+    everything = runner.begin(("read", "c"))
+    assert not any(future.done() for future in (*begun, *reads, everything))
+    log.high_watermark.advance(1)
+    assert (await begun[0], await reads[0]) == (1, 1)
+    assert not any(future.done() for future in (begun[1], reads[1], everything))
+    log.high_watermark.advance(2)
+    assert (await begun[1], await reads[1], await everything) == (1, 1, 0)
+
+
+async def test_a_reply_that_comes_later_may_leave_earlier() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log)
+    first = runner.begin(("add only", "a"))
+    second = runner.begin(("add only", "b"))
+    first.cancel()  # Its client is gone: the runner waits for the second record from now on.
+    await asyncio.sleep(0)
+    read = runner.begin(("read only", "a"))
+    await asyncio.sleep(0)
+    log.high_watermark.advance(1)
+    assert await read == 1
+    assert not second.done()
+    log.high_watermark.advance(2)
+    assert await second == 1
+
+
+async def test_records_about_nothing_in_particular_hold_everybody_up() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log)
+    write = runner.begin(("add", "a"))
+    read = runner.begin(("read only", "c"))
+    await asyncio.sleep(0)
+    assert not read.done()
+    log.high_watermark.advance(1)
+    assert (await write, await read) == (1, 0)
+
+
+async def test_a_reply_is_given_up_when_its_replicas_are_too_slow() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log, CommitLimit(20, lambda: TimeoutError("too slow")))
+    write = runner.begin(("add only", "a"))
+    await asyncio.sleep(0)
+    read = runner.begin(("read only", "a"))
+    for late in (write, read):
+        with pytest.raises(TimeoutError):
+            await late
+    # What was decided stands, and whoever asks after the commit is told of it.
+    later = runner.begin(("read only", "a"))
+    await asyncio.sleep(0)
+    assert not later.done()
+    log.high_watermark.advance(1)
+    assert await later == 1
+
+
+async def test_a_reply_of_the_same_offset_outlives_one_whose_time_is_up() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log, CommitLimit(20, lambda: TimeoutError("too slow")))
+    early = runner.begin(("add only", "a"))
+    while not early.done():
+        late = runner.begin(("read only", "a"))
+        await asyncio.sleep(0.005)
+    assert isinstance(early.exception(), TimeoutError)
+    assert not late.done()  # Nothing is committed, and its own time is not up.
+    log.high_watermark.advance(1)
+    assert await late == 1
+
+
+async def test_a_runner_whose_log_has_no_lease_answers_nobody() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log)
+    write = runner.begin(("add", "a"))
+    log.is_leased = False
+    log.high_watermark.advance(1)
+    for refused in (write, runner.begin(("read", "a"))):
+        with pytest.raises(InterruptedError):
+            await refused
+    log.is_leased = True
+    assert await runner.ask(("read", "a")) == 1
+
+
+async def test_no_deadline_passes_without_a_lease() -> None:
+    log = MemoryLog()
+    runner, machine = await loaded(log)
+    log.is_leased = False
+    runner._expire("a")
+    assert machine.expired == []
+    log.is_leased = True
+    async with asyncio.timeout(5):
+        await machine.has_expired.wait()
+    assert machine.expired == ["a"]

@@ -33,7 +33,7 @@ async def _add(services: Services, request: AddOffsetsToTxnRequest) -> ErrorCode
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     try:
-        await ensure(GROUPS, services.topics, services.images)
+        await ensure(GROUPS, services.topics, services.images.keeper)
         partition = partition_of(request.group_id, services.images.image, GROUPS)
         command = AddPartitions(
             request.transactional_id,

@@ -64,11 +64,11 @@ def handle(
 def _partition(
     image: ClusterImage, partition: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
-    is_led = partition.leader in image.brokers
+    leader = image.live_leader(partition)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.partition,
-        leader_id=partition.leader if is_led else NO_LEADER,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

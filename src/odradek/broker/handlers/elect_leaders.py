@@ -41,9 +41,9 @@ async def handle(
         wanted = list(dict.fromkeys(named))
     try:
         if request.election_type == _PREFERRED:
-            results = await elect_preferred(services.images, wanted)
+            results = await elect_preferred(services.images.keeper, wanted)
         else:
-            results = await elect_any(services.images, wanted, services.longest_log)
+            results = await elect_any(services.images.keeper, wanted, services.longest_log)
     except Refused as refusal:
         return ElectLeadersResponse(error_code=refusal.code)
     return ElectLeadersResponse(replica_election_results=_shown(results, asks_for_all))

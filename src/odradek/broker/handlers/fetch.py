@@ -17,6 +17,7 @@ from odradek.broker.fetch_reads import FetchReads
 from odradek.broker.fetch_sessions import Fetch
 from odradek.broker.interest import FetchEntry
 from odradek.broker.services import RequestContext, Services
+from odradek.metadata.layout import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -154,10 +155,13 @@ def _add_leaders(
         topic = image.topics.get(entry.topic) or image.topics_by_id.get(entry.topic_id)
         if topic is not None and data.error_code in _LEADS_ELSEWHERE:
             state = topic.partitions[entry.partition]
+            leader = image.live_leader(state)
+            if leader == NO_LEADER:
+                continue  # Nobody, or this broker, which lost its lease: the client has to look.
             data.current_leader = LeaderIdAndEpoch(
-                leader_id=state.leader, leader_epoch=state.leader_epoch
+                leader_id=leader, leader_epoch=state.leader_epoch
             )
-            leaders[state.leader] = None
+            leaders[leader] = None
     response.node_endpoints = [
         NodeEndpoint(node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack)
         for broker, listener in reachable(image, context.connection.listener, leaders)

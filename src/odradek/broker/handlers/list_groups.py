@@ -11,6 +11,7 @@ from odradek.protocol.messages.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from odradek.replication.refusal import Refused
 
 
 def handle(
@@ -19,7 +20,11 @@ def handle(
     if services.groups.is_loading():
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     groups = []
-    for machine in services.groups.machines():
+    try:
+        machines = services.groups.machines()
+    except Refused as refusal:
+        return ListGroupsResponse(error_code=refusal.code)
+    for machine in machines:
         assert isinstance(machine, GroupMachine)
         groups += machine.listings(request.states_filter, request.types_filter)
     return ListGroupsResponse(

@@ -18,6 +18,7 @@ from odradek.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
+from odradek.replication.refusal import Refused
 from odradek.transactions.machine import TransactionMachine
 from odradek.transactions.transaction import DECIDED, Status, Transaction
 
@@ -31,7 +32,10 @@ def handle(
     if services.transactions.is_loading():
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     now_ms = services.world.clock.now_ms()
-    found = [one for one in _all(services) if _is_wanted(one, request, now_ms)]
+    try:
+        found = [one for one in _all(services) if _is_wanted(one, request, now_ms)]
+    except Refused as refusal:
+        return ListTransactionsResponse(error_code=refusal.code)
     if request.transactional_id_pattern:
         try:
             pattern = topic_pattern(request.transactional_id_pattern)

@@ -2,7 +2,8 @@
 
 A topic that does not exist is created here when both the broker and the client allow it, and
 the answer shows it already. Clients get the addresses of the listener they came in by. When
-a broker has just gone they are answered after the election (`broker.absences`).
+a broker has just gone they are answered after the election (`broker.absences`). A broker that lost
+its lease leaves itself out, as a broker and as a leader (`broker.client_images`).
 """
 
 from typing import Final
@@ -117,11 +118,11 @@ def _topic(image: ClusterImage, topic: TopicImage) -> MetadataResponseTopic:
 
 
 def _partition(image: ClusterImage, partition: PartitionImage) -> MetadataResponsePartition:
-    is_led = partition.leader in image.brokers
+    leader = image.live_leader(partition)
     return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.partition,
-        leader_id=partition.leader if is_led else NO_LEADER,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from odradek.broker.endpoints import reachable
 from odradek.broker.joining import join, retriable
 from odradek.broker.services import Pipelined, RequestContext, Services
+from odradek.metadata.layout import NO_LEADER
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -358,10 +359,11 @@ def _add_leaders(
         if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or known is None:
             continue
         state = known.partitions[answer.index]
-        answer.current_leader = LeaderIdAndEpoch(
-            leader_id=state.leader, leader_epoch=state.leader_epoch
-        )
-        leaders[state.leader] = None
+        leader = image.live_leader(state)
+        if leader == NO_LEADER:
+            continue  # Nobody, or this broker, which lost its lease: the client has to look.
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=state.leader_epoch)
+        leaders[leader] = None
     response.node_endpoints = [
         NodeEndpoint(node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack)
         for broker, listener in reachable(image, context.connection.listener, leaders)

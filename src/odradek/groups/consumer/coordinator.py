@@ -252,10 +252,11 @@ class ConsumerGroups:
             for group in groups.values()
             if isinstance(group, ConsumerGroup) and group.members
         ]
-        count = sum(bool(outcome.records) for outcome in outcomes)
+        changed = [outcome for outcome in outcomes if outcome.records]
         return Outcome(
-            [record for outcome in outcomes for record in outcome.records],
-            replies=() if caller is None else (Reply(caller, count),),
+            [record for outcome in changed for record in outcome.records],
+            replies=() if caller is None else (Reply(caller, len(changed)),),
+            subjects=[subject for outcome in changed for subject in outcome.subjects or ()],
         )
 
     def _look_at_topics(self, group: ConsumerGroup, names: frozenset[str], now: Now) -> Turn:

@@ -40,7 +40,7 @@ from odradek.groups.consumer.records import (
     tombstone,
 )
 from odradek.groups.consumer.subscriptions import metadata_hash, resolve, topics_to_assign
-from odradek.groups.group import GroupChanged, GroupOutcome
+from odradek.groups.group import GroupChanged, GroupOutcome, members_of
 from odradek.metadata import ClusterImage
 from odradek.protocol.types import TopicId
 from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
@@ -70,7 +70,13 @@ class Turn:
 
     def outcome(self, caller: Caller | None, response: object) -> GroupOutcome:
         self.answer(caller, response)
-        return Outcome(self.records, self.events, self.replies, self.deadlines)
+        return Outcome(
+            self.records,
+            self.events,
+            self.replies,
+            self.deadlines,
+            subjects=(members_of(self.group.group_id),),
+        )
 
     def answer(self, caller: Caller | None, response: object) -> None:
         if caller is not None:

@@ -1,0 +1,54 @@
+"""The cluster's image as clients may be told of it.
+
+A broker whose session with the metadata store may have expired (`Replicas.is_leased`) does not know
+whether it is still a member of the cluster. If it went on to call itself the leader of partitions
+or a coordinator, clients would stay with it for as long as it is cut off: librdkafka believes
+whichever broker it asks. So for that time it leaves itself out of the live brokers. Everything
+else follows from that, because handlers name only live brokers: Metadata shows no leader
+(LEADER_NOT_AVAILABLE) for what it led, FindCoordinator finds no coordinator here, refusals of
+Produce and Fetch name nobody, and clients ask the other brokers.
+
+Handlers get this in place of the `ImageKeeper`, so that a new handler cannot forget the lease.
+"""
+
+from odradek.metadata import ClusterImage, ImageKeeper
+from odradek.metadata.layout import NO_LEADER
+from odradek.protocol.types import BrokerId
+from odradek.replication.replicas import Replicas
+
+
+class ClientImages:
+    """Invariant: `image` shows this broker as alive only while its lease is valid."""
+
+    __slots__ = ("_broker_id", "_replicas", "_without_us", "keeper")
+
+    def __init__(self, broker_id: BrokerId, replicas: Replicas, keeper: ImageKeeper) -> None:
+        # For changes of the metadata store, which the store itself refuses without a session.
+        self.keeper = keeper
+        self._broker_id = broker_id
+        self._replicas = replicas
+        # The newest image that was shown without this broker, and what it was made from.
+        self._without_us: tuple[ClusterImage, ClusterImage] | None = None
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._shown(self.keeper.image)
+
+    async def caught_up(self, *paths: str) -> ClusterImage:
+        """Returns the image once it shows what the store holds at these paths now."""
+        return self._shown(await self.keeper.caught_up(*paths))
+
+    def _shown(self, image: ClusterImage) -> ClusterImage:
+        if self._replicas.is_leased:
+            return image
+        if self._without_us is None or self._without_us[0] is not image:
+            self._without_us = image, _without(image, self._broker_id)
+        return self._without_us[1]
+
+
+def _without(image: ClusterImage, broker_id: BrokerId) -> ClusterImage:
+    is_controller = image.controller_id == broker_id
+    return image._replace(
+        brokers={key: broker for key, broker in image.brokers.items() if key != broker_id},
+        controller_id=NO_LEADER if is_controller else image.controller_id,
+    )

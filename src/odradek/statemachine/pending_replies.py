@@ -1,0 +1,127 @@
+"""Replies that wait until the records they rest on are committed.
+
+A `Runner` adds them with the offset they wait for. They leave in the order of these offsets, as the
+log commits, or fail when their time is up: a follower that does not answer may hold the log back
+for as long as it takes to remove it from the in-sync set, and clients wait no longer than that.
+What was decided stays decided; whoever was told of the failure asks again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple, Protocol
+
+from odradek.statemachine.machine import Reply
+
+
+class CommitLimit(NamedTuple):
+    """How long replies wait at most, and the error that they are given after that."""
+
+    timeout_ms: int
+    error: Callable[[], Exception]
+
+
+class Answer(Protocol):
+    def __call__(self, replies: Sequence[Reply], error: Exception | None = None) -> None: ...
+
+
+class _Entry:
+    """Replies that wait for `offset`; they have been answered if `replies` is empty."""
+
+    __slots__ = ("deadline_s", "offset", "replies")
+
+    def __init__(self, offset: int, replies: Sequence[Reply], deadline_s: float) -> None:
+        self.offset = offset
+        self.replies = replies
+        self.deadline_s = deadline_s
+
+
+class PendingReplies:
+    """Invariant: while anything waits, `_task` waits for the lowest offset of the heap, and
+    `_timer` for the deadline of the oldest entry (if there is a limit)."""
+
+    def __init__(
+        self,
+        committed: Callable[[int], Awaitable[None]],
+        answer: Answer,
+        fail: Callable[[Exception], None],
+        limit: CommitLimit | None,
+    ) -> None:
+        """`committed` returns when everything below an offset is committed; if it raises, the
+        log is lost, and `fail` is told why."""
+        self._committed = committed
+        self._answer = answer
+        self._fail = fail
+        self._limit = limit
+        self._heap: list[tuple[int, int, _Entry]] = []
+        self._numbers = count()
+        # In the order in which they came, which is that of their deadlines.
+        self._by_age: deque[_Entry] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._awaited = -1
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, offset: int, replies: Sequence[Reply]) -> None:
+        """Answers when everything below `offset` is committed."""
+        loop = asyncio.get_running_loop()
+        limit_s = 0.0 if self._limit is None else self._limit.timeout_ms / 1000
+        entry = _Entry(offset, replies, loop.time() + limit_s)
+        heappush(self._heap, (offset, next(self._numbers), entry))
+        if self._limit is not None:
+            self._by_age.append(entry)
+            if self._timer is None:
+                self._timer = loop.call_at(entry.deadline_s, self._time_out, self._limit)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._run())
+        elif offset < self._awaited:
+            # The task waits for a later offset than this one.
+            self._task.cancel()
+            self._task = loop.create_task(self._run())
+
+    def clear(self) -> None:
+        """Forgets everything; whoever waits is told by somebody else."""
+        if self._task is not None:
+            self._task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._heap.clear()
+        self._by_age.clear()
+
+    async def _run(self) -> None:
+        heap = self._heap
+        while heap:
+            offset, _, entry = heap[0]
+            if not entry.replies:
+                heappop(heap)
+                continue
+            self._awaited = offset
+            try:
+                await self._committed(offset)
+            except Exception as error:  # noqa: BLE001 - whatever it is, leadership is over
+                self._fail(error)
+                return
+            while heap and heap[0][0] <= offset:
+                entry = heappop(heap)[2]
+                replies, entry.replies = entry.replies, ()
+                if replies:
+                    self._answer(replies)
+            while self._by_age and not self._by_age[0].replies:
+                self._by_age.popleft()
+
+    def _time_out(self, limit: CommitLimit) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        # A timer may fire a clock tick early.
+        now_s = loop.time() + 0.001
+        while self._by_age:
+            entry = self._by_age[0]
+            if entry.replies and entry.deadline_s > now_s:
+                self._timer = loop.call_at(entry.deadline_s, self._time_out, limit)
+                return
+            self._by_age.popleft()
+            replies, entry.replies = entry.replies, ()
+            if replies:
+                self._answer(replies, limit.error())

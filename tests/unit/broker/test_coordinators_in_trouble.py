@@ -1,0 +1,253 @@
+"""Coordinators that are stopped, cut off, or wait for a replica that does not answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
+from odradek.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from tests.unit.broker.test_coordinators_apart import LOADING, coordinator_of
+from tests.unit.replication.cluster import Cluster, with_cluster
+
+
+def with_three(
+    test: Callable[[Cluster], Awaitable[None]], replica_lag_time_max_ms: str = "10000"
+) -> None:
+    with_cluster(
+        test,
+        offsets_topic_num_partitions="1",
+        min_insync_replicas="2",
+        group_initial_rebalance_delay_ms="0",
+        offsets_commit_timeout_ms="2000",
+        replica_lag_time_max_ms=replica_lag_time_max_ms,
+    )
+
+
+async def commit(
+    cluster: Cluster,
+    broker: int,
+    group: str,
+    offset: int,
+    *,
+    member_id: str = "",
+    generation_id: int = -1,
+) -> int:
+    request = OffsetCommitRequest(
+        group_id=group,
+        member_id=member_id,
+        generation_id_or_member_epoch=generation_id,
+        topics=[
+            OffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=offset, committed_metadata=None
+                    )
+                ],
+            )
+        ],
+    )
+    connection = await cluster.connection(broker)
+    response = await connection.request(request, OffsetCommitResponse, max_version=8)
+    return response.topics[0].partitions[0].error_code
+
+
+async def fetch(cluster: Cluster, broker: int, group: str) -> tuple[int, int]:
+    """The error, and the committed offset if there is none."""
+    request = OffsetFetchRequest(
+        group_id=group, topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
+    )
+    connection = await cluster.connection(broker)
+    response = await connection.request(request, OffsetFetchResponse, max_version=5)
+    if response.error_code:
+        return response.error_code, -1
+    return 0, response.topics[0].partitions[0].committed_offset
+
+
+async def insist_on_commit(cluster: Cluster, broker: int, group: str, offset: int) -> None:
+    async with asyncio.timeout(60):
+        while error := await commit(cluster, broker, group, offset):
+            assert error in LOADING
+            await asyncio.sleep(0.05)
+
+
+async def another_coordinator(cluster: Cluster, group: str, before: int) -> int:
+    """Which broker has taken over, once one has."""
+    asked = before % 3 + 1
+    async with asyncio.timeout(60):
+        while True:
+            found = await coordinator_of(cluster, group, 0, asked)
+            if found != before:
+                return found
+            await asyncio.sleep(0.05)
+
+
+def test_a_coordinator_that_is_cut_off_does_not_answer_with_old_offsets() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        old = await coordinator_of(cluster, "g", 0)
+        await insist_on_commit(cluster, old, "g", 50)
+        cluster.brokers[old].cut_from_store()
+        for other in {1, 2, 3} - {old}:
+            cluster.simulation.network.cut(f"broker-{old}", f"broker-{other}")
+        new = await another_coordinator(cluster, "g", old)
+        await insist_on_commit(cluster, new, "g", 100)
+        assert await fetch(cluster, new, "g") == (0, 100)
+        assert await fetch(cluster, old, "g") == (ErrorCode.NOT_COORDINATOR, -1)
+        assert await commit(cluster, old, "g", 60) == ErrorCode.NOT_COORDINATOR
+
+    with_three(test)
+
+
+def test_what_waited_at_a_stopped_coordinator_is_not_answered_with_old_offsets() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        old = await coordinator_of(cluster, "g", 0)
+        await insist_on_commit(cluster, old, "g", 50)
+        cluster.brokers[old].pause()
+        waiting = asyncio.ensure_future(fetch(cluster.another_client(), old, "g"))
+        new = await another_coordinator(cluster, "g", old)
+        await insist_on_commit(cluster, new, "g", 100)
+        cluster.brokers[old].resume()
+        assert await waiting == (ErrorCode.NOT_COORDINATOR, -1)
+
+    with_three(test)
+
+
+async def join_alone(cluster: Cluster, broker: int, group: str) -> tuple[str, int]:
+    """A group of one member, in its first generation."""
+    connection = await cluster.connection(broker)
+    join = JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    joined = await connection.request(join, JoinGroupResponse, max_version=3)
+    assert joined.error_code == 0
+    sync = SyncGroupRequest(
+        group_id=group,
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        assignments=[SyncGroupRequestAssignment(member_id=joined.member_id, assignment=b"all")],
+    )
+    synced = await connection.request(sync, SyncGroupResponse, max_version=3)
+    assert synced.error_code == 0
+    return joined.member_id, joined.generation_id
+
+
+def test_a_replica_that_does_not_answer_holds_up_its_own_commits_alone() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2, 3])
+        loop = asyncio.get_running_loop()
+        broker = await coordinator_of(cluster, "g", 0)
+        for group in ("g", "h"):
+            await insist_on_commit(cluster, broker, group, 50)
+        member_id, generation_id = await join_alone(cluster, broker, "m")
+        follower = broker % 3 + 1
+        cluster.simulation.network.cut(f"broker-{broker}", f"broker-{follower}")
+
+        async def timed(asked: Awaitable[object]) -> tuple[object, float]:
+            began_s = loop.time()
+            return await asked, loop.time() - began_s
+
+        commits = [
+            asyncio.ensure_future(timed(asked))
+            for asked in (
+                commit(cluster.another_client(), broker, "g", 60),
+                commit(
+                    cluster.another_client(),
+                    broker,
+                    "m",
+                    60,
+                    member_id=member_id,
+                    generation_id=generation_id,
+                ),
+            )
+        ]
+        await asyncio.sleep(0.3)
+        assert not any(waiting.done() for waiting in commits)
+        # Nothing of another group, and no heartbeat of the same, waits for them.
+        answer, took_s = await timed(fetch(cluster, broker, "h"))
+        assert answer == (0, 50)
+        assert took_s < 0.1
+        heartbeat = HeartbeatRequest(group_id="m", generation_id=generation_id, member_id=member_id)
+        connection = await cluster.connection(broker)
+        beaten, took_s = await timed(connection.request(heartbeat, HeartbeatResponse))
+        assert isinstance(beaten, HeartbeatResponse)
+        assert beaten.error_code == 0
+        assert took_s < 0.1
+        # What rests on the commit waits as long as the commit may; then it is refused, too.
+        assert await fetch(cluster, broker, "g") == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        for waiting in commits:
+            error, took_s = await waiting
+            assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert 1.9 < took_s < 2.1
+        cluster.simulation.network.heal_all()
+        await insist_on_commit(cluster, broker, "g", 70)
+        assert await fetch(cluster, broker, "g") == (0, 70)
+
+    with_three(test, replica_lag_time_max_ms="30000")
+
+
+def test_what_waits_at_a_broker_that_loses_its_lease_is_sent_away() -> None:
+    """A commit and a produce request that wait for replicas, and a member that waits to join."""
+
+    async def test(cluster: Cluster) -> None:
+        broker = await coordinator_of(cluster, "g", 0)
+        others = [other for other in (1, 2, 3) if other != broker]
+        await cluster.create_topic([broker, *others])
+        await insist_on_commit(cluster, broker, "g", 50)
+        await join_alone(cluster, broker, "m")
+        for other in others:
+            cluster.simulation.network.cut(f"broker-{broker}", f"broker-{other}")
+        cluster.brokers[broker].cut_from_store()
+        clients = [cluster.another_client() for _ in range(3)]
+        join = JoinGroupRequest(
+            group_id="m",
+            session_timeout_ms=30_000,
+            rebalance_timeout_ms=60_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+
+        async def join_second() -> int:
+            connection = await clients[2].connection(broker)
+            return (await connection.request(join, JoinGroupResponse, max_version=3)).error_code
+
+        async def produce() -> int:
+            return (await clients[1].produce(broker, b"v", timeout_ms=30_000)).error_code
+
+        waiting = [
+            asyncio.ensure_future(asked)
+            for asked in (commit(clients[0], broker, "g", 60), produce(), join_second())
+        ]
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        errors = await asyncio.gather(*waiting)
+        assert errors[0] in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        assert errors[1:] == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR]
+        assert loop.time() - began_s < 10
+
+    with_three(test)

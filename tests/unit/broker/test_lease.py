@@ -1,0 +1,338 @@
+"""A broker without a lease answers nothing from memory: every API of the table is asked."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from odradek.broker.handlers import TABLE
+from odradek.metadata.memory import MemorySession
+from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
+from odradek.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from odradek.protocol.messages.heartbeat import HeartbeatRequest
+from odradek.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from odradek.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from odradek.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from odradek.protocol.messages.sync_group import SyncGroupRequest
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.protocol.schema import Request, Response
+from odradek.protocol.types import TopicId
+from tests.unit.broker.harness import Client, batch, with_broker
+from tests.unit.broker.test_every_api import REQUESTS
+from tests.unit.broker.transactional import insist
+
+Connect = Callable[[], Awaitable[Client]]
+
+BROKER_ID = 1
+SEND_ELSEWHERE = {
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+}
+
+NEEDS_NO_LEASE = {
+    # About this broker itself, whoever leads what.
+    ApiKey.API_VERSIONS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.ALTER_REPLICA_LOG_DIRS,
+    # Settings and rules may lag behind the store at any broker, and they send nobody anywhere.
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    # Changes of the metadata store, which takes nothing from a session that has expired.
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    # Names live brokers, without this one.
+    ApiKey.DESCRIBE_CLUSTER,
+}
+
+ASKED: dict[int, Request] = {
+    **{key: request for key, request in REQUESTS.items() if key not in NEEDS_NO_LEASE},
+    ApiKey.PRODUCE: ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(
+                name="t", partition_data=[PartitionProduceData(index=0, records=batch(b"v"))]
+            )
+        ],
+    ),
+    ApiKey.FETCH: FetchRequest(
+        max_bytes=1000,
+        topics=[
+            FetchTopic(
+                topic="t",
+                partitions=[FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)],
+            )
+        ],
+    ),
+    ApiKey.INIT_PRODUCER_ID: InitProducerIdRequest(
+        transactional_id="x", transaction_timeout_ms=1000
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnTransaction(
+                transactional_id="x",
+                topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+            )
+        ],
+        v3_and_below_transactional_id="x",
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: AddOffsetsToTxnRequest(transactional_id="x", group_id="g"),
+    ApiKey.TXN_OFFSET_COMMIT: TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    TxnOffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=1, committed_metadata=None
+                    )
+                ],
+            )
+        ],
+    ),
+    ApiKey.END_TXN: EndTxnRequest(transactional_id="x", committed=True),
+    ApiKey.DESCRIBE_TRANSACTIONS: DescribeTransactionsRequest(transactional_ids=["x"]),
+    ApiKey.OFFSET_COMMIT: OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            OffsetCommitRequestTopic(
+                name="t",
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=0, committed_offset=1, committed_metadata=None
+                    )
+                ],
+            )
+        ],
+    ),
+    ApiKey.OFFSET_FETCH: OffsetFetchRequest(
+        group_id="g",
+        topics=[OffsetFetchRequestTopic(name="t", partition_indexes=[0])],
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+            )
+        ],
+    ),
+    ApiKey.OFFSET_DELETE: OffsetDeleteRequest(
+        group_id="g",
+        topics=[
+            OffsetDeleteRequestTopic(
+                name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+            )
+        ],
+    ),
+    ApiKey.JOIN_GROUP: JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    ),
+    ApiKey.SYNC_GROUP: SyncGroupRequest(
+        group_id="g",
+        generation_id=1,
+        member_id="m",
+        protocol_type="consumer",
+        protocol_name="range",
+    ),
+    ApiKey.HEARTBEAT: HeartbeatRequest(group_id="g", generation_id=1, member_id="m"),
+    ApiKey.LEAVE_GROUP: LeaveGroupRequest(
+        group_id="g", member_id="m", members=[MemberIdentity(member_id="m")]
+    ),
+    ApiKey.DESCRIBE_GROUPS: DescribeGroupsRequest(groups=["g"]),
+    ApiKey.LIST_GROUPS: ListGroupsRequest(),
+    ApiKey.DELETE_GROUPS: DeleteGroupsRequest(groups_names=["g"]),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    ),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ConsumerGroupDescribeRequest(group_ids=["g"]),
+}
+
+
+def with_ids(key: int, topic_id: TopicId) -> Request:
+    """The request; versions that know topics by their ids alone get the id."""
+    request = ASKED[key]
+    if isinstance(request, ProduceRequest):
+        request.topic_data[0].topic_id = topic_id
+    elif isinstance(request, FetchRequest | OffsetCommitRequest):
+        request.topics[0].topic_id = topic_id
+    elif isinstance(request, OffsetFetchRequest) and request.groups[0].topics:
+        request.groups[0].topics[0].topic_id = topic_id
+    return request
+
+
+def numbers(message: object, suffix: str) -> list[int]:
+    """The values of all fields anywhere in a response whose name ends so."""
+    if isinstance(message, list):
+        return [number for item in message for number in numbers(item, suffix)]
+    found: list[int] = []
+    for name in getattr(type(message), "__slots__", ()):
+        value = getattr(message, name)
+        if name.endswith(suffix) and isinstance(value, int):
+            found.append(value)
+        else:
+            found += numbers(value, suffix)
+    return found
+
+
+async def prepare(client: Client) -> bytes:
+    """A topic, a group with an offset, a transactional id; all of them at this broker."""
+    topic_id = await client.create_topic("t")
+    for kind, key in ((0, "g"), (1, "x")):
+        await client.ask(
+            FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), FindCoordinatorResponse
+        )
+
+    async def commit() -> int:
+        request = ASKED[ApiKey.OFFSET_COMMIT]
+        answer = await client.ask(request, OffsetCommitResponse, version=8)
+        return answer.topics[0].partitions[0].error_code
+
+    async def init() -> int:
+        request = ASKED[ApiKey.INIT_PRODUCER_ID]
+        return (await client.ask(request, InitProducerIdResponse)).error_code
+
+    assert await insist(commit) == 0
+    assert await insist(init) == 0
+    return topic_id
+
+
+@pytest.fixture
+def lose_lease(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Makes every broker believe that its session may have expired."""
+
+    def lose() -> None:
+        monkeypatch.setattr(MemorySession, "may_have_expired", lambda _: True)
+
+    return lose
+
+
+def test_every_api_asks_for_the_lease_or_says_why_not() -> None:
+    assert set(ASKED) | NEEDS_NO_LEASE == set(TABLE)
+    assert not set(ASKED) & NEEDS_NO_LEASE
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [
+        (key, version)
+        for key in sorted(ASKED)
+        for version in sorted({TABLE[key].lowest, TABLE[key].highest})
+    ],
+    ids=lambda value: value.name if isinstance(value, ApiKey) else str(value),
+)
+def test_without_a_lease_an_api_sends_its_clients_elsewhere(
+    key: int, version: int, lose_lease: Callable[[], None]
+) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        request = with_ids(key, TopicId(await prepare(client)))
+        lose_lease()
+        response: Response = await client.ask(request, APIS[key].response, version=version)
+        errors = {code for code in numbers(response, "error_code") if code}
+        assert errors, response
+        assert errors <= SEND_ELSEWHERE, response
+        named = {*numbers(response, "leader_id"), *numbers(response, "node_id")}
+        assert BROKER_ID not in named, response
+
+    with_broker(test)
+
+
+def test_a_broker_without_a_lease_leaves_itself_out_of_the_cluster(
+    lose_lease: Callable[[], None],
+) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        ask = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        before = await client.ask(ask, MetadataResponse)
+        assert before.topics[0].partitions[0].leader_id == before.controller_id == BROKER_ID
+        lose_lease()
+        after = await client.ask(ask, MetadataResponse)
+        assert (after.brokers, after.controller_id) == ([], -1)
+        assert after.topics[0].partitions[0].leader_id == -1
+        # The epoch stays what it was, so that a client that knows a newer leader keeps that one.
+        assert (
+            after.topics[0].partitions[0].leader_epoch
+            == before.topics[0].partitions[0].leader_epoch
+        )
+        described = await client.ask(DescribeClusterRequest(), DescribeClusterResponse)
+        assert (described.brokers, described.controller_id) == ([], -1)
+
+    with_broker(test)
