@@ -13,6 +13,7 @@ from typing import Final
 
 from odradek import __version__
 from odradek.broker.absences import Absences
+from odradek.broker.adopting import take_over
 from odradek.broker.client_images import ClientImages
 from odradek.broker.connections import Connections
 from odradek.broker.coordinators import Coordinators
@@ -29,7 +30,7 @@ from odradek.cluster.controller import Controller
 from odradek.cluster.internal_topics import repair
 from odradek.cluster.membership import BrokerIdTaken, FormerLife, Membership
 from odradek.cluster.offline_logs import OfflineLogs
-from odradek.cluster.producer_ids import ProducerIds
+from odradek.cluster.producer_ids import ProducerIds, highest_id
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.config.live import LiveSettings
@@ -323,7 +324,7 @@ class Broker:
             joins=coordinators.joins,
             logs=logs,
             key_indexes=KeyIndexes(world),
-            producer_ids=ProducerIds(images, self._id),
+            producer_ids=ProducerIds(images, self._id, lambda: highest_id(logs.logs.values())),
             fetch_sessions=FetchSessions(
                 settings.broker.max_incremental_fetch_session_cache_slots,
                 world.randomness,
@@ -364,23 +365,12 @@ class Broker:
         logs.broker_epoch = logs.last_clean_broker_epoch
         logs.begin_life(await parts.membership.join(former, self._patience_s))
         await parts.controller.stand()
-        await self._adopt(logs, images)
+        await take_over(
+            images, logs, self._id, self._world, self._settings.broker, is_alone=not self._is_shared
+        )
         await repair(images, parts.services.configs)
         first = self._listeners.advertised()[0]
         self.bootstrap = f"{first.host}:{first.port}"
-
-    async def _adopt(self, logs: LogManager, images: ImageKeeper) -> None:
-        """Writes down what the log directories hold and the metadata store never heard of."""
-        store_id = images.image.store_id
-        unknown = [log for log in logs.logs.values() if log.directory.store_id != store_id]
-        if unknown:
-            from odradek.cluster.adoption import adopt  # noqa: PLC0415 - seldom needed
-
-            adopted = await adopt(
-                images, unknown, self._id, self._world.randomness, is_alone=not self._is_shared
-            )
-            if adopted:
-                logger.info("adopted %d topics found in the log directories", len(adopted))
 
     async def _stay(self, parts: "_Parts") -> None:
         """Joins again when the metadata store has given our session up."""

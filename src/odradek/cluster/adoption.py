@@ -2,8 +2,18 @@
 
 A new metadata store beside existing partition directories (copied from a Kafka broker, or
 left after the store was lost) means topics nobody has written down yet: each broker writes down
-what its own directories show, with the ids they carry. Overrides of settings are unknown and
-stay at the defaults.
+what its own directories show, with the ids they carry.
+
+What else the lost store knew is chosen so that nothing is lost or confused:
+
+- Overrides of settings are unknown. Topics of the coordinators get the settings that these need;
+  all others are kept for ever (`retention.ms` and `retention.bytes` of -1) until somebody says what
+  they are, because the defaults might delete what their owner wanted to keep.
+- Leader epochs go on far above the last one in the log, so that clients that have seen later ones
+  accept them. In the transaction log they also lie above every coordinator epoch that a log
+  remembers, or the markers of open transactions would be refused.
+- Producer ids go on above those in the logs (`producer_ids.start_above`).
+- Controller and broker epochs begin anew: only the store remembers those.
 
 Where several brokers hold a replica, the first to come has the partition, alone; the logs of the
 others are set aside, not deleted, for nobody knows which of them is the longest. A partition
@@ -14,7 +24,15 @@ that is alone makes an empty one.
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from odradek.cluster.internal_settings import (
+    GROUPS,
+    INTERNAL_TOPICS,
+    TRANSACTIONS,
+    internal_topic,
+)
+from odradek.config import BrokerSettings
 from odradek.metadata import (
+    ChangeTooBig,
     ImageKeeper,
     Operation,
     Set,
@@ -36,6 +54,9 @@ from odradek.world import Randomness
 
 # Where Kafka's own controllers keep their metadata, in a log that is no topic.
 _KAFKA_METADATA: Final = "__cluster_metadata"
+# Elections in which this replica took no part; more than there ever were is as good as exact.
+_EPOCHS_SKIPPED: Final = 10_000
+_KEPT: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 async def adopt(
@@ -43,11 +64,14 @@ async def adopt(
     logs: Iterable[Log],
     broker_id: BrokerId,
     randomness: Randomness,
+    settings: BrokerSettings,
     *,
     is_alone: bool,
 ) -> list[str]:
     """Makes a topic of every partition directory that is of none; returns their names."""
     topics: dict[str, dict[int, Log]] = {}
+    logs = list(logs)
+    coordinator_epoch = _latest_coordinator_epoch(logs)
     for log in logs:
         name, index = log.topic_partition
         if name != _KAFKA_METADATA:
@@ -56,17 +80,62 @@ async def adopt(
     for name, logs_of in topics.items():
         known = [log.topic_id for log in logs_of.values() if log.topic_id != NO_TOPIC_ID]
         topic_id = known[0] if known else NO_TOPIC_ID
-        found = _Found(name, topic_id, logs_of, broker_id, is_alone)
         new_id = topic_id if known else TopicId(randomness.uuid().bytes)
-        tries = Tries(f"topic '{name}'")
-        while operations := _operations(images.image.topics.get(name), found, new_id):
+        found = _Found(
+            name,
+            topic_id,
+            logs_of,
+            broker_id,
+            is_alone,
+            least_epoch=coordinator_epoch + 1 if name == TRANSACTIONS else 0,
+            partitions=_partition_count(name, max(logs_of) + 1, settings, is_alone=is_alone),
+            overrides=internal_topic(name, 1, settings, 1).overrides
+            if name in INTERNAL_TOPICS
+            else _KEPT,
+        )
+        if await _adopt_topic(images, found, new_id):
+            adopted.append(name)
+    return sorted(adopted)
+
+
+async def _adopt_topic(images: ImageKeeper, found: "_Found", new_id: TopicId) -> bool:
+    """Whether anything of it was adopted. In parts, where that is more than the store takes."""
+    tries = Tries(f"topic '{found.name}'")
+    most = found.partitions
+    is_adopted = False
+    while operations := _operations(images.image.topics.get(found.name), found, new_id, most):
+        try:
             # Another broker may adopt the same topic.
             outcome = await write(images, *operations)
-            tries.count(outcome)
-            if outcome is Outcome.WRITTEN:
-                adopted.append(name)
-                break
-    return sorted(adopted)
+        except ChangeTooBig:
+            if most == 1:
+                raise
+            most = (most + 1) // 2
+            continue
+        tries.count(outcome)
+        is_adopted = is_adopted or outcome is not Outcome.LATE
+    return is_adopted
+
+
+def _latest_coordinator_epoch(logs: Iterable[Log]) -> int:
+    """The latest epoch of a transaction coordinator of which any of these logs has a marker."""
+    return max(
+        (entry.coordinator_epoch for log in logs for entry in log.producers.entries.values()),
+        default=-1,
+    )
+
+
+def _partition_count(name: str, found: int, settings: BrokerSettings, *, is_alone: bool) -> int:
+    """How many partitions the topic has. Which coordinator a group or transactional id belongs to
+    depends on that number, so a broker that may have only some of them goes by the settings."""
+    if is_alone or name not in INTERNAL_TOPICS:
+        return found
+    usual = (
+        settings.offsets_topic_num_partitions
+        if name == GROUPS
+        else settings.transaction_state_log_num_partitions
+    )
+    return max(found, usual)
 
 
 class _Found(NamedTuple):
@@ -77,27 +146,36 @@ class _Found(NamedTuple):
     logs: Mapping[int, Log]
     broker_id: BrokerId
     is_alone: bool
+    least_epoch: int
+    partitions: int
+    overrides: Mapping[str, str]
 
     def state(self, index: int) -> PartitionState:
         log = self.logs.get(index)
         if log is None and not self.is_alone:
             return PartitionState(NO_LEADER, LeaderEpoch(0), (), 1)
-        epoch = 0 if log is None else log.leader_epochs.latest + 1
-        return PartitionState(self.broker_id, LeaderEpoch(epoch), (self.broker_id,), 1)
+        latest = max(0 if log is None else log.leader_epochs.latest, self.least_epoch)
+        epoch = LeaderEpoch(latest + _EPOCHS_SKIPPED)
+        return PartitionState(self.broker_id, epoch, (self.broker_id,), 1)
 
 
-def _operations(topic: TopicImage | None, found: _Found, new_id: TopicId) -> list[Operation]:
-    """What writes down the partitions found; nothing if all of them have their place."""
+def _operations(
+    topic: TopicImage | None, found: _Found, new_id: TopicId, most: int
+) -> list[Operation]:
+    """What writes down the partitions found, `most` of them at a time; nothing if all of them have
+    their place."""
     name, alone = found.name, (found.broker_id,)
-    count = max(found.logs) + 1
     if topic is None:
-        assignment = TopicAssignment(new_id, (alone,) * count)
-        return create_topic(name, assignment, [found.state(index) for index in range(count)], {})
+        count = min(found.partitions, most)
+        states = [found.state(index) for index in range(count)]
+        return create_topic(
+            name, TopicAssignment(new_id, (alone,) * count), states, found.overrides
+        )
     if found.topic_id not in (topic.topic_id, NO_TOPIC_ID):
         return []
-    vacant = [index for index in _vacant(topic) if index in found.logs]
+    vacant = [index for index in _vacant(topic) if index in found.logs][:most]
     before = len(topic.partitions)
-    added = range(before, max(count, before))
+    added = range(before, max(min(found.partitions, before + most), before))
     if not vacant and not added:
         return []
     replicas = [alone if one.partition in vacant else one.replicas for one in topic.partitions]

@@ -2,9 +2,17 @@
 
 A broker takes a block of them from the metadata store by compare-and-set and gives them away
 one by one. What is left of a block when the broker stops is lost, and nobody minds.
+
+A metadata store that was lost, or restored from a backup, has forgotten which ids were given away.
+If one of them were given away again, the records of its new owner would be taken for repetitions
+of the former owner's and swallowed, or its transaction would be ended by the former owner's. So a
+block always lies above every id that the logs of this broker remember, and a broker that starts
+makes sure that those of the others do too.
 """
 
 import asyncio
+import logging
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from odradek.cluster.availability import answering
@@ -12,14 +20,54 @@ from odradek.metadata import ImageKeeper
 from odradek.metadata.compare_and_set import change_node
 from odradek.metadata.layout import PRODUCER_ID_BLOCK, ProducerIdBlock
 from odradek.protocol.types import BrokerId, ProducerId
+from odradek.storage import Log
+
+logger = logging.getLogger("odradek.server")
 
 _BLOCK_SIZE: Final = 1000
+# Ids that were given away and are in no log of this broker: of producers that have not written
+# yet, or to other brokers only. There are 2^63 ids.
+_IDS_SKIPPED: Final = 1_000_000_000
+
+
+def highest_id(logs: Iterable[Log]) -> int:
+    """The highest producer id that any of these logs remembers; -1 if there is none."""
+    return max((max(log.producers.entries, default=-1) for log in logs), default=-1)
+
+
+async def start_above(images: ImageKeeper, broker_id: BrokerId, seen: int) -> None:
+    """Makes sure that no broker is given a block with `seen` in it, or with an id below."""
+
+    def raised(value: bytes | None) -> bytes | None:
+        if seen <= _last_taken(value):
+            return None
+        first = seen + _IDS_SKIPPED
+        return ProducerIdBlock(broker_id, first, first).encode()
+
+    node = await images.store.read(PRODUCER_ID_BLOCK)
+    if seen > _last_taken(None if node is None else node.value):
+        logger.warning(
+            "the logs remember producer ids up to %d, which the metadata store does not know: it "
+            "was lost or restored; new ids begin at %d",
+            seen,
+            seen + _IDS_SKIPPED + 1,
+        )
+        await change_node(images, PRODUCER_ID_BLOCK, raised)
+
+
+def _last_taken(value: bytes | None) -> int:
+    return -1 if value is None else ProducerIdBlock.decode(value).last
 
 
 class ProducerIds:
-    def __init__(self, images: ImageKeeper, broker_id: BrokerId) -> None:
+    """`seen` returns the highest id in the logs of this broker."""
+
+    def __init__(
+        self, images: ImageKeeper, broker_id: BrokerId, seen: Callable[[], int] = lambda: -1
+    ) -> None:
         self._images = images
         self._broker_id = broker_id
+        self._seen = seen
         self._next = 0
         self._end = 0
         self._taking = asyncio.Lock()
@@ -36,10 +84,12 @@ class ProducerIds:
 
     async def _take_block(self) -> None:
         block = ProducerIdBlock(self._broker_id, 0, -1)
+        # The store may have been replaced since this broker started.
+        await start_above(self._images, self._broker_id, max(self._seen(), self._end - 1))
 
         def next_block(value: bytes | None) -> bytes:
             nonlocal block
-            first = 0 if value is None else ProducerIdBlock.decode(value).last + 1
+            first = _last_taken(value) + 1
             block = ProducerIdBlock(self._broker_id, first, first + _BLOCK_SIZE - 1)
             return block.encode()
 

@@ -51,13 +51,14 @@ from odradek.world import Randomness
 
 CALLERS = {
     "cluster.acls:AccessRules._change",
-    "cluster.adoption:adopt",
+    "cluster.adoption:_adopt_topic",
     "cluster.configs:Configs._change",
     "cluster.controller:Controller._take_seat",
     "cluster.controller:Controller._vacate",
     "cluster.membership:Membership._pass_epoch",
     "cluster.membership:Membership._register",
     "cluster.producer_ids:ProducerIds._take_block",
+    "cluster.producer_ids:start_above",
     "cluster.reassignment:write_steps",
     "cluster.state_changes:change_states",
     "cluster.topics:Topics._add",
