@@ -6,7 +6,6 @@ first log directory says which process it is.
 """
 
 import asyncio
-import gc
 import os
 import signal
 import sys
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from odradek.broker import Broker
     from odradek.telemetry.logs import LogFiles
     from odradek.world import World
+    from odradek.world.collector import Collector
 
 # Where a broker that keeps nothing pretends to keep its log.
 MEMORY_DIRECTORY = "/odradek"
@@ -67,6 +67,7 @@ def serve(
     """
     from odradek.broker import Broker
     from odradek.world import MemoryDisk, World
+    from odradek.world.collector import Collector
 
     files = _start_logs(
         settings,
@@ -79,10 +80,10 @@ def serve(
     kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
     pid_path = None if in_memory else f"{settings.data_directories[0]}/{PID_FILE}"
     broker = Broker(settings, world)
+    collector = Collector()
 
     def announce() -> None:
-        # What start-up made stays: left out of full collections, those take no 20 ms any more.
-        gc.freeze()
+        collector.start()
         if files is not None:
             files.speak_up()
         if pid_path is not None:
@@ -94,7 +95,7 @@ def serve(
 
     try:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            runner.run(_serve(broker, world, announce, until_input_closes))
+            runner.run(_serve(broker, world, collector, announce, until_input_closes))
     finally:
         if pid_path is not None:
             remove_pid(world.disk, pid_path, os.getpid())
@@ -139,9 +140,14 @@ def _start_logs(
 
 
 async def _serve(
-    broker: "Broker", world: "World", announce: Callable[[], None], until_input_closes: bool
+    broker: "Broker",
+    world: "World",
+    collector: "Collector",
+    announce: Callable[[], None],
+    until_input_closes: bool,
 ) -> None:
     task = asyncio.create_task(broker.run(on_ready=announce))
+    collecting = asyncio.create_task(collector.run())
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -163,6 +169,7 @@ async def _serve(
         _log_end(expected)
         raise expected from failure
     finally:
+        collecting.cancel()
         world.workers.close()
 
 

@@ -1,0 +1,76 @@
+"""Pauses of the cycle collector stay short, and cycles are found all the same."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from odradek.world.collector import Collector
+
+
+class Node:
+    """Refers to itself, so only the collector can free it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    collector = Collector()
+    collector.start()
+    yield collector
+    collector.stop()
+
+
+def lists(count: int) -> list[list[object]]:
+    return [[None] for _ in range(count)]
+
+
+def test_the_collector_never_looks_at_many_objects_at_once(collector: Collector) -> None:
+    kept = []
+    most = 0
+    for _ in range(200):
+        kept.append(lists(5_000))  # A million objects that live on.
+        most = max(most, len(gc.get_objects()))
+    assert most < 100_000
+    assert gc.get_freeze_count() > 900_000
+
+
+def test_young_cycles_are_collected(collector: Collector) -> None:
+    dropped = [weakref.ref(Node()) for _ in range(100)]
+    kept = lists(100_000)
+    assert not any(reference() is not None for reference in dropped)
+    assert len(kept) == 100_000
+
+
+def test_old_cycles_are_collected_when_the_process_is_idle(collector: Collector) -> None:
+    node: Node | None = Node()
+    reference = weakref.ref(node)
+    kept = lists(200_000)
+    node = None
+    kept += lists(200_000)
+    assert reference() is not None  # Set aside while it was in use.
+    assert not collector.check(is_idle=False)
+    assert collector.check(is_idle=True)
+    assert reference() is None
+    assert not collector.check(is_idle=True)  # Not again for nothing.
+    assert len(gc.get_objects()) < 10_000
+
+
+def test_what_is_set_aside_is_freed_when_nothing_refers_to_it(collector: Collector) -> None:
+    before = gc.get_freeze_count()
+    kept = lists(300_000)
+    assert gc.get_freeze_count() > before + 200_000
+    kept.clear()
+    assert gc.get_freeze_count() < before + 100_000
+
+
+def test_a_process_that_is_never_idle_is_collected_when_it_must_be_suspected(
+    collector: Collector,
+) -> None:
+    collector.collect_all()
+    kept = lists(3 * gc.get_freeze_count() + 3_000_000)
+    assert collector.check(is_idle=False)
+    assert kept
