@@ -34,6 +34,7 @@ from odradek.cluster.producer_ids import ProducerIds, highest_id
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.config.live import LiveSettings
+from odradek.config.stock_files import GENERATED_ID
 from odradek.metadata import (
     ClusterImage,
     ImageChange,
@@ -95,6 +96,7 @@ class Broker:
             settings.listeners,
             settings.effective_advertised_listeners,
             settings.socket_listen_backlog_size,
+            receive_buffer_bytes=settings.socket_receive_buffer_bytes,
         )
         self.bootstrap = ""
 
@@ -137,8 +139,8 @@ class Broker:
         )
         for warning in settings.warnings:
             logger.warning("%s", warning, extra=TOLD)
-        if settings.without_effect:
-            logger.info("set, but without effect here: %s", ", ".join(settings.without_effect))
+        if settings.idle_sentence is not None:
+            logger.warning("%s", settings.idle_sentence, extra=TOLD)
 
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
@@ -220,6 +222,7 @@ class Broker:
             settings.zookeeper_connect,
             self._world,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
+            connection_timeout_ms=settings.zookeeper_connection_timeout_ms,
             remembered=RememberedSession(self._world.disk, f"{directory}/{FILE_NAME}"),
         )
 
@@ -240,6 +243,21 @@ class Broker:
             properties = {}
         return properties.get("cluster.id") or encode_uuid(self._world.randomness.uuid().bytes)
 
+    async def _generated_id(self, images: ImageKeeper) -> BrokerId:
+        """The id of a broker whose settings have none: that of its directories, or a new one."""
+        from odradek.cluster.broker_ids import (  # noqa: PLC0415 - seldom needed
+            id_of_directories,
+            next_broker_id,
+        )
+
+        settings = self._settings.broker
+        kept = id_of_directories(self._world.disk, settings.data_directories)
+        if kept is not None:
+            return kept
+        made = await next_broker_id(images, settings.reserved_broker_max_id)
+        logger.info("this broker is given the id %d", made)
+        return made
+
     # The parts
 
     @asynccontextmanager
@@ -249,6 +267,8 @@ class Broker:
         cluster_id = await prepare(store, self._cluster_id(), new_store_id)
         images = ImageKeeper(store)
         await images.load()
+        if self._id == GENERATED_ID:
+            self._id = await self._generated_id(images)
         self._apply_settings(images)
         logs = LogManager(
             settings.broker,
@@ -259,7 +279,11 @@ class Broker:
         )
         await logs.load(lambda topic: settings.topic(images.image.topic_overrides(topic)))
         peers = Peers(
-            images, settings.broker.effective_inter_broker_listener_name, f"broker-{self._id}"
+            images,
+            settings.broker.effective_inter_broker_listener_name,
+            f"broker-{self._id}",
+            request_timeout_ms=settings.broker.request_timeout_ms,
+            receive_buffer_bytes=settings.broker.replica_socket_receive_buffer_bytes,
         )
         try:
             parts = self._assemble(store, images, logs, peers)
@@ -395,15 +419,27 @@ class Broker:
             leave_in_sync_sets,
         )
 
-        try:
+        async def leave() -> None:
             async with asyncio.timeout(_HAND_OVER_S):
                 await hand_over(images, self._id)
                 for task in parts.fetching:
                     task.cancel()
                 await asyncio.wait(parts.fetching)
                 await leave_in_sync_sets(images, self._id)
-        except (MetadataError, TimeoutError) as error:
-            logger.warning("stopping without handing over: %s", str(error) or "it took too long")
+
+        settings = self._settings.broker
+        for retries_left in reversed(range(1 + settings.controlled_shutdown_max_retries)):
+            try:
+                await leave()
+                return
+            except TimeoutError:
+                break
+            except MetadataError as error:
+                if retries_left:
+                    backoff_ms = settings.controlled_shutdown_retry_backoff_ms
+                    logger.warning("cannot hand over yet: %s; trying again", error)
+                    await asyncio.sleep(backoff_ms / 1000)
+        logger.warning("stopping without handing over: the metadata store did not answer in time")
 
     @property
     def _is_shared(self) -> bool:

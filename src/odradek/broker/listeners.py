@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from odradek.config import Listener
 from odradek.config.setting import InvalidSetting
+from odradek.world.sockets import set_buffers
 
 
 class CannotListen(OSError):
@@ -24,10 +25,14 @@ class Listeners:
         listeners: tuple[Listener, ...],
         advertised: tuple[Listener, ...],
         backlog: int,
+        *,
+        receive_buffer_bytes: int = -1,
     ) -> None:
-        """`backlog` is how many connections may wait to be accepted, for each listener."""
+        """`backlog` is how many connections may wait to be accepted, for each listener.
+        `receive_buffer_bytes` is SO_RCVBUF of every connection; -1 leaves it to the system."""
         self._listeners = listeners
         self._backlog = backlog
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._advertised = {listener.name: listener for listener in advertised}
         self._servers: dict[str, asyncio.Server] = {}
 
@@ -46,6 +51,9 @@ class Listeners:
             except OSError as error:
                 await self.close()
                 raise CannotListen(_explain(listener, error)) from error
+            # Accepted connections inherit it from the socket that listens.
+            for bound in self._servers[listener.name].sockets:
+                set_buffers(bound, receive_bytes=self._receive_buffer_bytes)
 
     async def accept(self) -> None:
         for server in self._servers.values():

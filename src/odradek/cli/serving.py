@@ -41,6 +41,8 @@ def settings_from(
         if any(warning.startswith(f"Unknown setting {name} ") for name in typed):
             raise CommandFailed(warning.replace(" is ignored", " in --override"))
         print(f"warning: {warning}", file=sys.stderr)
+    if settings.idle_sentence is not None:
+        print(f"warning: {settings.idle_sentence}", file=sys.stderr)
     return settings
 
 

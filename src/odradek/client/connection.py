@@ -36,6 +36,7 @@ from odradek.protocol.headers import decode_correlation_id, decode_response, enc
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import Buffer
+from odradek.world.sockets import set_buffers
 
 R = TypeVar("R", bound=Response)
 
@@ -114,9 +115,14 @@ class Connection:
         request_timeout_ms: int = 30_000,
         max_in_flight: int = 100,
         max_response_bytes: int = 1 << 30,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
         api_versions: ApiVersions | None = None,
     ) -> Self:
         """Connects and learns what the broker speaks, or raises `ConnectionFailed`.
+
+        `send_buffer_bytes` and `receive_buffer_bytes` are SO_SNDBUF and SO_RCVBUF of the socket;
+        -1 leaves them to the operating system.
 
         `api_versions` of an earlier connection to the same broker saves asking. This is also
         the place where TLS and SASL come in: between the socket and the first request.
@@ -132,7 +138,12 @@ class Connection:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
-                await loop.create_connection(lambda: connection._wire, host, port)
+                transport, _ = await loop.create_connection(lambda: connection._wire, host, port)
+                set_buffers(
+                    transport.get_extra_info("socket"),
+                    send_bytes=send_buffer_bytes,
+                    receive_bytes=receive_buffer_bytes,
+                )
         except TimeoutError:
             raise ConnectionFailed(
                 f"{host}:{port} did not accept a connection within {connect_timeout_ms} ms"

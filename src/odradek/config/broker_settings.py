@@ -20,9 +20,10 @@ from odradek.config.log_settings import NO_FILES, ApplicationLogSettings
 from odradek.config.network_settings import NetworkSettings
 from odradek.config.setting import InvalidSetting, Scope, Setting, merge
 from odradek.config.spelling import Speller
+from odradek.config.stock_files import interpret
 from odradek.config.storage_settings import StorageSettings
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
-from odradek.config.without_effect import is_without_effect
+from odradek.config.without_effect import UNDECLARED, is_default, reason, sentence
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -56,8 +57,9 @@ class BrokerSettings(
     topic_defaults: TopicSettings
     # Lines for the operator: names nobody knows, and stored values that could not be used.
     warnings: tuple[str, ...]
-    # Names of Kafka's settings that were set and change nothing here.
-    without_effect: tuple[str, ...]
+    # Kafka's settings that were set to something else than their default and change nothing
+    # here, each with the reason.
+    without_effect: tuple[tuple[str, str], ...]
     _topics: dict[tuple[tuple[str, str], ...], TopicSettings]
 
     def __init__(self, layers: Layers | None = None) -> None:
@@ -70,21 +72,19 @@ class BrokerSettings(
             _usable(layers.dynamic_broker, warnings),
         )
         values: dict[str, object] = dict(self.defaults)
-        without_effect = []
         for name, text in usable.items():
-            setting = self.declared.get(name)
+            setting = BROKER_DECLARED.get(name)
             if setting is not None:
-                values[setting.attribute] = setting.parse(text)
-            elif name in BROKER_SYNONYMS:
-                BROKER_SYNONYMS[name].parse(text)
-            elif is_without_effect(name):
-                without_effect.append(name)
-            else:
+                value = setting.parse(text)
+                if name in self.declared:
+                    values[setting.attribute] = value
+            elif reason(name) is None:
                 warnings.append(f"Unknown setting {name} is ignored{_SPELLER.hint(name)}")
+        interpret(values, usable, warnings)
         values["layers"] = layers
         values["topic_defaults"] = TopicSettings.from_broker(usable)
         values["warnings"] = tuple(warnings)
-        values["without_effect"] = tuple(sorted(without_effect))
+        values["without_effect"] = _without_effect(usable)
         values["_topics"] = {}
         self.__dict__.update(values)
         _check_together(self)
@@ -99,6 +99,11 @@ class BrokerSettings(
         """The same static settings under what the metadata store holds now."""
         layers = Layers(self.layers.static, dict(cluster_default), dict(this_broker))
         return BrokerSettings(layers)
+
+    @property
+    def idle_sentence(self) -> str | None:
+        """One line for the operator about settings that change nothing here, if any were set."""
+        return sentence(self.without_effect) if self.without_effect else None
 
     def topic(self, overrides: Mapping[str, str] = _NOTHING) -> TopicSettings:
         """The settings of a topic. Topics with the same overrides get the same object."""
@@ -142,7 +147,7 @@ class BrokerSettings(
 
 
 BROKER_DECLARED: Final[dict[str, Setting[object]]] = BrokerSettings.declared | BROKER_SYNONYMS
-_SPELLER: Final = Speller(BROKER_DECLARED)
+_SPELLER: Final = Speller([*BROKER_DECLARED, *UNDECLARED])
 
 # Other names of a setting, as broker.id is of node.id.
 _ALIASES: Final = {
@@ -197,6 +202,17 @@ def _alias(static: Mapping[str, str]) -> Mapping[str, str]:
     return renamed
 
 
+def _without_effect(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The names that change nothing here and are not just set to their default, with reasons."""
+    found = []
+    for name, text in sorted(given.items()):
+        setting = BROKER_DECLARED.get(name)
+        why = reason(name, setting)
+        if why is not None and not is_default(name, text, setting):
+            found.append((name, why))
+    return tuple(found)
+
+
 def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str]:
     """Stored values that still parse: one bad value must not keep a broker from starting."""
     usable = {}
@@ -214,6 +230,7 @@ def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str
 
 def _check_together(settings: BrokerSettings) -> None:
     _check_listeners(settings)
+    _check_inter_broker_protocol(settings)
     for shortest, longest in (
         (BrokerSettings.group_min_session_timeout_ms, BrokerSettings.group_max_session_timeout_ms),
         (
@@ -239,6 +256,19 @@ def _check_together(settings: BrokerSettings) -> None:
         raise InvalidSetting("log.dirs", ",".join(settings.log_dirs), "a directory appears twice")
     if not all(settings.data_directories):
         raise InvalidSetting("log.dirs", "(empty)", "name at least one directory")
+
+
+def _check_inter_broker_protocol(settings: BrokerSettings) -> None:
+    """As in Kafka: a protocol between brokers needs a listener that speaks it."""
+    name = BrokerSettings.security_inter_broker_protocol.name
+    if name not in settings.layers.static:
+        return
+    wanted = settings.security_inter_broker_protocol
+    if settings.inter_broker_listener_name is not None:
+        raise InvalidSetting(name, wanted, "inter.broker.listener.name is set; choose one of both")
+    spoken = [settings.security_protocol(listener.name) for listener in settings.listeners]
+    if wanted not in spoken:
+        raise InvalidSetting(name, wanted, f"listeners has only {', '.join(spoken)}")
 
 
 def _check_listeners(settings: BrokerSettings) -> None:

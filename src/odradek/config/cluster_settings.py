@@ -9,6 +9,7 @@ from odradek.config.setting import (
     integer,
     long,
     string,
+    without_effect,
 )
 
 
@@ -16,10 +17,24 @@ class ClusterSettings(Settings):
     node_id = integer(
         "node.id",
         1,
-        "The number of this broker, unlike that of any other in the cluster.",
+        "The number of this broker, unlike that of any other in the cluster. On ZooKeeper it may be"
+        " left out or -1: then the broker is given one.",
         at_least=0,
+        besides=-1,
         importance=Importance.HIGH,
         also=("broker.id",),
+    )
+    broker_id_generation_enable = boolean(
+        "broker.id.generation.enable",
+        True,
+        "Give a broker on ZooKeeper that has no id the next one above reserved.broker.max.id; it is"
+        " kept in meta.properties of its log directories.",
+    )
+    reserved_broker_max_id = integer(
+        "reserved.broker.max.id",
+        1000,
+        "The highest id that is never given to a broker without one.",
+        at_least=0,
     )
     broker_rack = string(
         "broker.rack",
@@ -30,8 +45,8 @@ class ClusterSettings(Settings):
         "odradek.metadata.store",
         "sqlite",
         "What keeps topics, settings and leadership: sqlite (a file of this broker), socket (a"
-        " service that the brokers of a machine share), zookeeper (an ensemble), memory (gone at"
-        " the end).",
+        " service that the brokers of a machine share), zookeeper (an ensemble; the default if"
+        " zookeeper.connect is set), memory (gone at the end).",
         choices=("sqlite", "socket", "zookeeper", "memory"),
         importance=Importance.HIGH,
     )
@@ -45,8 +60,15 @@ class ClusterSettings(Settings):
     zookeeper_connect = string(
         "zookeeper.connect",
         None,
-        "The ensemble, as host:2181,other:2181/chroot, where odradek.metadata.store=zookeeper.",
+        "The ensemble, as host:2181,other:2181/chroot. It chooses the ZooKeeper store unless"
+        " odradek.metadata.store says otherwise.",
         importance=Importance.HIGH,
+    )
+    zookeeper_connection_timeout_ms = integer(
+        "zookeeper.connection.timeout.ms",
+        None,
+        "How long a broker that starts waits for ZooKeeper; zookeeper.session.timeout.ms if unset.",
+        at_least=1,
     )
     zookeeper_session_timeout_ms = integer(
         "zookeeper.session.timeout.ms",
@@ -114,16 +136,20 @@ class ClusterSettings(Settings):
     )
     replica_socket_receive_buffer_bytes = integer(
         "replica.socket.receive.buffer.bytes",
-        64 * 1024,
-        "SO_RCVBUF of a follower's socket to its leader.",
+        -1,
+        "SO_RCVBUF of sockets to other brokers; -1 leaves it to the operating system.",
+        at_least=-1,
         importance=Importance.HIGH,
     )
-    replica_high_watermark_checkpoint_interval_ms = long(
-        "replica.high.watermark.checkpoint.interval.ms",
-        5000,
-        "How often high watermarks are written to disk.",
-        at_least=1,
-        importance=Importance.HIGH,
+    replica_high_watermark_checkpoint_interval_ms = without_effect(
+        "high watermarks are written at log.flush.offset.checkpoint.interval.ms",
+        long(
+            "replica.high.watermark.checkpoint.interval.ms",
+            5000,
+            "How often high watermarks are written to disk.",
+            at_least=1,
+            importance=Importance.HIGH,
+        ),
     )
     replica_selector_class = string(
         "replica.selector.class",
@@ -172,11 +198,14 @@ class ClusterSettings(Settings):
         at_least=0,
         scope=Scope.CLUSTER_WIDE,
     )
-    replica_alter_log_dirs_io_max_bytes_per_second = long(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        MOST_LONG,
-        "Bytes a second that moving replicas between log directories may take.",
-        at_least=0,
+    replica_alter_log_dirs_io_max_bytes_per_second = without_effect(
+        "replicas do not move between log directories",
+        long(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            MOST_LONG,
+            "Bytes a second that moving replicas between log directories may take.",
+            at_least=0,
+        ),
     )
     controlled_shutdown_enable = boolean(
         "controlled.shutdown.enable",
@@ -186,7 +215,7 @@ class ClusterSettings(Settings):
     controlled_shutdown_max_retries = integer(
         "controlled.shutdown.max.retries",
         3,
-        "How often an orderly stop is tried again.",
+        "How often an orderly stop is tried again if the metadata store did not answer.",
         at_least=0,
     )
     controlled_shutdown_retry_backoff_ms = long(

@@ -1,5 +1,7 @@
 """Settings of consumer groups, committed offsets, transactions and quotas."""
 
+from typing import Final
+
 from odradek.config.setting import (
     MOST_INT,
     Importance,
@@ -11,7 +13,13 @@ from odradek.config.setting import (
     long,
     names,
     string,
+    without_effect,
 )
+
+_NO_SHARE_GROUPS: Final = "there are no share groups"
+_NO_QUOTAS: Final = "there are no client quotas"
+_OWN_LOADING: Final = "coordinators choose the size of their reads themselves"
+_PACED: Final = "replication throttles pace every read, without a window"
 
 
 class GroupSettings(Settings):
@@ -42,11 +50,14 @@ class GroupSettings(Settings):
         "The kinds of groups the coordinator serves.",
         choices=("classic", "consumer", "share", "streams"),
     )
-    group_coordinator_append_linger_ms = integer(
-        "group.coordinator.append.linger.ms",
-        -1,
-        "How long the coordinator gathers records before it writes them; -1 leaves it to choose.",
-        at_least=-1,
+    group_coordinator_append_linger_ms = without_effect(
+        "the coordinator writes at once and groups what arrives meanwhile",
+        integer(
+            "group.coordinator.append.linger.ms",
+            -1,
+            "How long the coordinator gathers records before it writes; -1 leaves it to choose.",
+            at_least=-1,
+        ),
     )
     group_consumer_session_timeout_ms = integer(
         "group.consumer.session.timeout.ms",
@@ -98,45 +109,63 @@ class GroupSettings(Settings):
         "Which groups with members may change between the classic and the consumer protocol.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
     )
-    group_share_session_timeout_ms = integer(
-        "group.share.session.timeout.ms",
-        45_000,
-        "After this silence a member of a share group is removed.",
-        at_least=1,
+    group_share_session_timeout_ms = without_effect(
+        _NO_SHARE_GROUPS,
+        integer(
+            "group.share.session.timeout.ms",
+            45_000,
+            "After this silence a member of a share group is removed.",
+            at_least=1,
+        ),
     )
-    group_share_heartbeat_interval_ms = integer(
-        "group.share.heartbeat.interval.ms",
-        5_000,
-        "How often members of a share group report.",
-        at_least=1,
+    group_share_heartbeat_interval_ms = without_effect(
+        _NO_SHARE_GROUPS,
+        integer(
+            "group.share.heartbeat.interval.ms",
+            5_000,
+            "How often members of a share group report.",
+            at_least=1,
+        ),
     )
-    group_share_max_size = integer(
-        "group.share.max.size",
-        200,
-        "The most members of a share group.",
-        at_least=1,
-        at_most=1000,
+    group_share_max_size = without_effect(
+        _NO_SHARE_GROUPS,
+        integer(
+            "group.share.max.size",
+            200,
+            "The most members of a share group.",
+            at_least=1,
+            at_most=1000,
+        ),
     )
-    group_share_record_lock_duration_ms = integer(
-        "group.share.record.lock.duration.ms",
-        30_000,
-        "How long a share group's member may hold a record.",
-        at_least=1000,
-        at_most=3_600_000,
+    group_share_record_lock_duration_ms = without_effect(
+        _NO_SHARE_GROUPS,
+        integer(
+            "group.share.record.lock.duration.ms",
+            30_000,
+            "How long a share group's member may hold a record.",
+            at_least=1000,
+            at_most=3_600_000,
+        ),
     )
-    group_share_delivery_count_limit = integer(
-        "group.share.delivery.count.limit",
-        5,
-        "How often a share group delivers a record before it gives up.",
-        at_least=2,
-        at_most=10,
+    group_share_delivery_count_limit = without_effect(
+        _NO_SHARE_GROUPS,
+        integer(
+            "group.share.delivery.count.limit",
+            5,
+            "How often a share group delivers a record before it gives up.",
+            at_least=2,
+            at_most=10,
+        ),
     )
-    group_share_partition_max_record_locks = integer(
-        "group.share.partition.max.record.locks",
-        2000,
-        "The most records of a partition that a share group holds at once.",
-        at_least=100,
-        at_most=10_000,
+    group_share_partition_max_record_locks = without_effect(
+        _NO_SHARE_GROUPS,
+        integer(
+            "group.share.partition.max.record.locks",
+            2000,
+            "The most records of a partition that a share group holds at once.",
+            at_least=100,
+            at_most=10_000,
+        ),
     )
     offset_metadata_max_bytes = integer(
         "offset.metadata.max.bytes",
@@ -145,12 +174,15 @@ class GroupSettings(Settings):
         at_least=0,
         importance=Importance.HIGH,
     )
-    offsets_load_buffer_size = integer(
-        "offsets.load.buffer.size",
-        5 * 1024 * 1024,
-        "How many bytes of the offsets topic are read at a time at loading.",
-        at_least=1,
-        importance=Importance.HIGH,
+    offsets_load_buffer_size = without_effect(
+        _OWN_LOADING,
+        integer(
+            "offsets.load.buffer.size",
+            5 * 1024 * 1024,
+            "How many bytes of the offsets topic are read at a time at loading.",
+            at_least=1,
+            importance=Importance.HIGH,
+        ),
     )
     offsets_retention_minutes = integer(
         "offsets.retention.minutes",
@@ -195,13 +227,16 @@ class GroupSettings(Settings):
         at_least=1,
         importance=Importance.HIGH,
     )
-    offsets_topic_compression_codec = integer(
-        "offsets.topic.compression.codec",
-        0,
-        "The codec of the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        at_least=0,
-        at_most=4,
-        importance=Importance.HIGH,
+    offsets_topic_compression_codec = without_effect(
+        "coordinators write their records uncompressed",
+        integer(
+            "offsets.topic.compression.codec",
+            0,
+            "The codec of the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+            at_least=0,
+            at_most=4,
+            importance=Importance.HIGH,
+        ),
     )
 
 
@@ -235,12 +270,15 @@ class TransactionSettings(Settings):
         at_least=1,
         importance=Importance.HIGH,
     )
-    transaction_state_log_load_buffer_size = integer(
-        "transaction.state.log.load.buffer.size",
-        5 * 1024 * 1024,
-        "How many bytes of the transaction topic are read at a time at loading.",
-        at_least=1,
-        importance=Importance.HIGH,
+    transaction_state_log_load_buffer_size = without_effect(
+        _OWN_LOADING,
+        integer(
+            "transaction.state.log.load.buffer.size",
+            5 * 1024 * 1024,
+            "How many bytes of the transaction topic are read at a time at loading.",
+            at_least=1,
+            importance=Importance.HIGH,
+        ),
     )
     transaction_max_timeout_ms = integer(
         "transaction.max.timeout.ms",
@@ -291,54 +329,75 @@ class TransactionSettings(Settings):
         at_least=0,
         importance=Importance.LOW,
     )
-    transaction_two_phase_commit_enable = boolean(
-        "transaction.two.phase.commit.enable",
-        False,
-        "Let producers keep a prepared transaction open for an outside coordinator.",
-        importance=Importance.LOW,
+    transaction_two_phase_commit_enable = without_effect(
+        "two-phase commit (KIP-939) is not available",
+        boolean(
+            "transaction.two.phase.commit.enable",
+            False,
+            "Let producers keep a prepared transaction open for an outside coordinator.",
+            importance=Importance.LOW,
+        ),
     )
 
 
 class QuotaSettings(Settings):
-    quota_window_num = integer(
-        "quota.window.num",
-        11,
-        "How many samples a client quota remembers.",
-        at_least=1,
-        importance=Importance.LOW,
+    quota_window_num = without_effect(
+        _NO_QUOTAS,
+        integer(
+            "quota.window.num",
+            11,
+            "How many samples a client quota remembers.",
+            at_least=1,
+            importance=Importance.LOW,
+        ),
     )
-    quota_window_size_seconds = integer(
-        "quota.window.size.seconds",
-        1,
-        "How long one sample of a client quota lasts.",
-        at_least=1,
-        importance=Importance.LOW,
+    quota_window_size_seconds = without_effect(
+        _NO_QUOTAS,
+        integer(
+            "quota.window.size.seconds",
+            1,
+            "How long one sample of a client quota lasts.",
+            at_least=1,
+            importance=Importance.LOW,
+        ),
     )
-    replication_quota_window_num = integer(
-        "replication.quota.window.num",
-        11,
-        "How many samples a replication quota remembers.",
-        at_least=1,
-        importance=Importance.LOW,
+    replication_quota_window_num = without_effect(
+        _PACED,
+        integer(
+            "replication.quota.window.num",
+            11,
+            "How many samples a replication quota remembers.",
+            at_least=1,
+            importance=Importance.LOW,
+        ),
     )
-    replication_quota_window_size_seconds = integer(
-        "replication.quota.window.size.seconds",
-        1,
-        "How long one sample of a replication quota lasts.",
-        at_least=1,
-        importance=Importance.LOW,
+    replication_quota_window_size_seconds = without_effect(
+        _PACED,
+        integer(
+            "replication.quota.window.size.seconds",
+            1,
+            "How long one sample of a replication quota lasts.",
+            at_least=1,
+            importance=Importance.LOW,
+        ),
     )
-    controller_quota_window_num = integer(
-        "controller.quota.window.num",
-        11,
-        "How many samples a topic change quota remembers.",
-        at_least=1,
-        importance=Importance.LOW,
+    controller_quota_window_num = without_effect(
+        _NO_QUOTAS,
+        integer(
+            "controller.quota.window.num",
+            11,
+            "How many samples a topic change quota remembers.",
+            at_least=1,
+            importance=Importance.LOW,
+        ),
     )
-    controller_quota_window_size_seconds = integer(
-        "controller.quota.window.size.seconds",
-        1,
-        "How long one sample of a topic change quota lasts.",
-        at_least=1,
-        importance=Importance.LOW,
+    controller_quota_window_size_seconds = without_effect(
+        _NO_QUOTAS,
+        integer(
+            "controller.quota.window.size.seconds",
+            1,
+            "How long one sample of a topic change quota lasts.",
+            at_least=1,
+            importance=Importance.LOW,
+        ),
     )

@@ -68,7 +68,7 @@ class NetworkSettings(Settings):
     )
     socket_receive_buffer_bytes = integer(
         "socket.receive.buffer.bytes",
-        100 * 1024,
+        -1,
         "SO_RCVBUF of client sockets; -1 leaves it to the operating system.",
         at_least=-1,
         importance=Importance.HIGH,

@@ -11,7 +11,7 @@ from odradek.config.broker_settings import BrokerSettings
 from odradek.config.consumer_group_settings import GROUP_DECLARED
 from odradek.config.setting import Scope, Setting
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
-from odradek.config.without_effect import NAMES, PREFIXES
+from odradek.config.without_effect import PREFIXES, UNDECLARED
 
 _INTRODUCTION = """\
 # Settings
@@ -43,11 +43,23 @@ def reference() -> str:
         "## Brokers: defaults of topic settings\n",
         _broker_table(sorted(BROKER_SYNONYMS.values(), key=lambda setting: setting.name)),
         "## Accepted, without effect\n",
-        "A file written for Kafka may set these; Odradek has no use for them (yet).\n",
-        *(f"- `{name}`" for name in sorted(NAMES)),
-        *(f"- `{prefix}*`" for prefix in sorted(PREFIXES)),
+        (
+            "A file written for Kafka may set these, and nothing changes. A broker whose file sets "
+            "one of them to something else than Kafka's default says so in one line when it "
+            "starts.\n"
+        ),
+        _idle_table(),
     ]
-    return "\n".join(parts) + "\n"
+    return "\n".join(parts)
+
+
+def _idle_table() -> str:
+    declared = {**BrokerSettings.declared, **BROKER_SYNONYMS, **TopicSettings.declared}
+    reasons = {name: setting.no_effect for name, setting in declared.items() if setting.no_effect}
+    reasons |= {name: why for name, (_, why) in UNDECLARED.items()}
+    reasons |= {f"{prefix}*": why for prefix, why in PREFIXES.items()}
+    rows = [(f"`{name}`", why) for name, why in sorted(reasons.items())]
+    return _table(("Name", "Why"), rows)
 
 
 def _topic_table(settings: Iterable[Setting[object]]) -> str:
@@ -58,7 +70,7 @@ def _topic_table(settings: Iterable[Setting[object]]) -> str:
             _default(setting),
             setting.takes,
             ", ".join(f"`{synonym.name}`" for synonym in setting.synonyms) or "none",
-            setting.doc,
+            _meaning(setting),
         )
         for setting in settings
     ]
@@ -82,12 +94,16 @@ def _broker_table(settings: Iterable[Setting[object]]) -> str:
             setting.takes,
             "no" if setting.scope is Scope.READ_ONLY else setting.scope.value,
             setting.importance.value,
-            setting.doc,
+            _meaning(setting),
         )
         for setting in settings
     ]
     head = ("Name", "Type", "Default", "Takes", "Changes while running", "Importance", "Meaning")
     return _table(head, rows)
+
+
+def _meaning(setting: Setting[object]) -> str:
+    return f"{setting.doc} *Without effect.*" if setting.no_effect else setting.doc
 
 
 def _default(setting: Setting[object]) -> str:

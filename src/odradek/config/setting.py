@@ -98,6 +98,7 @@ class Setting(Generic[T_co]):
         "importance",
         "kind",
         "name",
+        "no_effect",
         "read",
         "scope",
         "synonyms",
@@ -131,6 +132,8 @@ class Setting(Generic[T_co]):
         self.importance = importance
         self.synonyms = synonyms
         self.also = also
+        # Why setting it changes nothing here; empty where it does. See `without_effect`.
+        self.no_effect = ""
         self.attribute = ""
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -162,6 +165,18 @@ class Setting(Generic[T_co]):
     def text(self, value: object) -> str | None:
         """The value as DescribeConfigs shows it."""
         return None if value is None else self.write(value)
+
+
+def without_effect(reason: str, setting: Setting[T]) -> Setting[T]:
+    """Declares a setting of Kafka that Odradek knows and does not act on, and says why.
+
+    It is parsed, checked and described as any other, so that files and tools written for Kafka
+    work. The broker names it at start if it was set to something else than its default. A test
+    fails if production code reads it, and if production code does not read a setting that is
+    declared without this.
+    """
+    setting.no_effect = reason
+    return setting
 
 
 class Refused(ValueError):

@@ -15,6 +15,7 @@ from odradek.config.setting import (
     integer,
     long,
     string,
+    without_effect,
 )
 from odradek.config.setting import names as name_list
 
@@ -77,12 +78,15 @@ class StorageSettings(Settings):
         at_least=0,
         importance=Importance.LOW,
     )
-    log_dir_failure_timeout_ms = long(
-        "log.dir.failure.timeout.ms",
-        30_000,
-        "How long a broker with a failed directory waits for the controller to know.",
-        at_least=1,
-        importance=Importance.LOW,
+    log_dir_failure_timeout_ms = without_effect(
+        "a failed directory is reported through the metadata store, which is waited for",
+        long(
+            "log.dir.failure.timeout.ms",
+            30_000,
+            "How long a broker with a failed directory waits for the controller to know.",
+            at_least=1,
+            importance=Importance.LOW,
+        ),
     )
     odradek_log_dirs_reserve_bytes = long(
         "odradek.log.dirs.reserve.bytes",
@@ -92,12 +96,15 @@ class StorageSettings(Settings):
         at_least=0,
         importance=Importance.LOW,
     )
-    num_recovery_threads_per_data_dir = integer(
-        "num.recovery.threads.per.data.dir",
-        2,
-        "How many logs of a directory are recovered at once.",
-        at_least=1,
-        importance=Importance.HIGH,
+    num_recovery_threads_per_data_dir = without_effect(
+        "logs are recovered one after the other; more threads of Python would not be faster",
+        integer(
+            "num.recovery.threads.per.data.dir",
+            2,
+            "How many logs of a directory are recovered at once.",
+            at_least=1,
+            importance=Importance.HIGH,
+        ),
     )
     producer_id_expiration_ms = integer(
         "producer.id.expiration.ms",

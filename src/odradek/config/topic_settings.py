@@ -26,12 +26,15 @@ from odradek.config.setting import (
     minutes,
     names,
     string,
+    without_effect,
 )
 from odradek.config.spelling import Speller
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _WEEK_MS = 7 * _DAY_MS
 _HOUR_MS = 60 * 60 * 1000
+
+_NO_TIERS: Final = "there is no tiered storage"
 
 _THROTTLED_REPLICAS = re.compile(r"\d+:\d+")
 
@@ -137,19 +140,25 @@ class TopicSettings(Settings):
         "Replicas whose catching up is limited on the leader: partition:broker pairs, or *.",
         check=_check_throttled,
     )
-    local_retention_bytes = long(
-        "local.retention.bytes",
-        -2,
-        "Bytes kept locally under tiered storage; -2 means retention.bytes.",
-        at_least=-2,
-        synonyms=_synonym("log.local.retention.bytes"),
+    local_retention_bytes = without_effect(
+        _NO_TIERS,
+        long(
+            "local.retention.bytes",
+            -2,
+            "Bytes kept locally under tiered storage; -2 means retention.bytes.",
+            at_least=-2,
+            synonyms=_synonym("log.local.retention.bytes"),
+        ),
     )
-    local_retention_ms = long(
-        "local.retention.ms",
-        -2,
-        "Age kept locally under tiered storage; -2 means retention.ms.",
-        at_least=-2,
-        synonyms=_synonym("log.local.retention.ms"),
+    local_retention_ms = without_effect(
+        _NO_TIERS,
+        long(
+            "local.retention.ms",
+            -2,
+            "Age kept locally under tiered storage; -2 means retention.ms.",
+            at_least=-2,
+            synonyms=_synonym("log.local.retention.ms"),
+        ),
     )
     max_compaction_lag_ms = long(
         "max.compaction.lag.ms",
@@ -209,19 +218,26 @@ class TopicSettings(Settings):
         importance=Importance.HIGH,
         synonyms=_synonym("min.insync.replicas"),
     )
-    preallocate = boolean(
-        "preallocate",
-        False,
-        "Reserve a segment's full size when it is created.",
-        synonyms=_synonym("log.preallocate"),
+    preallocate = without_effect(
+        "segments grow as they are written",
+        boolean(
+            "preallocate",
+            False,
+            "Reserve a segment's full size when it is created.",
+            synonyms=_synonym("log.preallocate"),
+        ),
     )
-    remote_log_copy_disable = boolean(
-        "remote.log.copy.disable", False, "Tiered storage: stop copying segments away."
+    remote_log_copy_disable = without_effect(
+        _NO_TIERS,
+        boolean("remote.log.copy.disable", False, "Tiered storage: stop copying segments away."),
     )
-    remote_log_delete_on_disable = boolean(
-        "remote.log.delete.on.disable",
-        False,
-        "Tiered storage: remove the remote copy when it is switched off.",
+    remote_log_delete_on_disable = without_effect(
+        _NO_TIERS,
+        boolean(
+            "remote.log.delete.on.disable",
+            False,
+            "Tiered storage: remove the remote copy when it is switched off.",
+        ),
     )
     remote_storage_enable = boolean(
         "remote.storage.enable", False, "Tiered storage, which Odradek does not have."
@@ -394,6 +410,7 @@ def _broker_settings_of(setting: Setting[object]) -> dict[str, Setting[object]]:
                 scope=scope,
                 importance=setting.importance,
             )
+            made[synonym.name].no_effect = setting.no_effect
         else:
             unit = "minutes" if synonym.factor == 60_000 else "hours"
             made[synonym.name] = integer(

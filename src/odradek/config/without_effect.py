@@ -1,64 +1,140 @@
-"""Kafka's settings that mean nothing here: accepted, so that a file written for Kafka works.
+"""Kafka's settings that are known here and change nothing, each with the reason.
 
-They belong to threads, quorums, tiered storage and class loading that Odradek does not have.
-A name that gets a meaning moves from here to its own declaration.
+There are two kinds. A setting that is declared with `setting.without_effect` is described by
+DescribeConfigs like any other. The settings in this file have no declaration: they are accepted,
+so that a file written for Kafka works. `reason` answers for both kinds, and `sentence` is what
+the broker says once, at start, about those that were set to something else than their default.
+
+A setting that gets an effect is removed from here and gets a declaration of its own.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-NAMES: Final = frozenset(
+from odradek.config.setting import Setting
+
+# Names that share a reason. `name=value` gives Kafka's default: a file that says just that, as
+# the files that Kafka ships do, asks for nothing and is not worth a line.
+_REASONS: Final = {
+    "a broker is one process on one event loop": """
+        num.network.threads=3 num.io.threads=8 background.threads=10
+        num.replica.alter.log.dirs.threads group.coordinator.threads=4
+        group.coordinator.background.threads=2 group.coordinator.new.enable=true
+        """,
+    "there is no KRaft quorum: odradek.metadata.store says where metadata are": """
+        process.roles controller.listener.names control.plane.listener.name
+        early.start.listeners initial.broker.registration.timeout.ms=60000
+        broker.heartbeat.interval.ms=2000 broker.session.timeout.ms=9000
+        controller.socket.timeout.ms=30000 controller.performance.sample.period.ms=60000
+        controller.performance.always.log.threshold.ms=2000
+        server.max.startup.time.ms eligible.leader.replicas.enable
+        unclean.leader.election.interval.ms=300000
+        """,
+    "there is one format of records and one version of the protocol between brokers": """
+        inter.broker.protocol.version log.message.format.version
+        log.message.downconversion.enable=true log.message.timestamp.difference.max.ms
+        unstable.api.versions.enable=false unstable.feature.versions.enable=false
+        """,
+    "Java classes are not loaded": """
+        create.topic.policy.class.name alter.config.policy.class.name
+        client.quota.callback.class principal.builder.class metric.reporters
+        kafka.metrics.reporters kafka.metrics.polling.interval.secs=10
+        auto.include.jmx.reporter=true security.providers
+        """,
+    "requests that wait are found without a purgatory": """
+        fetch.purgatory.purge.interval.requests=1000
+        producer.purgatory.purge.interval.requests=1000
+        delete.records.purgatory.purge.interval.requests=1
+        share.fetch.purgatory.purge.interval.requests=1000
+        """,
+    "there are no share groups": "share.fetch.max.fetch.records",
+    "the coordinator chooses this itself": """
+        group.coordinator.cached.buffer.max.bytes share.coordinator.cached.buffer.max.bytes
+        group.consumer.regex.refresh.interval.ms=600000 group.consumer.assignment.interval.ms
+        group.consumer.min.assignment.interval.ms group.consumer.max.assignment.interval.ms
+        """,
+    "replicas do not move between log directories": """
+        cordoned.log.dirs alter.log.dirs.replication.quota.window.num=11
+        alter.log.dirs.replication.quota.window.size.seconds=1
+        """,
+    "there is no tiered storage": "follower.fetch.last.tiered.offset.enable",
+    "metrics are not sampled by windows": """
+        metrics.num.samples=2 metrics.recording.level=INFO metrics.sample.window.ms=30000
+        telemetry.max.bytes=1048576
+        """,
+    "it is refused if it is true": "zookeeper.set.acl=false zookeeper.ssl.client.enable=false",
+    "values are not looked up": "config.providers",
+    "every listener is PLAINTEXT": """
+        connections.max.reauth.ms=0 connection.failed.authentication.delay.ms=100
+        """,
+    "brokers find each other again after a fixed time": """
+        socket.connection.setup.timeout.ms=10000 socket.connection.setup.timeout.max.ms=30000
+        """,
+}
+
+_PREFIXES: Final = {
+    "controller.quorum.": "there is no KRaft quorum: odradek.metadata.store says where metadata"
+    " are",
+    "metadata.": "there is no KRaft quorum: odradek.metadata.store says where metadata are",
+    "zookeeper.": "the connection to ZooKeeper has no such setting",
+    "remote.": "there is no tiered storage",
+    "rsm.config.": "there is no tiered storage",
+    "rlmm.config.": "there is no tiered storage",
+    "group.share.": "there are no share groups",
+    "group.streams.": "there are no streams groups",
+    "share.coordinator.": "there are no share groups",
+    "delegation.token.": "there are no delegation tokens",
+    "password.encoder.": "no password is stored",
+    "ssl.": "every listener is PLAINTEXT",
+    "sasl.": "every listener is PLAINTEXT",
+    "listener.name.": "every listener is PLAINTEXT",
+    "metrics.context.": "metrics are not sampled by windows",
+    "config.providers.": "values are not looked up",
+    "confluent.": "it belongs to Confluent's server",
+}
+
+
+def _undeclared() -> dict[str, tuple[str | None, str]]:
+    found: dict[str, tuple[str | None, str]] = {}
+    for why, names in _REASONS.items():
+        for word in names.split():
+            name, _, default = word.partition("=")
+            found[name] = (default or None, why)
+    return found
+
+
+# Name: (default, reason).
+UNDECLARED: Final[Mapping[str, tuple[str | None, str]]] = _undeclared()
+PREFIXES: Final[Mapping[str, str]] = _PREFIXES
+
+
+def reason(name: str, setting: Setting[object] | None = None) -> str | None:
+    """Why setting `name` changes nothing; None if it does, or if nobody knows the name.
+
+    `setting` is its declaration, where it has one.
     """
-    num.network.threads num.io.threads background.threads num.replica.alter.log.dirs.threads
-    process.roles controller.listener.names control.plane.listener.name early.start.listeners
-    controller.socket.timeout.ms controller.performance.sample.period.ms
-    controller.performance.always.log.threshold.ms
-    initial.broker.registration.timeout.ms broker.heartbeat.interval.ms broker.session.timeout.ms
-    broker.id.generation.enable reserved.broker.max.id server.max.startup.time.ms
-    eligible.leader.replicas.enable unclean.leader.election.interval.ms
-    inter.broker.protocol.version log.message.format.version log.message.downconversion.enable
-    log.message.timestamp.difference.max.ms
-    unstable.api.versions.enable unstable.feature.versions.enable
-    create.topic.policy.class.name alter.config.policy.class.name client.quota.callback.class
-    fetch.purgatory.purge.interval.requests producer.purgatory.purge.interval.requests
-    delete.records.purgatory.purge.interval.requests share.fetch.purgatory.purge.interval.requests
-    share.fetch.max.fetch.records
-    group.coordinator.new.enable group.coordinator.threads
-    group.coordinator.cached.buffer.max.bytes share.coordinator.cached.buffer.max.bytes
-    group.consumer.regex.refresh.interval.ms group.consumer.assignment.interval.ms
-    group.consumer.min.assignment.interval.ms group.consumer.max.assignment.interval.ms
-    group.coordinator.background.threads
-    cordoned.log.dirs follower.fetch.last.tiered.offset.enable
-    alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-    metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
-    auto.include.jmx.reporter kafka.metrics.reporters kafka.metrics.polling.interval.secs
-    telemetry.max.bytes
-    principal.builder.class connections.max.reauth.ms config.providers
-    connection.failed.authentication.delay.ms
-    socket.connection.setup.timeout.ms socket.connection.setup.timeout.max.ms
-    """.split()  # noqa: SIM905  - eighty quoted names would say less
-)
-
-PREFIXES: Final = (
-    "controller.quorum.",
-    "metadata.",
-    "zookeeper.",
-    "remote.",
-    "rsm.config.",
-    "rlmm.config.",
-    "group.share.",
-    "group.streams.",
-    "share.coordinator.",
-    "delegation.token.",
-    "password.encoder.",
-    "ssl.",
-    "sasl.",
-    "security.providers",
-    "listener.name.",
-    "metrics.context.",
-    "config.providers.",
-    "confluent.",
-)
+    if setting is not None:
+        return setting.no_effect or None
+    if name in UNDECLARED:
+        return UNDECLARED[name][1]
+    for prefix, why in PREFIXES.items():
+        if name.startswith(prefix):
+            return why
+    return None
 
 
-def is_without_effect(name: str) -> bool:
-    return name in NAMES or name.startswith(PREFIXES)
+def is_default(name: str, text: str, setting: Setting[object] | None = None) -> bool:
+    """Whether `text` asks for nothing else than what Kafka does without it."""
+    if setting is not None:
+        return setting.parse(text) == setting.default
+    default = UNDECLARED.get(name, (None, ""))[0]
+    return not text.strip() or text.strip() == default
+
+
+def sentence(reasons: Iterable[tuple[str, str]]) -> str:
+    """One line about (name, reason) pairs, with the names of a reason together."""
+    together: dict[str, list[str]] = {}
+    for name, why in reasons:
+        together.setdefault(why, []).append(name)
+    parts = [f"{', '.join(names)} ({why})" for why, names in together.items()]
+    return f"set, but without effect here: {'; '.join(parts)}"

@@ -67,17 +67,26 @@ class ZookeeperMetadata:
         world: World,
         *,
         session_timeout_ms: int = 6_000,
+        connection_timeout_ms: int | None = None,
         remembered: RememberedSession | None = None,
     ) -> None:
-        """`remembered` is for the one broker that connects here, where it has a directory."""
+        """`remembered` is for the one broker that connects here, where it has a directory. The
+        first connection is waited for as long as a session lasts, unless another time is given."""
         self._address = address
         self._world = world
         self._timeout_ms = session_timeout_ms
+        self._patience_ms = connection_timeout_ms or session_timeout_ms
         self._remembered = remembered
         self._stores: list[ZookeeperStore] = []
 
     def connect(self) -> "ZookeeperStore":
-        store = ZookeeperStore(self._address, self._world, self._timeout_ms, self._remembered)
+        store = ZookeeperStore(
+            self._address,
+            self._world,
+            self._timeout_ms,
+            self._remembered,
+            patience_ms=self._patience_ms,
+        )
         self._stores.append(store)
         return store
 
@@ -96,12 +105,15 @@ class ZookeeperStore:
         world: World,
         timeout_ms: int,
         remembered: RememberedSession | None = None,
+        *,
+        patience_ms: int | None = None,
     ) -> None:
         hosts, _, chroot = address.partition("/")
         self._hosts = hosts
         self._chroot = "/" + chroot.strip("/") if chroot.strip("/") else ""
         self._world = world
         self._timeout_s = timeout_ms / 1000
+        self._patience_s = (patience_ms or timeout_ms) / 1000
         self._remembered = remembered
         self._noted_session = 0
         self._sessions = Sessions()
@@ -284,7 +296,7 @@ class ZookeeperStore:
         if not self._was_available.is_set():
             # Only the first time: an ensemble may start together with its brokers.
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._timeout_s):
+                async with asyncio.timeout(self._patience_s):
                     await self._was_available.wait()
         self._sessions.require_open()
         if not self._is_available:

@@ -1,4 +1,4 @@
-"""Copies partitions from the broker that leads them: one task, one connection a leader.
+"""Copies partitions from the broker that leads them: one task and one connection a fetcher.
 
     ask for records from the log's end on -> append them as they are -> ask again
 
@@ -76,7 +76,8 @@ class Following:
 
 
 class LeaderFetcher:
-    """Everything that this broker copies from one other."""
+    """What this broker copies from one other: everything, or a share of it where
+    `num.replica.fetchers` asks for several fetchers a leader."""
 
     def __init__(
         self,
@@ -87,9 +88,12 @@ class LeaderFetcher:
         settings: LiveSettings,
         *,
         throttle: Throttle,
+        number: int = 0,
     ) -> None:
+        """`number` tells the fetchers of one leader apart: each has a connection of its own."""
         self._broker_id = broker_id
         self._leader = leader
+        self._purpose = f"replication-{number}"
         self._peers = peers
         self._images = images
         self._settings = settings
@@ -210,7 +214,7 @@ class LeaderFetcher:
         """One request and its answer; None if there is none."""
         settings = self._settings.broker
         try:
-            connection = await self._peers.connection(self._leader, "replication")
+            connection = await self._peers.connection(self._leader, self._purpose)
         except PeerUnreachable as error:
             await self._failed(str(error))
             return None

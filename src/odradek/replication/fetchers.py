@@ -1,11 +1,16 @@
-"""What this broker follows, by whom it follows: a fetcher for each leader, kept by the image."""
+"""What this broker follows, by whom it follows: fetchers for each leader, kept by the image.
+
+`num.replica.fetchers` says how many fetchers a leader gets, each with a connection and a fetch
+session of its own. A partition stays with the same one, by its topic's name and its number.
+"""
 
 import asyncio
+import zlib
 from typing import TYPE_CHECKING
 
 from odradek.config.live import LiveSettings
 from odradek.metadata import ImageChange, ImageKeeper
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.partition import Partition
 from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
@@ -15,8 +20,12 @@ if TYPE_CHECKING:
     from odradek.replication.fetcher import LeaderFetcher
 
 
+# A leader, and which of its fetchers.
+_Slot = tuple[BrokerId, int]
+
+
 class ReplicaFetchers:
-    """Invariant: a partition is fetched from at most one leader, the one that it follows."""
+    """Invariant: a partition is fetched by at most one fetcher, from the leader that it follows."""
 
     def __init__(
         self,
@@ -32,8 +41,8 @@ class ReplicaFetchers:
         self._images = images
         self._settings = settings
         self._group: asyncio.TaskGroup | None = None
-        self._fetchers: dict[BrokerId, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
-        self._leaders: dict[Key, BrokerId] = {}
+        self._fetchers: dict[_Slot, tuple[LeaderFetcher, asyncio.Task[None]]] = {}
+        self._slots: dict[Key, _Slot] = {}
 
     async def run(self) -> None:
         """Copies what this broker follows, until cancelled."""
@@ -49,7 +58,7 @@ class ReplicaFetchers:
                     self._group = None
         finally:
             self._fetchers.clear()
-            self._leaders.clear()
+            self._slots.clear()
 
     def follow(self, change: ImageChange) -> None:
         """Takes over a change of the image; `Replicas.follow` comes first."""
@@ -65,10 +74,9 @@ class ReplicaFetchers:
                         self._remove(key)
                     else:
                         self._place(partition)
-        for broker_id in change.brokers:
-            known = self._fetchers.get(BrokerId(broker_id))
-            if known is not None:
-                known[0].wake()
+        for (leader, _), (fetcher, _) in self._fetchers.items():
+            if leader in change.brokers:
+                fetcher.wake()
         self._end_idle()
 
     def _place(self, partition: Partition) -> None:
@@ -76,24 +84,32 @@ class ReplicaFetchers:
         if partition.is_leader or partition.leader < 0 or not partition.log.takes_appends:
             self._remove(key)
             return
-        if self._leaders.get(key) != partition.leader:
+        slot = (partition.leader, self._number(partition.topic_partition))
+        if self._slots.get(key) != slot:
             self._remove(key)
-            self._leaders[key] = partition.leader
-        self._fetcher(partition.leader).follow(partition)
+            self._slots[key] = slot
+        self._fetcher(slot).follow(partition)
+
+    def _number(self, where: TopicPartition) -> int:
+        """Which of its leader's fetchers copies the partition."""
+        fetchers = self._settings.broker.num_replica_fetchers
+        # Not hash(): it differs from one process to the next.
+        return (zlib.crc32(where.topic.encode()) + where.partition) % fetchers
 
     def _remove(self, key: "Key") -> None:
-        leader = self._leaders.pop(key, None)
-        known = None if leader is None else self._fetchers.get(leader)
+        slot = self._slots.pop(key, None)
+        known = None if slot is None else self._fetchers.get(slot)
         # None: a fetcher leaves what its disk does not take, and is let go with the last of it.
         if known is not None:
             known[0].leave(key)
 
-    def _fetcher(self, leader: BrokerId) -> "LeaderFetcher":
-        known = self._fetchers.get(leader)
+    def _fetcher(self, slot: _Slot) -> "LeaderFetcher":
+        known = self._fetchers.get(slot)
         if known is None:
             assert self._group is not None
             from odradek.replication.fetcher import LeaderFetcher  # noqa: PLC0415 - in clusters
 
+            leader, number = slot
             fetcher = LeaderFetcher(
                 self._broker_id,
                 leader,
@@ -101,12 +117,13 @@ class ReplicaFetchers:
                 self._images,
                 self._settings,
                 throttle=self._replicas.follower_throttle,
+                number=number,
             )
-            known = self._fetchers[leader] = (fetcher, self._group.create_task(fetcher.run()))
+            known = self._fetchers[slot] = (fetcher, self._group.create_task(fetcher.run()))
         return known[0]
 
     def _end_idle(self) -> None:
-        for leader, (fetcher, task) in list(self._fetchers.items()):
+        for slot, (fetcher, task) in list(self._fetchers.items()):
             if not fetcher:
-                del self._fetchers[leader]
+                del self._fetchers[slot]
                 task.cancel()

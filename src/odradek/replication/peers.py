@@ -39,12 +39,14 @@ class Peers:
         *,
         connect_timeout_ms: int = 3_000,
         request_timeout_ms: int = 30_000,
+        receive_buffer_bytes: int = -1,
     ) -> None:
         self._images = images
         self._listener_name = listener_name
         self._client_id = client_id
         self._connect_timeout_ms = connect_timeout_ms
         self._request_timeout_ms = request_timeout_ms
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._open: dict[_Key, Connection] = {}
         self._opening: dict[_Key, _Opening] = {}
         self._is_closed = False
@@ -96,6 +98,7 @@ class Peers:
                 client_id=self._client_id,
                 connect_timeout_ms=self._connect_timeout_ms,
                 request_timeout_ms=self._request_timeout_ms,
+                receive_buffer_bytes=self._receive_buffer_bytes,
             )
         except (ClientError, KafkaError) as error:
             opening.fail(PeerUnreachable(f"broker {key[0]}: {error}"))

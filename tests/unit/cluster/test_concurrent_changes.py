@@ -52,6 +52,7 @@ from odradek.world import Randomness
 CALLERS = {
     "cluster.acls:AccessRules._change",
     "cluster.adoption:_adopt_topic",
+    "cluster.broker_ids:next_broker_id",
     "cluster.configs:Configs._change",
     "cluster.controller:Controller._take_seat",
     "cluster.controller:Controller._vacate",
@@ -67,8 +68,8 @@ CALLERS = {
     "replication.in_sync_sets:InSyncSets._write",
 }
 """Whoever adds a place here adds a kind below, or a test of two writers elsewhere: adoption is
-tested in `test_lost_store`, seat and registration in `test_controller`, in-sync sets by the cluster
-scenario of the simulation."""
+tested in `test_lost_store`, ids of brokers in `test_broker_ids`, seat and registration in
+`test_controller`, in-sync sets by the cluster scenario of the simulation."""
 
 _HELPERS = {"attempt", "change_node", "write"}
 

@@ -1,0 +1,55 @@
+"""The id of a broker whose settings name none: `broker.id.generation.enable`, on ZooKeeper.
+
+A log directory that belongs to a broker says so in `meta.properties`, and that id is kept for
+ever. A broker with empty directories takes the next number from `/brokers/seqid`, where Kafka
+keeps it too: the version of that node, which rises by one with each write, plus
+`reserved.broker.max.id`. So no two brokers get the same id, and a number that was taken by a
+broker that never started is lost.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from odradek.metadata import ImageKeeper
+from odradek.metadata.compare_and_set import Tries, attempt
+from odradek.metadata.store import BadVersion, Create, NodeExists, OutcomeUnknown, Set
+from odradek.protocol.types import BrokerId
+from odradek.storage.checkpoints import read_directory_properties
+from odradek.world import Disk
+
+SEQUENCE: Final = "/brokers/seqid"
+
+
+def id_of_directories(disk: Disk, directories: Iterable[str]) -> BrokerId | None:
+    """The id that the first of the directories carries, if any does.
+
+    The broker checks later, when it takes the directories over, that all of them agree.
+    """
+    for directory in directories:
+        try:
+            properties = read_directory_properties(disk, directory)
+        except OSError:
+            continue
+        text = properties.get("node.id") or properties.get("broker.id")
+        if text is not None and text.isdigit():
+            return BrokerId(int(text))
+    return None
+
+
+async def next_broker_id(images: ImageKeeper, reserved: int) -> BrokerId:
+    """Takes a number above `reserved` that no broker of the cluster has been given."""
+    tries = Tries(SEQUENCE)
+    while True:
+        node = await images.store.read(SEQUENCE)
+        try:
+            if node is None:
+                await attempt(images, Create(SEQUENCE))
+                continue
+            await attempt(images, Set(SEQUENCE, b"", node.version))
+        except (BadVersion, NodeExists):
+            tries.lost_race()
+        except OutcomeUnknown:
+            # The number may be ours or another broker's: the next one is nobody's.
+            tries.unknown_outcome()
+        else:
+            return BrokerId(reserved + node.version + 1)

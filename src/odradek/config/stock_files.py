@@ -1,0 +1,122 @@
+"""What files written for Apache Kafka mean here, where their settings do not stand for themselves.
+
+`BrokerSettings` calls `interpret` once all values are parsed. A stock file must not surprise
+anybody silently, so each rule below obeys, or refuses with `InvalidSetting`, or adds a warning:
+
+1. `zookeeper.connect` chooses the ZooKeeper store, as it does in Kafka up to 3.9.
+2. `broker.id=-1`, and no id at all on ZooKeeper, ask for an id from the store
+   (`broker.id.generation.enable`); it is refused where ids are not given out.
+3. Listeners named in `controller.listener.names` belong to KRaft controllers and are not opened.
+4. A broker that belongs to a KRaft quorum of other processes is refused, unless a metadata store
+   was chosen: it would start as a cluster of its own.
+5. `log.dirs` wins over `log.dir`; if both are set and differ, a warning says so.
+6. Protection that would be missing (access rules on ZooKeeper's nodes, TLS to ZooKeeper, secrets
+   from a provider) is refused.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from odradek.config.listeners import Listener
+from odradek.config.setting import InvalidSetting, split_names
+
+GENERATED_ID: Final = -1
+
+_STORE: Final = "odradek.metadata.store"
+_REFUSED_IF_TRUE: Final = {
+    "zookeeper.set.acl": "nodes in ZooKeeper are written without access rules; set it to false"
+    " and keep other clients away from the ensemble",
+    "zookeeper.ssl.client.enable": "the connection to ZooKeeper is not encrypted; set it to false",
+}
+
+
+def interpret(values: dict[str, object], given: Mapping[str, str], warnings: list[str]) -> None:
+    """Changes `values` (by attribute) to what the texts in `given` (by name) mean together."""
+    _refuse_missing_protection(given)
+    _choose_store(values, given, warnings)
+    _choose_id(values, given)
+    _leave_out_controller_listeners(values, given)
+    _refuse_quorum(values, given)
+    log_dir, log_dirs = given.get("log.dir"), given.get("log.dirs")
+    if log_dir is not None and log_dirs is not None and log_dir.strip() != log_dirs.strip():
+        warnings.append(f"log.dir={log_dir} is ignored: log.dirs={log_dirs} wins")
+
+
+def _refuse_missing_protection(given: Mapping[str, str]) -> None:
+    for name, reason in _REFUSED_IF_TRUE.items():
+        if given.get(name, "").strip().lower() == "true":
+            raise InvalidSetting(name, "true", reason)
+    if providers := given.get("config.providers", "").strip():
+        raise InvalidSetting(
+            "config.providers", providers, "values are not looked up; write them into the file"
+        )
+
+
+def _choose_store(values: dict[str, object], given: Mapping[str, str], warnings: list[str]) -> None:
+    ensemble = given.get("zookeeper.connect", "").strip()
+    if not ensemble:
+        return
+    if _STORE not in given:
+        values["odradek_metadata_store"] = "zookeeper"
+    elif values["odradek_metadata_store"] != "zookeeper":
+        store = values["odradek_metadata_store"]
+        warnings.append(f"zookeeper.connect={ensemble} is ignored: {_STORE}={store} wins")
+
+
+def _choose_id(values: dict[str, object], given: Mapping[str, str]) -> None:
+    on_zookeeper = values["odradek_metadata_store"] == "zookeeper"
+    if "node.id" not in given:
+        if on_zookeeper and values["broker_id_generation_enable"]:
+            values["node_id"] = GENERATED_ID
+        return
+    if values["node_id"] != GENERATED_ID:
+        return
+    if not values["broker_id_generation_enable"]:
+        raise InvalidSetting(
+            "node.id", GENERATED_ID, "broker.id.generation.enable is false; choose a number"
+        )
+    if not on_zookeeper:
+        raise InvalidSetting(
+            "node.id", GENERATED_ID, "only brokers on ZooKeeper are given one; choose a number"
+        )
+
+
+def _leave_out_controller_listeners(values: dict[str, object], given: Mapping[str, str]) -> None:
+    names = {name.upper() for name in split_names(given.get("controller.listener.names", ""))}
+    if not names:
+        return
+    for attribute in ("listeners", "advertised_listeners"):
+        listeners = values[attribute]
+        if listeners is None:
+            continue
+        assert isinstance(listeners, tuple)
+        kept: tuple[Listener, ...] = tuple(one for one in listeners if one.name not in names)
+        if not kept and attribute == "listeners":
+            raise InvalidSetting(
+                "controller.listener.names",
+                given["controller.listener.names"],
+                "no listener is left for clients; there are no separate controllers here",
+            )
+        values[attribute] = kept or None
+
+
+def _refuse_quorum(values: dict[str, object], given: Mapping[str, str]) -> None:
+    roles = set(split_names(given.get("process.roles", "")))
+    if roles and "broker" not in roles:
+        raise InvalidSetting(
+            "process.roles",
+            given["process.roles"],
+            "there are no separate controllers here; any broker may be the controller",
+        )
+    if _STORE in given or values["odradek_metadata_store"] != "sqlite":
+        return
+    for name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
+        members = split_names(given.get(name, ""))
+        if len(members) > 1 or (members and roles == {"broker"}):
+            raise InvalidSetting(
+                name,
+                given[name],
+                "there is no KRaft quorum, and this broker would be a cluster of its own; name"
+                f" a ZooKeeper ensemble in zookeeper.connect, or set {_STORE}=sqlite to let it be"
+                " one",
+            )

@@ -1,0 +1,71 @@
+"""How many fetchers copy from one leader, and what an orderly stop does when the store is away."""
+
+import asyncio
+
+import pytest
+
+from odradek.replication.peers import Peers
+from tests.unit.replication.cluster import Cluster, with_cluster
+
+
+def test_num_replica_fetchers_spreads_partitions_over_that_many_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: set[tuple[int, str]] = set()
+    original = Peers.connection
+
+    async def connection(self: Peers, broker_id: int, purpose: str = "control") -> object:
+        asked.add((broker_id, purpose))
+        return await original(self, broker_id, purpose)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Peers, "connection", connection)
+
+    async def test(cluster: Cluster) -> None:
+        for number in range(12):
+            await cluster.create_topic([1, 2], name=f"topic-{number}")
+        await cluster.create_topic([1, 2])
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        purposes = {
+            purpose for broker, purpose in asked if broker == 1 and "replication" in purpose
+        }
+        assert purposes == {"replication-0", "replication-1", "replication-2"}
+        await cluster.elect(2, [1, 2])
+        await cluster.until(lambda state: state.leader == 2)
+        assert (await cluster.produce(2, b"b")).error_code == 0
+        await cluster.until_read(1, [b"a", b"b"])
+
+    with_cluster(test, brokers=2, num_replica_fetchers="3")
+
+
+def test_a_stop_is_tried_again_while_the_metadata_store_is_away() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        assert (await cluster.produce(1, b"a")).error_code == 0
+        epoch = (await cluster.state()).leader_epoch
+        cluster.brokers[1].cut_from_store()
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        loop.call_later(0.7, cluster.brokers[1].back_at_store, context=cluster.simulation.nobody)
+        await cluster.brokers[1].stop()
+        assert loop.time() - began_s >= 1.0, "two times 500 ms"
+        state = await cluster.state()
+        assert (state.leader, state.isr, state.leader_epoch) == (2, (2,), epoch + 1)
+
+    with_cluster(
+        test,
+        brokers=2,
+        controlled_shutdown_max_retries="2",
+        controlled_shutdown_retry_backoff_ms="500",
+    )
+
+
+def test_a_stop_without_retries_does_not_wait_for_the_metadata_store() -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2])
+        cluster.brokers[1].cut_from_store()
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await cluster.brokers[1].stop()
+        assert loop.time() - began_s < 1.0
+
+    with_cluster(test, brokers=2, controlled_shutdown_max_retries="0")
