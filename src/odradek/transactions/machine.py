@@ -15,7 +15,10 @@ What follows from a request whose id and epoch are right:
                                                         else as EMPTY
 
 Version 2 tells a repetition from the next request by the epoch: the first raised it. So what is
-repeated finds its own epoch + 1, and finds it in a decided or complete state, or is fenced.
+repeated finds its own epoch + 1, and finds it in a decided or complete state, or is fenced. An init
+that fences a stranger in ONGOING raises the epoch by two, so that nothing of the stranger's counts
+as repeated. A new producer id is the producer's own as soon as it was told; until the markers are
+written, requests that name it are asked to come again.
 """
 
 import logging
@@ -241,7 +244,7 @@ class TransactionMachine:
         if (
             current is None
             or current.status not in DECIDED
-            or _check(current, command.producer_id, command.producer_epoch) is not ErrorCode.NONE
+            or current.identity != (command.producer_id, command.producer_epoch)
         ):
             return _answer(caller, ErrorCode.INVALID_TXN_STATE)
         return _write(current.completed(now_ms), caller, ErrorCode.NONE)
@@ -301,7 +304,7 @@ def _standing(current: Transaction, command: InitProducer) -> _Standing:
     producer_id, epoch = command.producer_id, command.producer_epoch
     if producer_id == NO_PRODUCER:
         return _Standing.STRANGER
-    if producer_id == current.producer_id and epoch == current.producer_epoch:
+    if (producer_id, epoch) in (current.identity, current.next_identity):
         return _Standing.HOLDER
     is_rotated = current.previous_producer_id == producer_id and current.producer_epoch == 0
     held_id = producer_id == current.producer_id or (is_rotated and epoch >= LAST_EPOCH - 1)
@@ -311,6 +314,11 @@ def _standing(current: Transaction, command: InitProducer) -> _Standing:
 
 
 def _check(current: Transaction | None, producer_id: int, producer_epoch: int) -> ErrorCode:
+    """Whether the identity is the current one. Of a decided transaction it may also be the one that
+    the producer was told to go on with: if that is a new producer id, the transaction gets it only
+    when the markers, which carry the old one, are written."""
+    if current is not None and (producer_id, producer_epoch) == current.next_identity:
+        return ErrorCode.NONE
     if current is None or current.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if current.producer_epoch != producer_epoch:
@@ -334,9 +342,16 @@ def _check_end(current: Transaction, command: EndTransaction) -> ErrorCode:
 
 
 def _repeats_end(current: Transaction, command: EndTransaction) -> bool:
-    """Whether the epoch was raised from the one that the request names."""
+    """Whether the epoch was bumped by one from that of the request, when a transaction ended: then
+    the request may be a repetition. Where it was bumped to fence whoever names that epoch, it was
+    bumped by two (`Transaction.fenced`), or ended at the last one without a new producer id."""
+    if not current.has_raised_epoch:
+        return False
     if current.producer_id == command.producer_id:
-        return current.producer_epoch == command.producer_epoch + 1
+        was_fenced = (
+            current.producer_epoch == LAST_EPOCH and current.next_producer_id == NO_PRODUCER
+        )
+        return current.producer_epoch == command.producer_epoch + 1 and not was_fenced
     return (
         current.previous_producer_id == command.producer_id
         and command.producer_epoch == LAST_EPOCH - 1

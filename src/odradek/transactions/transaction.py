@@ -191,13 +191,20 @@ class Transaction(NamedTuple):
         return raised._replace(producer_epoch=LAST_EPOCH, next_producer_id=fresh_producer_id)
 
     def fenced(self, now_ms: int, *, by_holder: bool) -> "Transaction":
-        """Aborted by us. The next epoch fences whoever wrote; nobody is given it yet.
+        """Aborted by us. A higher epoch fences whoever wrote; nobody is given it yet.
 
-        `by_holder` lets the one who had the epoch before ask for it.
+        `by_holder` says that the one who had the epoch before is not to be shut out: it started
+        again itself, or its transaction took too long. It may ask for the next epoch.
+
+        Otherwise a stranger takes its place, and the epoch is bumped twice, as in Kafka. The one in
+        between is what the producer would have got for an EndTxn of its own. If that were the
+        current epoch, an EndTxn of the producer that is fenced would look like a repetition of an
+        earlier one, and would be answered with an identity.
         """
         aborted = self.decided(committed=False, now_ms=now_ms)
+        bumped = self.producer_epoch + (1 if by_holder else 2)
         return aborted._replace(
-            producer_epoch=self.producer_epoch + 1,
+            producer_epoch=min(bumped, LAST_EPOCH),
             last_producer_epoch=self.producer_epoch if by_holder else NO_EPOCH,
             client_version=_FIRST_VERSION_THAT_RAISES,
         )
@@ -214,6 +221,10 @@ class Transaction(NamedTuple):
         return completed._replace(
             producer_id=self.next_producer_id, producer_epoch=0, next_producer_id=NO_PRODUCER
         )
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.producer_id, self.producer_epoch
 
     @property
     def next_identity(self) -> tuple[int, int]:

@@ -206,7 +206,8 @@ def test_a_second_producer_fences_the_first() -> None:
         await first.start()
         await first.send(b"a")
         assert await second.start() == 0
-        assert second.identity == (first.identity[0], first.identity[1] + 2)
+        assert second.identity == (first.identity[0], first.identity[1] + 3)
+        assert await first.end(committed=False) == ErrorCode.PRODUCER_FENCED
         assert await first.send(b"b") == ErrorCode.INVALID_PRODUCER_EPOCH
         assert await first.end(committed=True) == ErrorCode.PRODUCER_FENCED
         assert await first.end(committed=True, version=1) == ErrorCode.INVALID_PRODUCER_EPOCH

@@ -4,6 +4,7 @@ import pytest
 
 from odradek.protocol.errors import ErrorCode
 from odradek.transactions.commands import Added, EndTransaction, Examine, Identity, MarkersWritten
+from odradek.transactions.records import record_of
 from odradek.transactions.transaction import (
     LAST_EPOCH,
     InvalidTransition,
@@ -41,6 +42,16 @@ def ongoing(version: int = 2) -> tuple[Coordinator, tuple[int, int]]:
     return coordinator, identity
 
 
+def ongoing_at(epoch: int) -> tuple[Coordinator, tuple[int, int]]:
+    """A producer that has come as far as this epoch, in a transaction."""
+    coordinator = Coordinator()
+    open_since = Transaction(ID, 101, epoch, 60_000, Status.ONGOING, frozenset({A}), 1, 1)
+    coordinator.log.append(record_of(open_since._replace(client_version=2)))
+    coordinator.now_ms, coordinator.fresh_id = 2, 500
+    coordinator.reload()
+    return coordinator, (101, epoch)
+
+
 # Starting
 
 
@@ -65,14 +76,59 @@ def test_starting_again_fences_and_aborts_who_was_in_a_transaction() -> None:
     coordinator, identity = ongoing()
     assert coordinator.init() == ASK_AGAIN
     assert coordinator.status() is Status.PREPARE_ABORT
-    assert coordinator.now.producer_epoch == 1, "the markers fence too"
+    assert coordinator.now.producer_epoch == 2, "the markers fence too"
     assert coordinator.now.has_raised_epoch
     assert coordinator.init() == ASK_AGAIN
     coordinator.write_markers()
-    assert coordinator.init() == (OK, 101, 2)
+    assert coordinator.init() == (OK, 101, 3)
     assert coordinator.add(identity, A).error is ErrorCode.PRODUCER_FENCED
     assert coordinator.end(identity) == FENCED
-    assert coordinator.end((101, 1), committed=False) == FENCED
+    assert coordinator.end((101, 2), committed=False) == FENCED
+
+
+@pytest.mark.parametrize("epoch", [5, LAST_EPOCH - 2, LAST_EPOCH - 1])
+def test_a_producer_that_a_stranger_fenced_does_not_get_an_identity_by_aborting(epoch: int) -> None:
+    coordinator, identity = ongoing_at(epoch)
+    assert coordinator.init() == ASK_AGAIN, "a stranger starts"
+    for committed in (False, True):
+        assert coordinator.end(identity, committed=committed) == FENCED, "while it is aborted"
+    coordinator.write_markers()
+    for committed in (False, True):
+        assert coordinator.end(identity, committed=committed) == FENCED, "and after"
+    answer = coordinator.init()
+    assert answer.error is OK
+    stranger = (answer.producer_id, answer.producer_epoch)
+    assert coordinator.end(identity, committed=False) in (FENCED, UNKNOWN)
+    coordinator.add(stranger, A)
+    assert coordinator.end(identity, committed=False) in (FENCED, UNKNOWN)
+    assert coordinator.end(stranger).error is OK
+
+
+def test_a_fenced_producer_does_not_repeat_the_end_of_a_stranger_of_version_1() -> None:
+    coordinator, identity = started()
+    assert coordinator.init() == (OK, 101, 1), "a stranger starts"
+    coordinator.add((101, 1), A, version=0)
+    assert coordinator.end((101, 1), version=0).error is OK
+    assert coordinator.end(identity) == FENCED
+    coordinator.write_markers()
+    assert coordinator.end(identity) == FENCED
+
+
+def test_a_new_producer_id_is_asked_to_wait_until_the_markers_are_written() -> None:
+    coordinator, identity = ongoing_at(LAST_EPOCH - 1)
+    ended = coordinator.end(identity)
+    assert ended == (OK, coordinator.fresh_id, 0)
+    told = (ended.producer_id, 0)
+    for _ in range(2):
+        assert coordinator.add(told, A).error is ErrorCode.CONCURRENT_TRANSACTIONS
+        assert coordinator.end(told, committed=False) == ASK_AGAIN
+        assert coordinator.init(told) == ASK_AGAIN
+        assert coordinator.end(identity) == ASK_AGAIN, "repeated"
+        assert coordinator.add(identity, A).error is ErrorCode.PRODUCER_FENCED
+        coordinator.reload()
+    coordinator.write_markers()
+    assert coordinator.end(identity) == ended, "repeated"
+    assert coordinator.add(told, A).error is OK
 
 
 def test_a_producer_that_names_its_identity_goes_on_from_it() -> None:

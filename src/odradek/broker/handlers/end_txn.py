@@ -35,15 +35,15 @@ async def _end(services: Services, request: EndTxnRequest, *, raises: bool) -> I
     if not request.transactional_id:
         return Identity(ErrorCode.INVALID_REQUEST)
     may_need_id = raises and request.producer_epoch >= LAST_EPOCH - 1
-    command = EndTransaction(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        request.committed,
-        client_version=2 if raises else 0,
-        fresh_producer_id=await services.producer_ids.next() if may_need_id else NO_PRODUCER,
-    )
     try:
+        command = EndTransaction(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+            client_version=2 if raises else 0,
+            fresh_producer_id=await services.producer_ids.next() if may_need_id else NO_PRODUCER,
+        )
         return cast(Identity, await services.transactions.ask(request.transactional_id, command))
     except Refused as refusal:
         return Identity(refusal.code)
