@@ -18,8 +18,21 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.types import BinaryType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
 
+from odradek.client.arrow.accepted import ACCEPTED, BadColumn
 from odradek.spark.exactly_once import Step, write_once
 from odradek.spark.markers import TaskWrite
 from odradek.spark.options import BadOption, SinkOptions
@@ -55,20 +68,62 @@ class Written(WriterCommitMessage):
 
 def check_schema(schema: StructType, topic: str | None) -> None:
     """Says at the start what would otherwise fail in every task."""
-    kinds = {field.name: field.dataType for field in schema.fields}
+    kinds: dict[str, DataType] = {}
+    for field in schema.fields:
+        name = field.name.lower()
+        if name not in ACCEPTED:
+            continue
+        if name in kinds:
+            raise BadColumn(f"there are two columns {name}: drop or rename one")
+        kinds[name] = field.dataType
     if "value" not in kinds:
-        raise BadOption(
+        raise BadColumn(
             "no column value: rows need one, string or binary; key, headers, topic, partition and"
             " timestamp are optional"
         )
-    for name in ("key", "value"):
-        if name in kinds and not isinstance(kinds[name], BinaryType | StringType):
-            raise BadOption(
-                f"column {name} is {kinds[name].simpleString()}, but must be string or binary:"
-                f" cast it, or use to_json"
-            )
+    for name, kind in kinds.items():
+        if not _FITS[name](kind) and not isinstance(kind, NullType):
+            raise BadColumn(f"column {name} is {kind.simpleString()}, but must be {ACCEPTED[name]}")
     if topic is None and "topic" not in kinds:
         raise BadOption("no topic: set option('topic', ...) or give rows a topic column")
+
+
+def _is_bytes(kind: DataType) -> bool:
+    return isinstance(kind, BinaryType | StringType)
+
+
+def _is_string(kind: DataType) -> bool:
+    return isinstance(kind, StringType)
+
+
+def _is_whole_number(kind: DataType) -> bool:
+    return isinstance(kind, ByteType | ShortType | IntegerType | LongType)
+
+
+def _is_timestamp(kind: DataType) -> bool:
+    return isinstance(kind, TimestampType)
+
+
+def _are_headers(kind: DataType) -> bool:
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        return False
+    fields = {field.name.lower(): field.dataType for field in kind.elementType.fields}
+    return (
+        len(kind.elementType.fields) == 2
+        and set(fields) == {"key", "value"}
+        and _is_string(fields["key"])
+        and _is_bytes(fields["value"])
+    )
+
+
+_FITS = {
+    "key": _is_bytes,
+    "value": _is_bytes,
+    "headers": _are_headers,
+    "topic": _is_string,
+    "partition": _is_whole_number,
+    "timestamp": _is_timestamp,
+}
 
 
 def send_all(
@@ -139,8 +194,16 @@ def columns_of(batches: "Iterator[pa.RecordBatch]") -> "Iterator[RecordColumns]"
     from odradek.client.arrow.encoding import record_columns  # noqa: PLC0415
 
     for batch in batches:
-        if batch.num_rows:
-            yield record_columns(batch, _clock.now_ms())
+        if not batch.num_rows:
+            continue
+        columns = record_columns(batch, _clock.now_ms())
+        earliest_ms = int(columns.timestamps_ms.min())
+        if earliest_ms < 0:
+            raise BadColumn(
+                f"column timestamp: a row has {earliest_ms} ms, but a record's time cannot be"
+                " before 1970"
+            )
+        yield columns
 
 
 class BatchSink(DataSourceArrowWriter):

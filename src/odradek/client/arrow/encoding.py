@@ -6,36 +6,29 @@ rows with neither go to one partition together, another one for each Arrow batch
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from odradek.client.arrow.accepted import BadColumn
+from odradek.client.arrow.columns import NO_HEADERS, RecordColumns, record_columns
 from odradek.client.arrow.kernels import (
     HEADER_OVERHEAD,
     RECORD_OVERHEAD,
     Bytes,
-    Column,
-    Ends,
-    HeaderColumns,
     Longs,
     choose_partitions,
     encode_records,
-    fingerprint,
     group_rows,
-    sealed,
 )
 from odradek.client.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.client.errors import RecordTooLarge
 from odradek.protocol.compression import Codec, compress
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder
 
-_NO_BYTES: Bytes = sealed(np.empty(0, np.uint8))
-_NO_ENDS: Ends = sealed(np.zeros(1, np.int32))
-_NO_HEADERS = HeaderColumns(
-    _NO_ENDS, Column(_NO_ENDS, _NO_BYTES, _NO_BYTES), Column(_NO_ENDS, _NO_BYTES, _NO_BYTES)
-)
+__all__ = ["ArrowEncoder", "Packed", "PackedRecords", "RecordColumns", "record_columns"]
+
+_MAX_RECORD_BYTES: Final = 1 << 30
 
 
 class PackedRecords(BatchBuilder):
@@ -69,95 +62,6 @@ class Packed(NamedTuple):
     records: PackedRecords
 
 
-class RecordColumns(NamedTuple):
-    """An Arrow batch as records are made of it; `topic` is None where the sink's own serves."""
-
-    keys: Column
-    values: Column
-    headers: HeaderColumns | None
-    topics: pa.Array | None
-    partitions: Longs
-    timestamps_ms: Longs
-
-    @property
-    def row_count(self) -> int:
-        return len(self.partitions)
-
-    def fingerprint(self) -> int:
-        """A number that two sets of the same rows share, in whichever order they come."""
-        return int(
-            fingerprint(
-                self.keys,
-                self.values,
-                self.headers or _NO_HEADERS,
-                self.headers is not None,
-                _bytes_column(self.topics, self.row_count),
-                self.partitions,
-            )
-        )
-
-
-def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
-    """Takes the columns key, value, headers, topic, partition, timestamp; only value must be."""
-    count = batch.num_rows
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    partitions: Longs = np.full(count, -1, np.int64)
-    if "partition" in columns:
-        partitions = _numbers(columns["partition"].cast(pa.int64()), -1)
-    timestamps_ms: Longs = np.full(count, now_ms, np.int64)
-    if "timestamp" in columns:
-        given = columns["timestamp"].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        timestamps_ms = np.where(
-            np.asarray(given.is_valid()), _numbers(given, 0) // 1000, now_ms
-        ).astype(np.int64)
-    return RecordColumns(
-        _bytes_column(columns.get("key"), count),
-        _bytes_column(columns["value"], count),
-        _header_columns(columns["headers"]) if "headers" in columns else None,
-        columns.get("topic"),
-        sealed(partitions),
-        sealed(timestamps_ms),
-    )
-
-
-def _numbers(column: pa.Array, null: int) -> Longs:
-    filled: Longs = np.asarray(column.fill_null(null))
-    return filled
-
-
-def _bytes_column(column: pa.Array | None, count: int) -> Column:
-    if column is None:
-        no_ends: Ends = np.zeros(count + 1, np.int32)
-        return Column(sealed(no_ends), _NO_BYTES, sealed(np.zeros(count, np.uint8)))
-    if column.type != pa.binary():
-        column = column.cast(pa.binary())
-    _, ends_buffer, data_buffer = column.buffers()
-    begin = column.offset
-    ends: Ends = np.frombuffer(ends_buffer, np.int32)[begin : begin + len(column) + 1]
-    data = _NO_BYTES if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
-    return Column(sealed(ends), sealed(data), sealed(_validity(column)))
-
-
-def _validity(column: pa.Array) -> Bytes:
-    if not column.null_count:
-        return np.ones(len(column), np.uint8)
-    return np.asarray(column.is_valid()).astype(np.uint8)
-
-
-def _header_columns(column: pa.Array) -> HeaderColumns:
-    # Where a list is null its ends may still span entries: filled with empty ones, none do.
-    if column.null_count:
-        column = pc.fill_null(column, pa.scalar([], column.type))
-    begin = column.offset
-    ends: Ends = np.frombuffer(column.buffers()[1], np.int32)[begin : begin + len(column) + 1]
-    entries = column.values
-    return HeaderColumns(
-        sealed(ends),
-        _bytes_column(entries.field(0), len(entries)),
-        _bytes_column(entries.field(1), len(entries)),
-    )
-
-
 class ArrowEncoder:
     """Packs Arrow batches into record batches for a topic, or for the topics that rows name."""
 
@@ -188,7 +92,7 @@ class ArrowEncoder:
             choose_partitions(columns.partitions, columns.keys, count, self._turn % count, chosen)
             beyond = int(chosen[rows].max(initial=-1))
             if beyond >= count:
-                raise ValueError(
+                raise BadColumn(
                     f"a row names partition {beyond}, but topic {topic} has {count} partitions"
                 )
             order, begins = group_rows(chosen[rows], count)
@@ -205,9 +109,9 @@ class ArrowEncoder:
             yield self._topic, np.arange(columns.row_count, dtype=np.int64)
             return
         if columns.topics is None:
-            raise ValueError("no topic: set option('topic', ...) or give rows a topic column")
+            raise BadColumn("no topic: set option('topic', ...) or give rows a topic column")
         if columns.topics.null_count:
-            raise ValueError("the topic of a row is null: set option('topic', ...) for all rows")
+            raise BadColumn("the topic of a row is null: set option('topic', ...) for all rows")
         coded = columns.topics.dictionary_encode()
         codes = np.asarray(coded.indices).astype(np.int64)
         order, begins = group_rows(codes, len(coded.dictionary))
@@ -217,45 +121,57 @@ class ArrowEncoder:
     def _pack(self, place: Packed, columns: RecordColumns, rows: Longs) -> Iterator[Packed]:
         first, last = 0, len(rows)
         while first < last:
-            reached, size_bytes, most_ms = encode_records(
-                rows,
-                first,
-                last,
-                columns.timestamps_ms,
-                columns.keys,
-                columns.values,
-                columns.headers or _NO_HEADERS,
-                columns.headers is not None,
-                self._buffer,
-            )
-            if reached == first:
-                self._grow(columns, int(rows[first]))
-                continue
-            records = PackedRecords(
-                self._buffer[:size_bytes].tobytes(),
-                reached - first,
-                first_ms=int(columns.timestamps_ms[rows[first]]),
-                most_ms=int(most_ms),
-                codec=self._codec,
-                level=self._level,
-            )
-            yield place._replace(records=records)
+            reached, packed = self._batch(columns, rows, first, last, self._buffer)
+            if packed is None:
+                # Alone, in a buffer of its own: what comes after it fills batches as before.
+                room: Bytes = np.empty(_size_of(columns, int(rows[first])), np.uint8)
+                reached, packed = self._batch(columns, rows, first, first + 1, room)
+                assert packed is not None, "room for the record was measured"
+            yield place._replace(records=packed)
             first = reached
 
-    def _grow(self, columns: RecordColumns, row: int) -> None:
-        """Makes room for one record that is larger than a batch is meant to be."""
-        needed = RECORD_OVERHEAD + HEADER_OVERHEAD
-        pairs = [(columns.keys, row, row + 1), (columns.values, row, row + 1)]
-        if columns.headers is not None:
-            ends = columns.headers.list_ends
-            begin, end = int(ends[row]), int(ends[row + 1])
-            pairs += [(columns.headers.names, begin, end), (columns.headers.contents, begin, end)]
-        for column, begin, end in pairs:
-            needed += int(column.ends[end]) - int(column.ends[begin])
-            needed += HEADER_OVERHEAD * (end - begin)
-        if needed <= len(self._buffer) or needed > 1 << 30:
-            raise RecordTooLarge(f"a record of {needed} bytes cannot be sent")
-        self._buffer = np.empty(needed, np.uint8)
+    def _batch(
+        self, columns: RecordColumns, rows: Longs, first: int, last: int, buffer: Bytes
+    ) -> tuple[int, PackedRecords | None]:
+        """As many of the rows as fit into the buffer; None if the first one does not."""
+        reached, size_bytes, most_ms = encode_records(
+            rows,
+            first,
+            last,
+            columns.timestamps_ms,
+            columns.keys,
+            columns.values,
+            columns.headers or NO_HEADERS,
+            columns.headers is not None,
+            buffer,
+        )
+        if reached == first:
+            return first, None
+        packed = PackedRecords(
+            buffer[:size_bytes].tobytes(),
+            reached - first,
+            first_ms=int(columns.timestamps_ms[rows[first]]),
+            most_ms=int(most_ms),
+            codec=self._codec,
+            level=self._level,
+        )
+        return reached, packed
+
+
+def _size_of(columns: RecordColumns, row: int) -> int:
+    """The most bytes that a record takes."""
+    needed = RECORD_OVERHEAD + HEADER_OVERHEAD
+    pairs = [(columns.keys, row, row + 1), (columns.values, row, row + 1)]
+    if columns.headers is not None:
+        ends = columns.headers.list_ends
+        begin, end = int(ends[row]), int(ends[row + 1])
+        pairs += [(columns.headers.names, begin, end), (columns.headers.contents, begin, end)]
+    for column, begin, end in pairs:
+        needed += int(column.ends[end]) - int(column.ends[begin])
+        needed += HEADER_OVERHEAD * (end - begin)
+    if needed > _MAX_RECORD_BYTES:
+        raise RecordTooLarge(f"a record of {needed} bytes cannot be sent")
+    return needed
 
 
 _NOTHING = PackedRecords(b"", 0)

@@ -124,8 +124,9 @@ def _take_headers(
 ) -> int:
     begin = long(headers.list_ends[row])
     for index in range(begin, begin + count):
+        # A name that is null is none that Kafka allows, but logs may have some: it is read as null.
         position = _take(data, position, end, headers.names, index)
-        if position < 0 or not headers.names.is_valid[index]:
+        if position < 0:
             return MALFORMED
         position = _take(data, position, end, headers.contents, index)
         if position < 0:

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.client.arrow.decoding import SCHEMA, SCHEMA_WITH_HEADERS, ArrowDecoder
+from odradek.client.arrow.encoding import ArrowEncoder, record_columns
+from odradek.client.arrow.kernels import sealed
 from odradek.client.errors import CorruptRecords
 from odradek.client.fetched import Fetched
 from odradek.protocol.compression import Codec
@@ -175,3 +177,18 @@ def test_a_record_count_that_cannot_be_is_refused_before_memory_is_asked_for() -
     lying[57:61] = (0x7FFFFFFF).to_bytes(4, "big")
     with pytest.raises(CorruptRecords, match="2147483647 records in"):
         decoded(ArrowDecoder(PLACE, check_crcs=False), bytes(lying))
+
+
+def test_a_header_without_a_name_is_read_as_null() -> None:
+    """No producer of ours writes one, but one that does must not make a partition unreadable."""
+    headers = pa.array(
+        [[{"key": "gone", "value": b"x"}]], SCHEMA_WITH_HEADERS.field("headers").type
+    )
+    columns = record_columns(pa.record_batch({"value": ["v"], "headers": headers}), 0)
+    assert columns.headers is not None
+    no_name = columns.headers.names._replace(is_valid=sealed(np.zeros(1, np.uint8)))
+    columns = columns._replace(headers=columns.headers._replace(names=no_name))
+    (packed,) = ArrowEncoder("t", lambda _: 1).pack(columns)
+    buffer = memoryview(packed.records.build(0)).toreadonly()
+    (batch,) = ArrowDecoder(PLACE, with_headers=True).decode(buffer, 0, 1)
+    assert batch.column("headers").to_pylist() == [[{"key": None, "value": b"x"}]]

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.client.arrow import kernels
+from odradek.client.arrow.accepted import BadColumn
 from odradek.client.arrow.encoding import ArrowEncoder, RecordColumns, record_columns
 from odradek.client.murmur2 import murmur2
 from odradek.protocol.compression import Codec
-from odradek.protocol.records import Record, decode_records
+from odradek.protocol.records import HEADER_SIZE, Record, decode_records
 
 NOW_MS = 1_700_000_000_123
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -113,10 +114,86 @@ def test_a_record_larger_than_a_batch_goes_alone() -> None:
     assert sum(counts) == 3
 
 
+def test_batches_after_a_large_record_are_as_small_as_before() -> None:
+    values = pa.array([b"a" * 5000, *[b"b" * 10] * 40])
+    columns = record_columns(pa.record_batch([values], names=["value"]), NOW_MS)
+    encoder = ArrowEncoder("t", lambda _: 1, batch_bytes=100)
+    first, *others = encoder.pack(columns)
+    assert first.records.record_count == 1
+    assert max(one.records.size_bytes for one in others) <= 100 + HEADER_SIZE
+
+
 def test_a_partition_that_is_not_there_is_refused() -> None:
     batch = pa.record_batch([pa.array([b"v"]), pa.array([7])], names=["value", "partition"])
     with pytest.raises(ValueError, match="partition 7, but topic t has 3"):
         packed(record_columns(batch, NOW_MS), "t")
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "kind"),
+    [
+        ("key", 7, pa.int64()),
+        ("value", 7, pa.int64()),
+        ("topic", 7, pa.int64()),
+        ("partition", "1", pa.string()),
+        ("partition", 1.0, pa.float64()),
+        ("timestamp", 1_763_000_000_000, pa.int64()),
+        ("timestamp", 1_763_000_000_000, pa.timestamp("us")),
+        ("timestamp", 20_000, pa.date32()),
+        ("headers", [("n", b"c")], pa.map_(pa.string(), pa.binary())),
+        (
+            "headers",
+            [{"name": "n", "content": b"c"}],
+            pa.list_(pa.struct([("name", pa.string()), ("content", pa.binary())])),
+        ),
+        (
+            "headers",
+            [{"key": "n", "value": b"c", "more": 1}],
+            pa.list_(
+                pa.struct([("key", pa.string()), ("value", pa.binary()), ("more", pa.int8())])
+            ),
+        ),
+        ("headers", ["n"], pa.list_(pa.string())),
+    ],
+)
+def test_a_column_of_another_type_is_refused_by_name(
+    column: str, given: object, kind: pa.DataType
+) -> None:
+    columns = {"value": pa.array([b"v"]), column: pa.array([given], kind)}
+    with pytest.raises(BadColumn, match=f"column {column} is .*, but must be "):
+        record_columns(pa.record_batch(columns), NOW_MS)
+
+
+def test_headers_are_taken_by_name_and_not_by_position() -> None:
+    kind = pa.list_(pa.struct([("Value", pa.binary()), ("Key", pa.string())]))
+    headers = pa.array([[{"Value": b"secret", "Key": "name"}], None], kind)
+    columns = record_columns(pa.record_batch({"VALUE": ["v", "w"], "Headers": headers}), NOW_MS)
+    (records,) = packed(columns, "t").values()
+    assert [list(one.headers) for one in records] == [[("name", b"secret")], []]
+
+
+@pytest.mark.parametrize("entry", [{"key": None, "value": b"x"}, None])
+def test_a_header_without_a_key_is_refused(entry: object) -> None:
+    headers = pa.array([[{"key": "k", "value": b"x"}], [entry]], _HEADERS)
+    batch = pa.record_batch({"value": ["v", "w"], "headers": headers})
+    with pytest.raises(BadColumn, match="the key of a header is null"):
+        record_columns(batch, NOW_MS)
+    # Of a batch that is a slice of a larger one only its own rows count.
+    assert record_columns(batch.slice(0, 1), NOW_MS).row_count == 1
+
+
+def test_a_negative_partition_is_refused_and_null_is_none() -> None:
+    batch = pa.record_batch({"value": ["v", "w"], "partition": pa.array([None, 2])})
+    assert record_columns(batch, NOW_MS).partitions.tolist() == [-1, 2]
+    batch = pa.record_batch({"value": ["v", "w"], "partition": pa.array([None, -2])})
+    with pytest.raises(BadColumn, match="a row names partition -2"):
+        record_columns(batch, NOW_MS)
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    batch = pa.record_batch([pa.array(["v"]), pa.array(["w"])], names=["value", "Value"])
+    with pytest.raises(BadColumn, match="two columns value"):
+        record_columns(batch, NOW_MS)
 
 
 def test_a_missing_topic_is_refused() -> None:
