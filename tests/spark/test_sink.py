@@ -1,5 +1,6 @@
 """DataFrames into topics: at least once in a batch, exactly once in a stream."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
 
@@ -12,6 +13,8 @@ from odradek.testing import Cluster
 from tests.spark.conftest import Read
 from tests.spark.failing_sink import FailingDataSource
 from tests.spark.topics import fill, values_in
+
+_LOSS = "failOnDataLoss"
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -45,7 +48,14 @@ def test_mistakes_are_told_before_anything_is_written(
 
 
 def copying(
-    spark: SparkSession, brokers: Cluster, source: str, sink: str, checkpoint: Path, **options: str
+    spark: SparkSession,
+    brokers: Cluster,
+    source: str,
+    sink: str,
+    checkpoint: Path,
+    *,
+    reads: Mapping[str, str] | None = None,
+    **options: str,
 ) -> None:
     """One run of a query that copies a topic, in batches of 100 offsets and three tasks."""
     stream: DataFrame = (
@@ -55,6 +65,7 @@ def copying(
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", "100")
         .option("minPartitions", "3")
+        .options(**reads or {})
         .load()
     )
     query = (
@@ -122,8 +133,10 @@ def test_a_replay_that_differs_is_refused_not_skipped(
         admin.delete_topic(source)
         admin.create_topic(source)
     fill(brokers, source, [b"other %04d" % index for index in range(50)])
-    with pytest.raises(Exception, match="its replay has"):
+    with pytest.raises(Exception, match="was deleted and made anew"):
         copying(spark, brokers, source, sink, tmp_path / "checkpoint")
+    with pytest.raises(Exception, match="its replay has"):
+        copying(spark, brokers, source, sink, tmp_path / "checkpoint", reads={_LOSS: "false"})
     assert len(values_in(brokers, sink, 1)) == 50
 
 
@@ -188,8 +201,8 @@ def test_adaptive_execution_of_streams_is_refused(
     try:
         with pytest.raises(Exception, match="adaptive execution may split"):
             copying(spark, brokers, source, sink, tmp_path / "refused")
-        guarantee = {"deliveryGuarantee": "at-least-once"}
-        copying(spark, brokers, source, sink, tmp_path / "allowed", **guarantee)
+        allowed = tmp_path / "allowed"
+        copying(spark, brokers, source, sink, allowed, deliveryGuarantee="at-least-once")
     finally:
         spark.conf.set("spark.sql.adaptive.streaming.stateless.enabled", "false")
     assert values_in(brokers, sink, 1) == [b"v"]

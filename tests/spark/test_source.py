@@ -1,13 +1,17 @@
 """Topics as DataFrames, with a real Spark and a real broker."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from odradek.client.sync import Admin, Producer
 from odradek.protocol.types import TopicPartition
 from odradek.spark import total_lag
+from odradek.spark.options import SourceOptions
+from odradek.spark.source import DataMissing, StreamReader
 from odradek.testing import Cluster
 from tests.spark.conftest import Read
 from tests.spark.topics import fill
@@ -112,3 +116,56 @@ def test_a_stream_admits_what_it_is_told_and_shows_its_lag(
         committed = sum(one.offset for one in admin.list_group_offsets("watched").values())
     # Spark tells the source when the next batch begins: the group is one batch behind.
     assert committed == 100 - rows[-1]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "records"), [("availableNow", 3), ("processingTime", 3), ("availableNow", 40)]
+)
+def test_a_topic_that_was_made_anew_stops_a_stream_whatever_its_trigger(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path, trigger: str, records: int
+) -> None:
+    """Whether it is shorter than what was read or longer."""
+    topic = brokers.create_topic()
+    fill(brokers, topic, [b"old %d" % index for index in range(20)])
+    seen: list[bytes] = []
+
+    def run(**options: str) -> None:
+        stream = spark.readStream.format("odradek").options(**options)
+        stream = stream.option("kafka.bootstrap.servers", brokers.bootstrap)
+        stream = stream.option("subscribe", topic).option("startingOffsets", "earliest")
+        writer = stream.load().writeStream.option("checkpointLocation", str(tmp_path / "check"))
+        writer = writer.foreachBatch(
+            lambda rows, _: seen.extend(bytes(row.value) for row in rows.collect())
+        )
+        if trigger == "availableNow":
+            writer.trigger(availableNow=True).start().awaitTermination()
+            return
+        query = writer.start()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    run()
+    with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic)
+    new = [b"new %d" % index for index in range(records)]
+    fill(brokers, topic, new)
+    with pytest.raises(Exception, match="deleted and made anew"):
+        run()
+    assert len(seen) == 20
+    run(failOnDataLoss="false")
+    assert seen[20:] == new
+
+
+def test_a_stream_without_topic_ids_in_its_checkpoint_notices_a_shorter_topic(
+    brokers: Cluster,
+) -> None:
+    topic = brokers.create_topic()
+    fill(brokers, topic, [b"v"])
+    given = {"kafka.bootstrap.servers": brokers.bootstrap, "subscribe": topic}
+    reader = StreamReader(SourceOptions.read(given, is_streaming=True))
+    reader.prepareForTriggerAvailableNow()
+    with pytest.raises(DataMissing, match="ends at 1 after 7 was read"):
+        reader.latestOffset({topic: {"0": 7}}, ReadAllAvailable())

@@ -3,12 +3,13 @@
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from odradek.client import leaders
 from odradek.client.cluster import Topic
 from odradek.client.leaders import ListedOffset
 from odradek.protocol.errors import KafkaError
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
 from odradek.spark import clients
 from odradek.spark.offsets import Offsets
 from odradek.spark.options import EARLIEST, LATEST, BadOption, SourceOptions, Where
@@ -16,6 +17,13 @@ from odradek.spark.options import EARLIEST, LATEST, BadOption, SourceOptions, Wh
 _log = logging.getLogger("odradek.spark")
 
 _NO_SUCH_RECORD = -1
+
+
+class Places(NamedTuple):
+    """Partitions to read, and the ids of their topics by name."""
+
+    partitions: list[TopicPartition]
+    ids: dict[str, str]
 
 
 class Brokers:
@@ -26,9 +34,11 @@ class Brokers:
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions to read, in order. A topic that is named must be there."""
+        return self.places().partitions
+
+    def places(self) -> Places:
+        """The partitions to read, in order, and the ids of their topics."""
         topics = self._options.topics
-        if topics.partitions:
-            return list(topics.partitions)
         admin = clients.admin(self._options.admin_settings())
         found: dict[str, Topic | KafkaError]
         if topics.pattern:
@@ -40,13 +50,17 @@ class Brokers:
                 if pattern.fullmatch(name)
             }
         else:
-            found = admin.describe_topics(topics.names)
+            named = sorted({place.topic for place in topics.partitions}) or topics.names
+            found = admin.describe_topics(named)
         places = []
+        ids = {}
         for name, topic in sorted(found.items()):
             if isinstance(topic, KafkaError):
                 raise BadOption(f"topic {name} cannot be read: {topic}")
             places += [TopicPartition(name, index) for index in topic.partitions]
-        return sorted(places)
+            if topic.id != NO_TOPIC_ID:
+                ids[name] = topic.id.hex()
+        return Places(list(topics.partitions) or sorted(places), ids)
 
     def resolve(self, where: Where, places: Iterable[TopicPartition], *, is_start: bool) -> Offsets:
         """The offsets that an option means, in these partitions."""

@@ -1,9 +1,10 @@
 """Offsets of a query as Spark keeps them, and how ranges of offsets become tasks. Pure functions.
 
 The JSON in checkpoints and in query progress is that of Spark's own Kafka source, `{"topic":
-{"0": 23}}`. Options that decide how a batch is split into tasks stand in it too, under a name no
-topic can have: a batch that is replayed is split as it was, whatever the options say by then. The
-exactly-once sink depends on it.
+{"0": 23}}`. Two things stand in it too, under names no topic can have. `#split` are the options
+that decide how a batch is split into tasks: a batch that is replayed is split as it was, whatever
+the options say by then. The exactly-once sink depends on it. `#ids` are the ids of the topics that
+the offsets belong to: a topic that was deleted and made anew is another one, at whichever offsets.
 """
 
 from collections.abc import Mapping
@@ -13,9 +14,13 @@ from typing import Final, NamedTuple
 from odradek.protocol.types import TopicPartition
 
 Offsets = dict[TopicPartition, int]
-OffsetsJson = dict[str, dict[str, int]]
+OffsetsJson = dict[str, dict[str, int | str]]
+# The ids of topics by name, as 32 hexadecimal digits. Topics of brokers without ids are left out.
+TopicIds = Mapping[str, str]
 
 SPLIT_KEY: Final = "#split"
+IDS_KEY: Final = "#ids"
+_RESERVED: Final = "#"
 
 
 class Split(NamedTuple):
@@ -26,25 +31,36 @@ class Split(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Offsets from `start` to before `end`: the work of one task."""
+    """Offsets from `start` to before `end`: the work of one task.
+
+    `topic_id` is the id of the topic that they belong to, or empty if it is not known.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: str = ""
 
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 
-def to_json(offsets: Mapping[TopicPartition, int], split: Split = Split()) -> OffsetsJson:  # noqa: B008 - a tuple
+def to_json(
+    offsets: Mapping[TopicPartition, int],
+    split: Split = Split(),  # noqa: B008 - a tuple
+    ids: TopicIds | None = None,
+) -> OffsetsJson:
     """Sorted, so that equal offsets are equal text."""
     written: OffsetsJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
         written.setdefault(topic, {})[str(partition)] = offset
+    kept = {topic: (ids or {})[topic] for topic in written if topic in (ids or {})}
     if any(split):
         written[SPLIT_KEY] = {name: value for name, value in split._asdict().items() if value}
+    if kept:
+        written[IDS_KEY] = dict(kept)
     return written
 
 
@@ -52,13 +68,29 @@ def from_json(written: OffsetsJson) -> Offsets:
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, offsets in written.items()
-        if topic != SPLIT_KEY
+        if not topic.startswith(_RESERVED)
         for partition, offset in offsets.items()
     }
 
 
 def split_of(written: OffsetsJson) -> Split:
-    return Split(**written.get(SPLIT_KEY, {}))
+    return Split(**{name: int(value) for name, value in written.get(SPLIT_KEY, {}).items()})
+
+
+def ids_of(written: OffsetsJson) -> dict[str, str]:
+    return {topic: str(found) for topic, found in written.get(IDS_KEY, {}).items()}
+
+
+def made_anew(before: TopicIds, now: TopicIds) -> set[str]:
+    """The topics that have another id than before; where an id is not known, none."""
+    return {topic for topic, found in before.items() if now.get(topic, found) != found}
+
+
+def begins_of(start: OffsetsJson, ids: TopicIds) -> Offsets:
+    """Where to go on from `start` in topics that have these ids by now: one that was made anew is
+    read from its beginning."""
+    other = made_anew(ids_of(start), ids)
+    return {place: 0 if place.topic in other else at for place, at in from_json(start).items()}
 
 
 def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
@@ -66,9 +98,10 @@ def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
 
     A partition that is new in `end` is read from its beginning.
     """
-    begins = from_json(start)
+    ids = ids_of(end)
+    begins = begins_of(start, ids)
     ranges = [
-        Range(*place, begins.get(place, 0), until)
+        Range(*place, begins.get(place, 0), until, ids.get(place.topic, ""))
         for place, until in sorted(from_json(end).items())
         if begins.get(place, 0) < until
     ]

@@ -9,7 +9,7 @@ a pure function of its arguments, so that a batch which is replayed is split as 
 # ruff: noqa: N802 - Spark names these methods
 import logging
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -29,6 +29,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from odradek.protocol.types import NO_TOPIC_ID, TopicId
 from odradek.spark import clients
 from odradek.spark.brokers import Brokers
 from odradek.spark.filters import Narrowing
@@ -38,9 +39,13 @@ from odradek.spark.offsets import (
     OffsetsJson,
     Range,
     Split,
+    TopicIds,
+    begins_of,
     divide,
     from_json,
+    ids_of,
     limit,
+    made_anew,
     plan,
     to_json,
 )
@@ -117,6 +122,7 @@ def _read(options: SourceOptions, work: Range) -> "Iterator[pa.RecordBatch]":
         work.end,
         with_headers=options.include_headers,
         fail_on_data_loss=options.fail_on_data_loss,
+        topic_id=TopicId(bytes.fromhex(work.topic_id)) if work.topic_id else NO_TOPIC_ID,
     )
 
 
@@ -128,7 +134,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options, narrowing = self._options, self._narrowing
-        places = self._brokers.partitions()
+        places, ids = self._brokers.places()
         starts = self._brokers.resolve(options.starting, places, is_start=True)
         ends = self._brokers.resolve(options.ending, places, is_start=False)
         if narrowing.first_timestamp_ms is not None:
@@ -146,7 +152,7 @@ class BatchReader(DataSourceReader):
             if narrowing.end_offset is not None:
                 end = min(end, narrowing.end_offset)
             if start < end:
-                ranges.append(Range(*place, start, end))
+                ranges.append(Range(*place, start, end, ids.get(place.topic, "")))
         split = Split(options.min_partitions or 0, options.max_records_per_partition or 0)
         # Spark makes a partition of its own of an empty list, and would have us read it.
         tasks = divide(ranges, split) or [Range("", 0, 0, 0)]
@@ -167,21 +173,28 @@ class FilteringReader(BatchReader):
         return filters
 
 
+class _Ends(NamedTuple):
+    """How far topics can be read, and which topics these are."""
+
+    offsets: Offsets
+    ids: TopicIds
+
+
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._brokers = Brokers(options)
         self._split = Split(options.min_partitions or 0, options.max_records_per_partition or 0)
-        self._target: Offsets | None = None
+        self._target: _Ends | None = None
         self._latest: Offsets | None = None
         self._last_batch_s = _clock.monotonic_s()
 
     # Where to read to
 
     def initialOffset(self) -> OffsetsJson:
-        places = self._brokers.partitions()
+        places, ids = self._brokers.places()
         starts = self._brokers.resolve(self._options.starting, places, is_start=True)
-        return to_json(starts, self._split)
+        return to_json(starts, self._split, ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         options = self._options
@@ -192,29 +205,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._brokers.latest(self._brokers.partitions())
+        self._target = self._ends()
 
     def latestOffset(self, start: OffsetsJson, limit: ReadLimit) -> OffsetsJson:
         if is_halting():
             return start
-        begins = from_json(start)
-        if self._target is not None:
-            latest = self._within_target(begins, self._target)
-        else:
-            latest = self._brokers.latest(self._brokers.partitions())
+        latest, ids = self._target or self._ends()
         self._latest = dict(latest)
-        self._check_loss(begins, latest)
+        self._check_loss(start, latest, ids)
+        begins = begins_of(start, ids)
         if not isinstance(limit, ReadAllAvailable):
             latest = self._admitted(begins, latest)
-        if latest == begins:
+        if latest == from_json(start) and not made_anew(ids_of(start), ids):
             return start
         self._last_batch_s = _clock.monotonic_s()
-        return to_json(latest, self._split)
+        return to_json(latest, self._split, ids)
 
-    @staticmethod
-    def _within_target(begins: Offsets, target: Offsets) -> Offsets:
-        """Up to the target; a checkpoint may already be beyond it."""
-        return {place: max(end, begins.get(place, 0)) for place, end in target.items()}
+    def _ends(self) -> "_Ends":
+        places, ids = self._brokers.places()
+        return _Ends(self._brokers.latest(places), ids)
 
     def _admitted(self, begins: Offsets, latest: Offsets) -> Offsets:
         options = self._options
@@ -232,14 +241,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = options.max_offsets_per_trigger
         return latest if most is None else limit(begins, latest, most)
 
-    def _check_loss(self, begins: Offsets, latest: Offsets) -> None:
-        lost = [
-            f"{place.topic} [{place.partition}] ends at {latest[place]} after {begin} was read"
-            if place in latest
-            else f"{place.topic} [{place.partition}] is gone"
-            for place, begin in begins.items()
-            if latest.get(place, -1) < begin
-        ]
+    def _check_loss(self, start: OffsetsJson, latest: Offsets, ids: TopicIds) -> None:
+        """Whatever the trigger is: all that was read must still be in the topics that it was in."""
+        other = made_anew(ids_of(start), ids)
+        lost = []
+        for place, begin in from_json(start).items():
+            where = f"{place.topic} [{place.partition}]"
+            if place not in latest:
+                lost.append(f"{where} is gone")
+            elif place.topic in other and begin > 0:
+                lost.append(
+                    f"{place.topic} was deleted and made anew after offset {begin} of partition"
+                    f" {place.partition} was read"
+                )
+            elif place.topic not in other and latest[place] < begin:
+                lost.append(f"{where} ends at {latest[place]} after {begin} was read")
         if not lost:
             return
         if self._options.fail_on_data_loss:

@@ -6,7 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark.offsets import Range, Split, divide, from_json, limit, plan, split_of, to_json
+from odradek.spark.offsets import (
+    Range,
+    Split,
+    divide,
+    from_json,
+    ids_of,
+    limit,
+    made_anew,
+    plan,
+    split_of,
+    to_json,
+)
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -36,6 +47,17 @@ def test_new_partitions_are_read_from_their_beginning_and_empty_ones_not_at_all(
     assert ranges == [Range("a", 0, 5, 9), Range("a", 1, 0, 3)]
 
 
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning() -> None:
+    start = json.loads(json.dumps(to_json({A0: 5, B0: 7}, ids={"a": "aa", "b": "bb"})))
+    assert from_json(start) == {A0: 5, B0: 7}
+    assert made_anew(ids_of(start), {"a": "other", "b": "bb"}) == {"a"}
+    end = to_json({A0: 9, B0: 9}, ids={"a": "other", "b": "bb"})
+    assert plan(start, end) == [Range("a", 0, 0, 9, "other"), Range("b", 0, 7, 9, "bb")]
+    # What was written before ids were is taken for the same topic.
+    assert plan(to_json({A0: 5}), end)[0] == Range("a", 0, 5, 9, "other")
+    assert made_anew({}, ids_of(end)) == made_anew(ids_of(end), {}) == set()
+
+
 @given(_places, _places, st.integers(0, 30), st.integers(0, 100))
 def test_tasks_cover_every_offset_once(
     start: dict[TopicPartition, int],
@@ -44,7 +66,9 @@ def test_tasks_cover_every_offset_once(
     max_records: int,
 ) -> None:
     tasks = plan(to_json(start), to_json(end, Split(min_partitions, max_records)))
-    covered = [(one.topic_partition, offset) for one in tasks for offset in range(*one[2:])]
+    covered = [
+        (one.topic_partition, offset) for one in tasks for offset in range(one.start, one.end)
+    ]
     wanted = {
         (place, offset)
         for place, until in end.items()

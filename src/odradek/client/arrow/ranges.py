@@ -31,7 +31,7 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.protocol.records import Buffer
-from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 
 _log = logging.getLogger("odradek.client")
 
@@ -56,6 +56,15 @@ class _Answer(NamedTuple):
     next_offset: int
     buffer: Buffer
     aborted: list[AbortedTransaction] | None
+
+
+class _Wanted(NamedTuple):
+    """What of a range is the same for all of its fetches."""
+
+    partition: TopicPartition
+    topic_id: TopicId
+    end: int
+    fail_on_data_loss: bool
 
 
 class RangeReader:
@@ -88,35 +97,37 @@ class RangeReader:
         *,
         with_headers: bool = False,
         fail_on_data_loss: bool = True,
+        topic_id: TopicId = NO_TOPIC_ID,
     ) -> Iterator[pa.RecordBatch]:
-        """The visible records from offset `start` to before `end`."""
+        """The visible records from offset `start` to before `end`.
+
+        With a `topic_id`, a topic of the same name that was made anew counts as data loss.
+        """
         decoder = ArrowDecoder(
             partition,
             with_headers=with_headers,
             read_committed=self._read_committed,
             check_crcs=self._settings.check_crcs,
         )
-        coming = self._ask(partition, start, end, fail_on_data_loss) if start < end else None
+        wanted = _Wanted(partition, topic_id, end, fail_on_data_loss)
+        coming = self._ask(wanted, start) if start < end else None
         try:
             while coming is not None:
                 answer = coming.result()
                 coming = None
                 if answer.next_offset < end:
-                    coming = self._ask(partition, answer.next_offset, end, fail_on_data_loss)
+                    coming = self._ask(wanted, answer.next_offset)
                 yield from decoder.decode(answer.buffer, answer.first_offset, end, answer.aborted)
         finally:
             if coming is not None:
                 coming.cancel()
 
-    def _ask(
-        self, partition: TopicPartition, offset: int, end: int, fail_on_data_loss: bool
-    ) -> "Begun[_Answer]":
-        return self._thread.begin(self._fetch(partition, offset, end, fail_on_data_loss))
+    def _ask(self, wanted: _Wanted, offset: int) -> "Begun[_Answer]":
+        return self._thread.begin(self._fetch(wanted, offset))
 
-    async def _fetch(
-        self, partition: TopicPartition, offset: int, end: int, fail_on_data_loss: bool
-    ) -> _Answer:
+    async def _fetch(self, wanted: _Wanted, offset: int) -> _Answer:
         """Asks until there is an answer with at least one batch."""
+        partition, _, end, fail_on_data_loss = wanted
         cluster, failures = self._cluster, 0
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._settings.default_api_timeout_ms / 1000
@@ -135,6 +146,7 @@ class RangeReader:
                     buffer: Buffer = data.records or b""  # type: ignore[assignment]
                     next_offset, _ = end_of_batches(buffer)
                     if next_offset > offset:
+                        await self._check_id(wanted)
                         return _Answer(offset, next_offset, buffer, data.aborted_transactions)
                     reason = (
                         f"the log ends at {data.high_watermark}, stable to"
@@ -160,6 +172,26 @@ class RangeReader:
             failures += 1
             cluster.refresh_soon()
             await asyncio.sleep(cluster.retry_backoff.delay_s(failures))
+
+    async def _check_id(self, wanted: _Wanted) -> None:
+        """Raises `DataLost` if what was read is of another topic. What is known of the topic may be
+        old, so it asks before it says so."""
+        partition, topic_id, _, fail_on_data_loss = wanted
+        if topic_id == NO_TOPIC_ID:
+            return
+        limit_ms = self._settings.default_api_timeout_ms
+        found = await self._cluster.topic(partition.topic, limit_ms)
+        if found.id not in {topic_id, NO_TOPIC_ID}:
+            await self._cluster.refresh()
+            found = await self._cluster.topic(partition.topic, limit_ms)
+        if found.id in {topic_id, NO_TOPIC_ID}:
+            return
+        lost = f"{partition}: the topic was deleted and made anew since its offsets were noted"
+        if fail_on_data_loss:
+            raise DataLost(
+                f"{lost}; to read the new one, set option('failOnDataLoss', 'false')", [partition]
+            )
+        _log.warning("%s: reading the new one", lost)
 
     async def _fetch_once(self, partition: TopicPartition, offset: int) -> PartitionData:
         cluster, settings = self._cluster, self._settings
