@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from benchmarks.apache_kafka import java_program
 from benchmarks.broker_process import free_ports
 from odradek.cluster.topics import NewTopic, Topics
 from odradek.config import BrokerSettings, parse_listener
@@ -337,18 +338,29 @@ async def test_nobody_answers(tmp_path: Path) -> None:
         assert store.may_have_expired()
 
 
-def test_the_command_runs_a_server_until_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_file", [False, True])
+def test_the_command_runs_a_server_until_interrupted(tmp_path: Path, by_file: bool) -> None:
     jars = need(zookeeper_jars)
     (port,) = free_ports(1)
-    command = [sys.executable, "-m", "odradek.cli", "zookeeper", "--port", str(port)]
-    command += ["--data", str(tmp_path / "data")]
+    command = [sys.executable, "-m", "odradek.cli", "zookeeper"]
+    if by_file:
+        file = tmp_path / "zookeeper.properties"
+        file.write_text(
+            f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+            "admin.enableServer=false\n4lw.commands.whitelist=ruok,srvr\n"
+            "autopurge.purgeInterval=1\nautopurge.snapRetainCount=3\n"
+            "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
+        )
+        command.append(str(file))
+    else:
+        command += ["--port", str(port), "--data", str(tmp_path / "data")]
     environment = {**os.environ, "ODRADEK_ZOOKEEPER_JARS": str(jars)}
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as running:
         try:
             assert running.stdout is not None
-            assert f"127.0.0.1:{port}" in running.stdout.readline()
+            assert running.stdout.readline().startswith("ZooKeeper: ")
             with plain_client(f"127.0.0.1:{port}") as client:
                 assert is_serving(port)
                 client.create("/a", b"kept")
@@ -357,6 +369,23 @@ def test_the_command_runs_a_server_until_interrupted(tmp_path: Path) -> None:
         finally:
             running.kill()
     assert (tmp_path / "data" / "version-2").is_dir()
+
+
+def test_the_command_takes_a_file_or_flags_and_options_of_the_jvm(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from odradek.cli.main import main
+    from odradek.cli.zookeeper import server_command
+
+    need(java_program)
+    file = tmp_path / "zookeeper.properties"
+    file.write_text("tickTime=1000\n")
+    assert main(["zookeeper", str(file), "--port", "1"]) == 2
+    assert main(["zookeeper", str(file)]) == 1
+    monkeypatch.setenv("KAFKA_OPTS", "-Djava.security.auth.login.config='a b' -Dx=y")
+    command = server_command("file", "jars/*")
+    assert "-Djava.security.auth.login.config=a b" in command
+    assert command[-2:] == ["org.apache.zookeeper.server.quorum.QuorumPeerMain", "file"]
 
 
 def test_the_command_says_how_to_get_a_server(

@@ -9,7 +9,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "up": "run a broker or a cluster here, in the foreground, with sensible defaults",
         "broker": "run a broker from a server.properties file",
         "local": "start, stop and look at a cluster in the background",
-        "zookeeper": "run a ZooKeeper server for development, in the foreground",
+        "zookeeper": "run a ZooKeeper server in the foreground",
     },
     "Topics and settings": {
         "topics": "create, list, describe, grow and delete topics",

@@ -7,6 +7,7 @@ environment variable ODRADEK_BOOTSTRAP, then 127.0.0.1:9092, where `odradek up` 
 import argparse
 import os
 
+from odradek.cli.failures import UsageError
 from odradek.cli.parser import OlderSpelling, hint, key_and_value
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -88,6 +89,7 @@ def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[st
     if arguments.command_config:
         properties |= read_properties(arguments.command_config)
     properties |= dict(arguments.command_property)
+    _leave_out_serializers(properties)
     if arguments.bootstrap_server:
         properties["bootstrap.servers"] = arguments.bootstrap_server
     elif not properties.get("bootstrap.servers"):
@@ -98,6 +100,16 @@ def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[st
             f" {properties['bootstrap.servers']} (choose one with --bootstrap-server HOST:PORT)"
         )
     return properties
+
+
+def _leave_out_serializers(properties: dict[str, str]) -> None:
+    """Tools move bytes, as Kafka's do, so a serializer of bytes or of text asks for nothing. Any
+    other would change what is written or shown, and is refused."""
+    for name in [name for name in properties if name.endswith((".serializer", ".deserializer"))]:
+        value = properties.pop(name).strip()
+        kind = value.rpartition(".")[2].removesuffix("Serializer").removesuffix("Deserializer")
+        if kind.lower() not in {"", "bytes", "bytearray", "bytebuffer", "string"}:
+            raise UsageError(f"{name}={value}: this tool moves bytes as they are; leave it out")
 
 
 def read_properties(path: str) -> dict[str, str]:

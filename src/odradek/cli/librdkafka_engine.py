@@ -39,10 +39,6 @@ _RENAMED = {
     "max.in.flight.requests.per.connection": "max.in.flight",
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "max.poll.records": None,
-    "key.serializer": None,
-    "value.serializer": None,
-    "key.deserializer": None,
-    "value.deserializer": None,
 }
 _METADATA_TIMEOUT_S = 1.0
 _METADATA_ATTEMPTS = 10

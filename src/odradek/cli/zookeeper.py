@@ -1,61 +1,84 @@
-"""`odradek zookeeper`: a ZooKeeper server for development, in the foreground.
+"""`odradek zookeeper`: a ZooKeeper server in the foreground.
 
 It is Apache ZooKeeper itself, on Java: this finds both and steps aside, so that signals and
-the terminal are the server's own.
+the terminal are the server's own. Given a file, the server reads that file and nothing else, so
+every setting in it (`autopurge.*`, `authProvider.*`, `server.N`, ...) means what it means to
+ZooKeeper. Without one, a small configuration for development is written from the flags.
+
+Options of the JVM, such as `-Djava.security.auth.login.config=...` for SASL, come from the
+environment variables that ZooKeeper's and Kafka's own scripts use.
 """
 
 import argparse
 import glob
 import importlib.util
 import os
+import shlex
 import shutil
+from typing import Any
 
-from odradek.cli.failures import CommandFailed
+from odradek.cli.connection_options import read_properties
+from odradek.cli.failures import CommandFailed, UsageError
 
 _EXAMPLES = """\
 examples:
   odradek zookeeper
   odradek zookeeper --port 2182 --data /tmp/zookeeper
+  odradek zookeeper config/zookeeper.properties
 
 then, for instance:
   odradek up --brokers 3 --zookeeper 127.0.0.1:2181/cluster-one
 
 The server comes from $ODRADEK_ZOOKEEPER_JARS, from PySpark, from $ZOOKEEPER_HOME/lib or from
-Debian's packages, whichever is there first.
+Debian's packages, whichever is there first. Options of the JVM come from $SERVER_JVMFLAGS,
+$JVMFLAGS, $KAFKA_LOG4J_OPTS and $KAFKA_OPTS.
 """
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # A server for development: small, quick to start, and with sessions that may be short.
 _JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM_VARIABLES = ("SERVER_JVMFLAGS", "JVMFLAGS", "KAFKA_LOG4J_OPTS", "KAFKA_OPTS")
 _TICK_MS = 500
+_DEFAULTS: dict[str, Any] = {"host": "127.0.0.1", "port": 2181, "data": "zookeeper-data"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "odradek zookeeper [--host HOST] [--port PORT] [--data DIRECTORY]"
+    parser.usage = "odradek zookeeper [CONFIG | [--host HOST] [--port PORT] [--data DIRECTORY]]"
     parser.epilog = _EXAMPLES
     parser.add_argument(
-        "--host", metavar="HOST", default="127.0.0.1", help="where to listen; 127.0.0.1 if unset"
+        "config",
+        metavar="CONFIG",
+        nargs="?",
+        help="a configuration file of ZooKeeper, in place of the flags",
     )
+    parser.add_argument("--host", metavar="HOST", help="where to listen; 127.0.0.1 if unset")
+    parser.add_argument("--port", metavar="PORT", type=int, help="the port; 2181 if unset")
     parser.add_argument(
-        "--port", metavar="PORT", type=int, default=2181, help="the port; 2181 if unset"
-    )
-    parser.add_argument(
-        "--data",
-        metavar="DIRECTORY",
-        default="zookeeper-data",
-        help="where its data go; ./zookeeper-data if unset",
+        "--data", metavar="DIRECTORY", help="where its data go; ./zookeeper-data if unset"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    command = server_command(
-        write_config(arguments.data, arguments.port, host=arguments.host),
-    )
-    print(
-        f"ZooKeeper: {arguments.host}:{arguments.port}, data in {arguments.data}, Ctrl-C stops it",
-        flush=True,
-    )
+    given = {name: getattr(arguments, name) for name in _DEFAULTS}
+    flags = [f"--{name}" for name, value in given.items() if value is not None]
+    if arguments.config is not None:
+        if flags:
+            raise UsageError(f"{', '.join(flags)}: {arguments.config} says this; leave it out")
+        command = server_command(_checked_config(arguments.config))
+        print(f"ZooKeeper: configured by {arguments.config}, Ctrl-C stops it", flush=True)
+    else:
+        host, port, data = (given[name] or default for name, default in _DEFAULTS.items())
+        command = server_command(write_config(data, port, host=host))
+        print(f"ZooKeeper: {host}:{port}, data in {data}, Ctrl-C stops it", flush=True)
     os.execv(command[0], command)  # noqa: S606 - the server takes this process over
+
+
+def _checked_config(path: str) -> str:
+    """The path, if ZooKeeper has a chance with what is there: its own errors are stack traces."""
+    properties = read_properties(path)
+    if "dataDir" not in properties:
+        raise CommandFailed(f"{path} has no dataDir, so it is no configuration of ZooKeeper")
+    return path
 
 
 def write_config(
@@ -90,7 +113,8 @@ def server_command(config: str, class_path: str | None = None) -> list[str]:
         raise CommandFailed(
             "ZooKeeper needs Java: apt-get install default-jre-headless, or brew install openjdk"
         )
-    return [java, *_JVM_FLAGS, "-cp", class_path or find_class_path(), _MAIN, config]
+    own = [word for name in _JVM_VARIABLES for word in shlex.split(os.environ.get(name, ""))]
+    return [java, *_JVM_FLAGS, *own, "-cp", class_path or find_class_path(), _MAIN, config]
 
 
 def find_class_path() -> str:

@@ -304,6 +304,8 @@ class Cluster:
                 client_id=settings.client_id,
                 connect_timeout_ms=timeout_ms,
                 request_timeout_ms=settings.request_timeout_ms,
+                send_buffer_bytes=settings.send_buffer_bytes,
+                receive_buffer_bytes=settings.receive_buffer_bytes,
             )
         except (ClientError, KafkaError):
             link.failures += 1

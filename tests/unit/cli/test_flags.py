@@ -48,6 +48,17 @@ class TestConnection:
             "retries": "5",
         }
 
+    def test_serializers_of_bytes_and_text_ask_for_nothing_and_others_are_refused(self) -> None:
+        java = "org.apache.kafka.common.serialization."
+        arguments = parse(
+            "topics", "--list", "--command-property", f"key.serializer={java}StringSerializer",
+            "--command-property", f"value.deserializer={java}ByteArrayDeserializer",
+        )  # fmt: skip
+        assert set(connection_options.client_properties(arguments)) == {"bootstrap.servers"}
+        arguments.command_property = [("value.serializer", f"{java}LongSerializer")]
+        with pytest.raises(UsageError, match="this tool moves bytes as they are"):
+            connection_options.client_properties(arguments)
+
     def test_then_the_environment_then_the_default(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ODRADEK_BOOTSTRAP", "e:1")
         properties = connection_options.client_properties(parse("topics", "--list"))

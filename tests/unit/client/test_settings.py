@@ -3,7 +3,12 @@ import logging
 import pytest
 
 from odradek.client.errors import SettingsError
-from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+from odradek.client.settings import (
+    AdminSettings,
+    ClientSettings,
+    ConsumerSettings,
+    ProducerSettings,
+)
 from odradek.client.settings.consumer import duration_ms
 from odradek.client.settings.shared import parse_address
 from odradek.protocol.compression import Codec
@@ -49,10 +54,83 @@ def test_keyword_arguments_win_over_properties() -> None:
 
 def test_an_unknown_property_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="odradek.client"):
-        ProducerSettings.from_properties({"linger.millis": "5", "ssl.protocol": "TLSv1.3"})
+        ProducerSettings.from_properties({"linger.millis": "5", "lingr.ms": "5"})
     assert [record.getMessage() for record in caplog.records] == [
-        "linger.millis is not a setting of this client and is ignored"
+        "linger.millis is not a setting of this client and is ignored",
+        "lingr.ms is not a setting of this client and is ignored; did you mean linger.ms?",
     ]
+
+
+@pytest.mark.parametrize("settings", [ProducerSettings, ConsumerSettings, AdminSettings])
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("interceptor.classes", "com.example.Audit", "interceptors are Java classes"),
+        ("metric.reporters", "com.example.Reporter", "reporters are Java classes"),
+        ("security.providers", "com.example.Provider", "providers are Java classes"),
+        ("config.providers", "file", "values are not looked up"),
+        ("ssl.truststore.location", "/secret", "this client speaks PLAINTEXT only"),
+        ("sasl.jaas.config", "secret", "this client speaks PLAINTEXT only"),
+        ("security.protocol", "SASL_SSL", "only PLAINTEXT is supported so far"),
+    ],
+)
+def test_what_would_deceive_if_it_were_ignored_is_refused_in_one_line(
+    settings: type[ClientSettings], name: str, value: str, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said) as caught:
+        settings.from_properties({name: value})
+    assert name in str(caught.value)
+    assert "secret" not in str(caught.value), "it may be a password"
+    settings.from_properties({name: ""} if name != "security.protocol" else {})
+
+
+def test_tls_beside_an_explicit_plaintext_is_reported_as_idle(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = {"security.protocol": "PLAINTEXT", "ssl.truststore.location": "/a"}
+    with caplog.at_level(logging.WARNING, logger="odradek.client"):
+        ProducerSettings.from_properties(file)
+    assert [record.getMessage() for record in caplog.records] == [
+        "ssl.truststore.location has no effect with security.protocol=PLAINTEXT"
+    ]
+
+
+def test_settings_without_effect_are_reported_where_they_ask_for_something(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="odradek.client"):
+        AdminSettings.from_properties(
+            {
+                "enable.metrics.push": "false",
+                "client.dns.lookup": "resolve_canonical_bootstrap_servers_only",
+                "metric.reporters": "org.apache.kafka.common.metrics.JmxReporter",
+            }
+        )
+    assert [record.getMessage() for record in caplog.records] == [
+        "client.dns.lookup has no effect in this client"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "said"),
+    [
+        (ProducerSettings, "value.serializer", "must be a function, or one of bytes, string"),
+        (ProducerSettings, "partitioner.class", "must be default, round_robin, or a function"),
+        (ConsumerSettings, "key.deserializer", "must be a function, or one of bytes, string"),
+        (ConsumerSettings, "partition.assignment.strategy", "is none of range"),
+    ],
+)
+def test_classes_that_are_not_kafkas_own_are_refused(
+    settings: type[ClientSettings], name: str, said: str
+) -> None:
+    with pytest.raises(SettingsError, match=said):
+        settings.from_properties({name: "com.example.Special"})
+
+
+def test_the_uniform_partitioner_names_what_replaces_it() -> None:
+    uniform = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
+    with pytest.raises(SettingsError, match=r"partitioner\.ignore\.keys=true"):
+        ProducerSettings.from_properties({"partitioner.class": uniform})
 
 
 def test_an_unknown_keyword_is_an_error() -> None:

@@ -8,7 +8,7 @@ Invariant: an instance of `Settings` holds only values that passed their checks.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, TypeVar
 
@@ -18,21 +18,30 @@ _log = logging.getLogger("odradek.client")
 
 T = TypeVar("T")
 
-# Names that Kafka's clients know and that mean nothing here or not yet: reading them is no mistake.
-_KNOWN_ELSEWHERE = (
-    "ssl.",
-    "sasl.",
-    "metrics.",
-    "metric.reporters",
-    "config.providers",
-    "auto.include.jmx.reporter",
-    "enable.metrics.push",
-    "client.dns.lookup",
-    "security.providers",
-    "receive.buffer.bytes",
-    "send.buffer.bytes",
-    "interceptor.classes",
-)
+# What Kafka's clients know under these names and this one does not do: with any value but those
+# that ask for nothing, the setting is refused.
+_REFUSED = {
+    "interceptor.classes": ("interceptors are Java classes, which are not loaded", ()),
+    "metric.reporters": (
+        "reporters are Java classes, which are not loaded",
+        ("org.apache.kafka.common.metrics.JmxReporter",),
+    ),
+    "security.providers": ("providers are Java classes, which are not loaded", ()),
+    "config.providers": ("values are not looked up: write them into the file", ()),
+}
+# Settings of Kafka's clients that change nothing here; they are reported, unless set to these
+# values, which is what this client does.
+_NO_EFFECT = {
+    "auto.include.jmx.reporter": ("true", "false"),
+    "client.dns.lookup": ("use_all_dns_ips",),
+    "config.providers.": (),
+    "enable.metrics.push": ("false",),
+    "metrics.num.samples": ("2",),
+    "metrics.recording.level": ("INFO",),
+    "metrics.sample.window.ms": ("30000",),
+    "metrics.context.": (),
+}
+_SECURITY = ("ssl.", "sasl.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +153,10 @@ class Settings:
     def from_options(cls, options: Mapping[str, object]) -> Self:
         """From keyword arguments; an unknown name is a mistake in a program, so it raises."""
         known = {item.name for item in fields(cls)}
-        if unknown := [name for name in options if name not in known]:
+        if unknown := sorted(name for name in options if name not in known):
+            guess = _hint(_dotted(unknown[0]), map(_dotted, known)).replace(".", "_")
             raise SettingsError(
-                f"unknown setting {', '.join(sorted(unknown))}: see {cls.__name__} for the names"
+                f"unknown setting {', '.join(unknown)}: see {cls.__name__} for the names{guess}"
             )
         return cls(**options)
 
@@ -160,14 +170,17 @@ class Settings:
 
     @classmethod
     def read_properties(cls, properties: Mapping[str, str]) -> dict[str, object]:
-        """The properties as keyword arguments."""
+        """The properties as keyword arguments.
+
+        Nothing is dropped in silence: a name that is not declared is refused where ignoring it
+        would deceive (security, Java classes), and reported otherwise.
+        """
         declared = {_dotted(item.name): item for item in fields(cls)}
         options: dict[str, object] = {}
         for name, value in properties.items():
             item = declared.get(name)
             if item is None:
-                if not name.startswith(_KNOWN_ELSEWHERE):
-                    _log.warning("%s is not a setting of this client and is ignored", name)
+                _judge_undeclared(name, value.strip(), properties, declared)
                 continue
             try:
                 options[item.name] = item.metadata["setting"].read(value.strip())
@@ -190,3 +203,42 @@ class Settings:
 
 def _dotted(name: str) -> str:
     return name.replace("_", ".")
+
+
+def _judge_undeclared(
+    name: str, value: str, properties: Mapping[str, str], declared: Iterable[str]
+) -> None:
+    """Refuses or reports a property that is not a setting of this client."""
+    if not value:
+        return
+    if name in _REFUSED:
+        reason, harmless = _REFUSED[name]
+        if value not in harmless:
+            raise SettingsError(f"{name}={value}: {reason}; leave it out")
+    elif name.startswith(_SECURITY):
+        _judge_security(name, properties)
+    elif idle := [usual for known, usual in _NO_EFFECT.items() if name.startswith(known)]:
+        if value not in idle[0]:
+            _log.warning("%s has no effect in this client", name)
+    else:
+        hint = _hint(name, declared)
+        _log.warning("%s is not a setting of this client and is ignored%s", name, hint)
+
+
+def _judge_security(name: str, properties: Mapping[str, str]) -> None:
+    """Values are not shown: they may be passwords."""
+    protocol = properties.get("security.protocol")
+    if protocol is None:
+        raise SettingsError(
+            f"{name}: this client speaks PLAINTEXT only, without TLS and SASL; set"
+            " security.protocol=PLAINTEXT if that is meant"
+        )
+    # Any other protocol is refused by the check of security.protocol itself.
+    if protocol.strip().upper() == "PLAINTEXT":
+        _log.warning("%s has no effect with security.protocol=PLAINTEXT", name)
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    from odradek.config.spelling import Speller  # noqa: PLC0415 - only for mistakes
+
+    return Speller(known).hint(name)

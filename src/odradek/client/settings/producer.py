@@ -15,12 +15,16 @@ _PARTITIONERS = {
     "default": "default",
     "round_robin": "round_robin",
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
+    "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "default",
 }
+_UNIFORM = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
 
 
 def _check_partitioner(value: object) -> object:
     if callable(value):
         return value
+    if value == _UNIFORM:
+        raise SettingsError("is no class here: set partitioner.ignore.keys=true in its place")
     if not isinstance(value, str) or value not in _PARTITIONERS:
         raise SettingsError("must be default, round_robin, or a function")
     return _PARTITIONERS[value]

@@ -68,6 +68,12 @@ class ClientSettings(Settings):
     socket_connection_setup_timeout_max_ms: int = integer(
         30_000, "The most that the time for a connection grows to after failures.", low=1
     )
+    send_buffer_bytes: int = integer(
+        -1, "SO_SNDBUF of connections; -1 leaves it to the operating system.", low=-1
+    )
+    receive_buffer_bytes: int = integer(
+        -1, "SO_RCVBUF of connections; -1 leaves it to the operating system.", low=-1
+    )
     reconnect_backoff_ms: int = integer(50, "How long to wait before connecting again.")
     reconnect_backoff_max_ms: int = integer(
         1_000, "The most that this wait grows to: it doubles with every failure."
