@@ -362,7 +362,7 @@ class Broker:
         return _Parts(
             services,
             coordinators,
-            Membership(self._id, store, images, self._registration, logs.note_life),
+            Membership(self._id, store, images, self._registration, logs),
             Controller(
                 self._id, store, images, settings, clock=world.clock, longest_log=longest_log
             ),

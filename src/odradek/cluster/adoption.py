@@ -195,4 +195,8 @@ def _operations(
 
 def _vacant(topic: TopicImage) -> list[int]:
     """Partitions that were written down because of their neighbours."""
-    return [one.partition for one in topic.partitions if one.leader == NO_LEADER and not one.isr]
+    return [
+        one.partition
+        for one in topic.partitions
+        if one.leader == NO_LEADER and not one.isr and not one.last_known
+    ]

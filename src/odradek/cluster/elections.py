@@ -9,6 +9,8 @@ Rules that hold in all of them:
 - A leader is a live member of the in-sync set; only `unclean` breaks that, and the state says so.
 - A new leader, or none any more, means the next leader epoch.
 - The last members of an in-sync set stay in it when they die: they alone have everything.
+- If the last one comes back without its log (its disk was replaced) and other replicas exist, the
+  partition stays without a leader: an empty log that led would make the others truncate theirs.
 - Whoever leaves a set of which only one remains stays eligible (KIP-966): the leader commits
   nothing until it has struck it off, so it has everything too if that last one loses its tail.
 - The order of the replicas is the order of preference.
@@ -35,6 +37,8 @@ class Remains(Enum):
     WHAT_WAS_WRITTEN = auto()
     # Its machine went down, a disk failed, or there is no telling.
     UNKNOWN = auto()
+    # The log of this partition was in a directory that is gone: the disk was replaced.
+    NOTHING = auto()
 
 
 def after_loss(
@@ -65,18 +69,23 @@ def returning(
     away can tell from the epoch that what stands there now is something else. After an unclean
     stop it leaves the in-sync set if there are others in it (KIP-966). If it was merely killed
     it stays eligible where it matters; if it may have lost its tail it does not, and those that
-    are eligible take its place if it was the last."""
+    are eligible take its place if it was the last. If it was the last, has lost everything, and
+    others may have most of it, nobody leads until somebody asks for an unclean election; a sole
+    replica leads with an empty log, because there is nobody to wait for."""
     if partition.version < 0:
         return None
     before, in_sync = partition, partition.isr
     if remains is not Remains.EVERYTHING:
         in_sync = _without(partition.isr, broker) or in_sync
-    if remains is Remains.UNKNOWN:
+    if remains in (Remains.UNKNOWN, Remains.NOTHING):
         others = _without(partition.eligible, broker)
         if in_sync == (broker,):
             in_sync = others or in_sync
         eligible = tuple(one for one in others if one not in in_sync)
         partition = partition._replace(isr=in_sync, eligible=eligible)
+    if remains is Remains.NOTHING and in_sync == (broker,) and len(partition.replicas) > 1:
+        epoch = LeaderEpoch(partition.leader_epoch + 1)
+        return PartitionState(NO_LEADER, epoch, (), controller_epoch, last_known=(broker,))
     if partition.leader != broker and in_sync == before.isr and partition == before:
         return None
     if partition.leader not in (broker, NO_LEADER):
@@ -86,6 +95,16 @@ def returning(
         chosen = broker if broker in in_sync else NO_LEADER
     led = _led_by(chosen, partition, in_sync, controller_epoch)
     return led._replace(leader_epoch=LeaderEpoch(partition.leader_epoch + 1))
+
+
+def restored(
+    partition: PartitionImage, broker: BrokerId, controller_epoch: int
+) -> PartitionState | None:
+    """Before a broker registers, with a log that it had lost: it was in sync last and nobody has
+    led since, so it leads again."""
+    if partition.leader != NO_LEADER or partition.isr or broker not in partition.last_known:
+        return None
+    return _led_by(broker, partition, (broker,), controller_epoch)
 
 
 def departing(
@@ -136,11 +155,23 @@ def unclean(
     return led._replace(is_recovering=True, eligible=())
 
 
-def needs_unclean(partition: PartitionImage, live: Collection[int]) -> list[BrokerId]:
-    """Who could lead a partition that nobody in sync can lead."""
-    if partition.version < 0 or partition.leader in live or _first_electable(partition, live):
+def needs_unclean(
+    partition: PartitionImage, live: Collection[int], *, is_asked_for: bool = False
+) -> list[BrokerId]:
+    """Who could lead a partition that nobody in sync can lead. One that has lost its log is not
+    among them unless an operator asks for the election: the others may be back soon."""
+    if (
+        partition.version < 0
+        or partition.leader in live
+        or _first_electable(partition, live) is not None
+    ):
         return []
-    return [BrokerId(replica) for replica in partition.replicas if replica in live]
+    empty = () if is_asked_for else partition.last_known
+    return [
+        BrokerId(replica)
+        for replica in partition.replicas
+        if replica in live and replica not in empty
+    ]
 
 
 def out_of_balance(image: ClusterImage, most_percent: int) -> list[TopicPartition]:
@@ -182,6 +213,8 @@ def describe(before: PartitionImage, after: PartitionState) -> str:
         said += f", in sync {_numbers(before.isr)} -> {_numbers(after.isr)}"
     if before.eligible != after.eligible:
         said += f", eligible {_numbers(before.eligible)} -> {_numbers(after.eligible)}"
+    if after.last_known:
+        said += f", in sync last was {_numbers(after.last_known)}"
     return said + (", unclean" if after.is_recovering else "")
 
 

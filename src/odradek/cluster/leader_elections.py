@@ -60,7 +60,7 @@ async def elect_any(
         elif partition.leader in image.brokers:
             results[where] = Refused(ErrorCode.ELECTION_NOT_NEEDED)
         else:
-            candidates = needs_unclean(partition, image.brokers)
+            candidates = needs_unclean(partition, image.brokers, is_asked_for=True)
             with answering():
                 elected = bool(candidates) and await elect_unclean(
                     images, where, candidates, longest_log

@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
-from odradek.cluster.elections import Remains, partitions_of, returning
+from odradek.cluster.elections import Remains, partitions_of, restored, returning
+from odradek.cluster.replaced_disks import ReplacedDisks, announce
 from odradek.cluster.state_changes import MOST_OPERATIONS, change_states
 from odradek.metadata import (
     BadVersion,
@@ -31,13 +32,15 @@ from odradek.metadata import (
 from odradek.metadata.compare_and_set import attempt
 from odradek.metadata.layout import (
     BrokerRegistration,
+    LogDirectories,
     MalformedNode,
     PartitionState,
     broker_epoch_path,
     broker_path,
 )
 from odradek.metadata.store import EVERYTHING
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.storage import LogManager
 
 logger = logging.getLogger("odradek.server")
 
@@ -68,8 +71,7 @@ class FormerLife(NamedTuple):
 
 
 class Membership:
-    """`describe` makes the registration of a given broker epoch; `note_life` notes beside the logs
-    from which epoch to which they are this broker's, before it takes the latter."""
+    """`describe` makes the registration of a given broker epoch."""
 
     def __init__(
         self,
@@ -77,13 +79,13 @@ class Membership:
         store: MetadataStore,
         images: ImageKeeper,
         describe: Callable[[int], BrokerRegistration],
-        note_life: Callable[[int, int], object],
+        logs: LogManager,
     ) -> None:
         self._id = broker_id
         self._store = store
         self._images = images
         self._describe = describe
-        self._note_life = note_life
+        self._logs = logs
         self.session_id = 0
         self.epoch = _NEVER_REGISTERED
 
@@ -166,8 +168,11 @@ class Membership:
             return False
         return registered.listeners == self._describe(registered.epoch).listeners
 
+    async def _epoch_node(self) -> Node | None:
+        return await self._store.read(broker_epoch_path(self._id))
+
     async def _last_epoch(self) -> int:
-        node = await self._store.read(broker_epoch_path(self._id))
+        node = await self._epoch_node()
         return _NEVER_REGISTERED if node is None else node.version
 
     async def _pass_epoch(self, since: int | None) -> None:
@@ -175,34 +180,72 @@ class Membership:
         last = await self._last_epoch()
         if last != _NEVER_REGISTERED:
             if since is not None:
-                self._note_life(since, last + 1)
-            await attempt(self._images, Set(broker_epoch_path(self._id), b"", last))
+                self._logs.note_life(since, last + 1)
+            path, node = broker_epoch_path(self._id), await self._epoch_node()
+            value = b"" if node is None else node.value
+            await attempt(self._images, Set(path, value, last))
 
     async def _give_up_former_life(self, remains: Remains) -> None:
-        def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
-            return returning(partition, self._id, image.brokers, image.controller_epoch, remains)
-
         image = self._images.image
         held = [
             where
             for where, partition in partitions_of(image, image.topics)
             if self._id in (*partition.isr, *partition.eligible, partition.leader)
         ]
+        disks = await self._replaced_disks()
+        lost = [where for where in held if disks.is_lost(where)]
         others = image.brokers.keys() - {self._id}
-        await change_states(
-            self._images,
-            held,
-            decide,
-            f"broker {self._id} starts",
-            most_operations=MOST_OPERATIONS if others else _MOST_OPERATIONS_ALONE,
-        )
+        most = MOST_OPERATIONS if others else _MOST_OPERATIONS_ALONE
+        if lost:
+            announce(image, self._id, lost, disks.missing)
+            reason = f"broker {self._id} starts without its log"
+            await self._return(lost, Remains.NOTHING, reason, most)
+            held = [where for where in held if not disks.is_lost(where)]
+        await self._return(held, remains, f"broker {self._id} starts", most)
+        await self._take_back(disks)
+
+    async def _take_back(self, disks: ReplacedDisks) -> None:
+        """Leads again what it had lost, if the old disk is back."""
+
+        def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+            return restored(partition, self._id, image.controller_epoch)
+
+        image = self._images.image
+        back = [
+            where
+            for where, partition in partitions_of(image, image.topics)
+            if self._id in partition.last_known and disks.is_back(where)
+        ]
+        reason = f"broker {self._id} has its log again"
+        await change_states(self._images, back, decide, reason)
+
+    async def _return(
+        self, held: list[TopicPartition], remains: Remains, reason: str, most: int
+    ) -> None:
+        def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+            return returning(partition, self._id, image.brokers, image.controller_epoch, remains)
+
+        await change_states(self._images, held, decide, reason, most_operations=most)
+
+    async def _replaced_disks(self) -> ReplacedDisks:
+        node = await self._epoch_node()
+        path = broker_epoch_path(self._id)
+        try:
+            known = () if node is None else LogDirectories.decode(path, node.value).ids
+        except MalformedNode as error:
+            logger.error("%s; whether a log directory was replaced is not known", error)
+            known = ()
+        return ReplacedDisks(self._logs, known)
 
     async def _register(self, since: int | None) -> int:
         path = broker_epoch_path(self._id)
         last = await self._last_epoch()
         epoch = last + 1
-        next_epoch: Operation = Create(path) if last == _NEVER_REGISTERED else Set(path, b"", last)
-        self._note_life(epoch if since is None else since, epoch)
+        value = LogDirectories((await self._replaced_disks()).registered).encode()
+        next_epoch: Operation = (
+            Create(path, value) if last == _NEVER_REGISTERED else Set(path, value, last)
+        )
+        self._logs.note_life(epoch if since is None else since, epoch)
         registration = self._describe(epoch).encode()
         await attempt(
             self._images, next_epoch, Create(broker_path(self._id), registration, ephemeral=True)

@@ -77,6 +77,7 @@ class PartitionImage(NamedTuple):
     removing: tuple[int, ...] = ()
     is_recovering: bool = False
     eligible: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
 
 
 class TopicImage(NamedTuple):
@@ -472,6 +473,7 @@ def _with_state(partition: PartitionImage, path: str, node: Node | None) -> Part
             version=-1,
             is_recovering=False,
             eligible=(),
+            last_known=(),
         )
     state = PartitionState.decode(path, node.value)
     return partition._replace(
@@ -482,4 +484,5 @@ def _with_state(partition: PartitionImage, path: str, node: Node | None) -> Part
         version=node.version,
         is_recovering=state.is_recovering,
         eligible=state.eligible,
+        last_known=state.last_known,
     )

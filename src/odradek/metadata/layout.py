@@ -84,7 +84,8 @@ def broker_path(broker_id: int | str) -> str:
 
 def broker_epoch_path(broker_id: int | str) -> str:
     """A node that outlives the broker: its version is the broker's epoch, set again with every
-    registration, so that a `Check` of it lets in nobody who has restarted since."""
+    registration, so that a `Check` of it lets in nobody who has restarted since. It holds
+    `LogDirectories`."""
     return f"{BROKER_EPOCHS}/{broker_id}"
 
 
@@ -203,6 +204,21 @@ class BrokerRegistration(NamedTuple):
         )
 
 
+class LogDirectories(NamedTuple):
+    """The ids of the log directories that a broker had when it registered last, as in their
+    `meta.properties`: one that is missing at the next start was replaced. Earlier versions wrote
+    none."""
+
+    ids: tuple[str, ...]
+
+    def encode(self) -> bytes:
+        return _encode({"version": 1, "log_dirs": list(self.ids)})
+
+    @classmethod
+    def decode(cls, path: str, value: bytes) -> "LogDirectories":
+        return cls(_Fields(path, value).texts("log_dirs")) if value else cls(())
+
+
 class TopicAssignment(NamedTuple):
     """Which brokers hold which partition, the preferred leader first; index is the partition."""
 
@@ -253,6 +269,8 @@ class PartitionState(NamedTuple):
     is_recovering: bool = False
     # Left the set when it became too small, and nothing was committed without them since.
     eligible: tuple[int, ...] = ()
+    # Without a leader: who was in sync last, and has lost its log since (KIP-966's last known ELR).
+    last_known: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
         fields: dict[str, Json] = {
@@ -266,6 +284,8 @@ class PartitionState(NamedTuple):
             fields["leader_recovery_state"] = 1
         if self.eligible:
             fields["eligible_leader_replicas"] = list(self.eligible)
+        if self.last_known:
+            fields["last_known_elr"] = list(self.last_known)
         return _encode(fields)
 
     @classmethod
@@ -287,6 +307,7 @@ def _partition_state(value: bytes) -> PartitionState:
         fields.whole("controller_epoch"),
         fields.whole("leader_recovery_state", 0) == 1,
         fields.wholes("eligible_leader_replicas", ()),
+        fields.wholes("last_known_elr", ()),
     )
 
 

@@ -88,4 +88,5 @@ def _state(partition: PartitionImage) -> bytes | None:
         partition.controller_epoch,
         partition.is_recovering,
         partition.eligible,
+        partition.last_known,
     ).encode()

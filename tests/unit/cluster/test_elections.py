@@ -68,7 +68,7 @@ def test_after_a_loss_the_first_live_replica_in_sync_leads_or_nobody() -> None:
 
 def test_a_returning_broker_never_keeps_the_epoch_in_which_it_led() -> None:
     for one, live in every_case():
-        for remains in Remains:
+        for remains in set(Remains) - {Remains.NOTHING}:
             is_clean = remains is Remains.EVERYTHING
             others = tuple(broker for broker in live if broker != ME)
             after = elections.returning(one, ME, others, 9, remains)
@@ -84,6 +84,37 @@ def test_a_returning_broker_never_keeps_the_epoch_in_which_it_led() -> None:
                 assert ME not in after.isr
             else:
                 assert after.isr == one.isr
+
+
+def test_a_broker_that_lost_its_log_never_leads_others_with_an_empty_one() -> None:
+    for one, live in every_case():
+        others = tuple(broker for broker in live if broker != ME)
+        after = elections.returning(one, ME, others, 9, Remains.NOTHING)
+        if one.isr != (ME,):
+            assert after == elections.returning(one, ME, others, 9, Remains.UNKNOWN)
+        elif len(one.replicas) == 1:
+            assert after is None or (after.leader, after.isr) == (ME, (ME,))
+        else:
+            assert after is not None
+            assert (after.leader, after.isr, after.last_known) == (NO_LEADER, (), (ME,))
+            assert after.leader_epoch == one.leader_epoch + 1
+            offline = one._replace(**after._asdict())
+            assert elections.after_loss(offline, BROKERS, 9) is None
+            waiting = elections.needs_unclean(offline, BROKERS)
+            assert ME not in waiting
+            assert set(waiting) == set(one.replicas) - {ME}
+            asked = elections.needs_unclean(offline, BROKERS, is_asked_for=True)
+            assert set(asked) == set(one.replicas)
+            back = elections.restored(offline, ME, 9)
+            assert back is not None
+            assert (back.leader, back.isr, back.last_known) == (ME, (ME,), ())
+            assert back.leader_epoch == after.leader_epoch + 1
+
+
+def test_broker_0_is_somebody() -> None:
+    nobody_is_missing = partition((0, 1), NO_LEADER, (0,))
+    assert elections.needs_unclean(nobody_is_missing, (0, 1)) == []
+    assert elections.after_loss(nobody_is_missing, (0, 1), 9) is not None
 
 
 def test_a_departing_leader_leaves_only_where_somebody_can_take_over() -> None:

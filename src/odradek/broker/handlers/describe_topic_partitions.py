@@ -73,7 +73,7 @@ def _partition(
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         # Null is allowed on the wire, but Apache Kafka's own tools fall over it.
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(partition.eligible),
+        last_known_elr=list(partition.last_known),
         offline_replicas=image.offline_replicas(partition),
     )
