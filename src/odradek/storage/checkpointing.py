@@ -1,25 +1,49 @@
-"""Writes the checkpoints of a log directory: where recovery starts, logs start, replicas agree.
+"""The checkpoints of all log directories: where recovery starts, where logs start, how far replicas
+agree, how far logs are compacted.
 
-Offsets that rose are written when it is time, off the loop: an older checkpoint is true as well.
-An offset that fell is written at once, and where there is no room for that, the file goes.
+The table in docs/storage.md ("Checkpoint files") says what each file may say when it is stale. All
+of them are written by `CheckpointFile`, under one rule.
 
-Invariant: a checkpoint on disk never says more than is true.
+Invariant: a checkpoint on disk never says more than is true, and nothing about a topic that is gone
+once another one has its name.
 """
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
-from odradek.storage.checkpoints import encode_offsets
+from odradek.storage.checkpoint_file import CheckpointFile, Offsets
 from odradek.storage.directory import LogDirectory
 from odradek.storage.log import Log
 from odradek.storage.names import (
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
 from odradek.world import World
+
+
+class Checkpoints(NamedTuple):
+    """The files of one directory."""
+
+    recovery_points: CheckpointFile
+    log_starts: CheckpointFile
+    high_watermarks: CheckpointFile
+    compacted: CheckpointFile
+
+    def read(self) -> "CheckpointedOffsets":
+        return CheckpointedOffsets(*(file.read() for file in self))
+
+
+class CheckpointedOffsets(NamedTuple):
+    """What the files of one directory say when it is loaded."""
+
+    recovery_points: Offsets
+    log_starts: Offsets
+    high_watermarks: Offsets
+    compacted: Offsets
 
 
 class Checkpointer:
@@ -28,91 +52,101 @@ class Checkpointer:
     def __init__(self, logs: Mapping[TopicPartition, Log], world: World) -> None:
         self._logs = logs
         self._world = world
-        # Whose recovery points are being written, and are to be written again.
-        self._writing: set[LogDirectory] = set()
-        self._again: set[LogDirectory] = set()
+        self._of: dict[LogDirectory, Checkpoints] = {}
+        # Directories that lost logs since their files were written.
+        self._left: set[LogDirectory] = set()
 
-    async def write_recovery_points(self, directory: LogDirectory) -> None:
-        """Where recovery would have to start."""
-        self._writing.add(directory)
-        try:
-            await self._write(
-                directory, RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory)
+    def of(self, directory: LogDirectory) -> Checkpoints:
+        found = self._of.get(directory)
+        if found is None:
+            make = partial(self._make, directory)
+            found = self._of[directory] = Checkpoints(
+                make(RECOVERY_POINT_CHECKPOINT, _recovery_points),
+                make(LOG_START_CHECKPOINT, _log_starts),
+                make(HIGH_WATERMARK_CHECKPOINT, _high_watermarks),
+                make(CLEANER_CHECKPOINT, _compacted),
             )
-        finally:
-            self._writing.discard(directory)
-        if directory in self._again:
-            self._again.discard(directory)
-            self.recovery_point_fell(directory)
+        return found
 
-    def recovery_point_fell(self, directory: LogDirectory) -> None:
-        """Until that is on disk, a crash could skip unflushed records."""
-        if directory in self._writing:
-            self._again.add(directory)
-            return
-        # Without a checkpoint everything is recovered: slow, and right.
-        self.lower(directory, RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
-
-    def lower(
-        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]
-    ) -> None:
-        """Writes offsets of which one fell, before anything else happens."""
-        disk, path = self._world.disk, f"{directory.path}/{name}"
-        try:
-            disk.replace(path, encode_offsets(offsets))
-        except OSError as error:
-            directory.fail(error)
-            if directory.is_online:
-                # For want of room or of a descriptor, and a removal needs neither.
-                try:
-                    with suppress(FileNotFoundError):
-                        disk.remove(path)
-                        disk.sync_directory(directory.path)
-                except OSError as failure:
-                    directory.fail(failure, is_halfway=True)
-
-    async def write_log_starts(self, directory: LogDirectory) -> None:
-        async with directory.log_starts_lock:
-            await self._write_log_starts(directory)
-
-    async def keep_log_starts(self, directory: LogDirectory) -> None:
-        """Returns when no crash can take back a log start that has moved."""
-        async with directory.log_starts_lock:
-            if directory.log_starts_changed:
-                await self._write_log_starts(directory)
-
-    async def _write_log_starts(self, directory: LogDirectory) -> None:
-        """Only offsets that no segment's name tells."""
-        directory.log_starts_changed = False
-        offsets = {
-            log.topic_partition: log.log_start_offset
-            for log in self._logs_in(directory)
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        if not await self._write(directory, LOG_START_CHECKPOINT, offsets):
-            directory.log_starts_changed = True
-
-    async def write_high_watermarks(self, directory: LogDirectory) -> None:
-        offsets = {log.topic_partition: log.high_watermark for log in self._logs_in(directory)}
-        await self._write(directory, HIGH_WATERMARK_CHECKPOINT, offsets)
-
-    def _recovery_points(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        return {log.topic_partition: log.recovery_point for log in self._logs_in(directory)}
+    def _make(
+        self, directory: LogDirectory, name: str, offsets: Callable[[list[Log]], Offsets]
+    ) -> CheckpointFile:
+        return CheckpointFile(
+            directory, name, self._world, lambda: offsets(self._logs_in(directory))
+        )
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
         return [log for log in self._logs.values() if log.directory is directory]
 
-    async def _write(
-        self, directory: LogDirectory, name: str, offsets: Mapping[TopicPartition, int]
-    ) -> bool:
-        if not directory.is_online:
-            return False
-        work = partial(
-            self._world.disk.replace, f"{directory.path}/{name}", encode_offsets(offsets)
-        )
-        try:
-            await self._world.workers.run_blocking(work)
-        except OSError as error:
-            directory.fail(error)
-            return False
-        return True
+    # What must not wait
+
+    def truncated(self, log: Log) -> None:
+        """The end of a log fell, and its start perhaps: `cutting` calls this before the next
+        append. Until it is on disk, a crash could skip or hide what is appended now."""
+        files, name = self.of(log.directory), log.topic_partition
+        files.recovery_points.limit(name, log.recovery_point)
+        files.log_starts.limit(name, log.log_start_offset)
+        files.high_watermarks.limit(name, log.high_watermark)
+        files.compacted.limit(name, log.first_dirty_offset)
+
+    def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
+        """Before a log is made: what an earlier topic of that name left is not about this one."""
+        for file in self.of(directory):
+            file.forget(topic_partition)
+
+    def retired(self, log: Log) -> None:
+        """A log was deleted: its entries go with the next round of housekeeping."""
+        self._left.add(log.directory)
+
+    # What is written when it is time
+
+    async def drop_retired(self) -> None:
+        """Drops the entries of deleted logs, so that `forget` seldom has to."""
+        left, self._left = self._left, set()
+        for directory in sorted(left, key=lambda one: one.path):
+            for file in self.of(directory):
+                await file.write()
+
+    async def write_recovery_points(self, directory: LogDirectory) -> None:
+        await self.of(directory).recovery_points.write()
+
+    async def write_log_starts(self, directory: LogDirectory) -> None:
+        directory.log_starts_changed = False
+        if not await self.of(directory).log_starts.write():
+            directory.log_starts_changed = True
+
+    async def keep_log_starts(self, directory: LogDirectory) -> None:
+        """Returns when no crash can take back a log start that has moved."""
+        if directory.log_starts_changed or self.of(directory).log_starts.is_being_written:
+            await self.write_log_starts(directory)
+
+    async def write_high_watermarks(self, directory: LogDirectory) -> None:
+        await self.of(directory).high_watermarks.write()
+
+    async def write_compacted(self, directory: LogDirectory) -> None:
+        await self.of(directory).compacted.write()
+
+
+def _recovery_points(logs: list[Log]) -> Offsets:
+    return {log.topic_partition: log.recovery_point for log in logs}
+
+
+def _log_starts(logs: list[Log]) -> Offsets:
+    """Only offsets that no segment's name tells."""
+    return {
+        log.topic_partition: log.log_start_offset
+        for log in logs
+        if log.log_start_offset > log.segments[0].base_offset
+    }
+
+
+def _high_watermarks(logs: list[Log]) -> Offsets:
+    return {log.topic_partition: log.high_watermark for log in logs}
+
+
+def _compacted(logs: list[Log]) -> Offsets:
+    return {
+        log.topic_partition: log.first_dirty_offset
+        for log in logs
+        if log.settings.is_compacted and log.first_dirty_offset > 0
+    }

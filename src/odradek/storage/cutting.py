@@ -24,13 +24,16 @@ def truncate(log: "Log", offset: int) -> None:
     """Cuts every batch that reaches `offset`, which lies inside the log."""
     disk = log.directory.disk
     try:
-        removed = log.row.truncate_to(offset)
-        log.active_segment = active = log.row.active
-        active.index_bytes = log.settings.segment_index_bytes
-        log.flusher.segments_gone([*removed, active])
+        removed = log.row.behind(offset)
+        log.flusher.segments_gone(removed)
         log.remove(removed)
         # What is flushed next must not meet them again after a power cut.
         log.flusher.has_new_names |= bool(removed)
+        # Only now: a kill before this line leaves a log that is longer, and without a hole.
+        log.active_segment = active = log.row.active
+        log.flusher.segments_gone([active])
+        active.truncate_to(offset)
+        active.index_bytes = log.settings.segment_index_bytes
         if active.next_offset < log.log_start_offset:
             # A batch that reached over the start is gone, and all that is left lies before it.
             # The next record would leave a hole, which recovery takes for a loss.
@@ -38,7 +41,8 @@ def truncate(log: "Log", offset: int) -> None:
             return
         log.log_end_offset = active.next_offset
         log.leader_epochs.truncate_from_end(log.log_end_offset)
-        drop_snapshots(disk, log.path, above=log.log_end_offset)
+        if drop_snapshots(disk, log.path, above=log.log_end_offset):
+            log.flusher.has_new_names = True
         log.producers = rebuild_producers(disk, log.path, log.segments, log.log_end_offset)
         if log.aborted.drop_from(log.log_end_offset):
             kept = log.aborted.encode(active.base_offset, log.log_end_offset)
@@ -57,6 +61,8 @@ def start_over(log: "Log", offset: int) -> None:
         log.log_start_offset = log.log_end_offset = offset
         begin_segment(log, offset)
         drop_snapshots(log.directory.disk, log.path)
+        # A snapshot that a power cut brought back would tell of producers that are not in the log.
+        log.directory.disk.sync_directory(log.path)
     except OSError as error:
         raise log.directory.fail(error, is_halfway=True) from error
     log.leader_epochs.clear()
@@ -70,12 +76,9 @@ def start_over(log: "Log", offset: int) -> None:
 def _was_truncated(log: "Log") -> None:
     log.high_watermark = min(log.high_watermark, log.log_end_offset)
     log.flusher.truncated(log.log_end_offset)
-    if log.first_dirty_offset > log.log_end_offset:
-        log.first_dirty_offset = log.log_end_offset
-        if log.directory.on_clean_part_cut is not None:
-            log.directory.on_clean_part_cut(log.directory)
+    log.first_dirty_offset = min(log.first_dirty_offset, log.log_end_offset)
     if log.directory.on_truncation is not None:
-        log.directory.on_truncation(log.directory)
+        log.directory.on_truncation(log)
 
 
 def advance_start(log: "Log", offset: int) -> None:
@@ -98,7 +101,10 @@ def remove_first(log: "Log", count: int) -> None:
 
 
 def delete_files(directory: LogDirectory, segments: Sequence[Segment], due_s: float) -> None:
-    """Renames the files of segments now and deletes them when it is time."""
-    for segment in segments:
+    """Renames the files of segments now and deletes them when it is time.
+
+    The last segment goes first: a crash in between leaves a log without a hole.
+    """
+    for segment in reversed(segments):
         for path in mark_deleted(directory.disk, segment):
             directory.delete_later(due_s, partial(directory.disk.remove, path))

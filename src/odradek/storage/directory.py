@@ -8,12 +8,11 @@ The directory is *full* then, not offline: its logs take no records and are read
 reserve is given up for what must still be written, and when there is room again, all is well.
 """
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from odradek.storage.descriptors import NO_DESCRIPTOR_LEFT
@@ -21,6 +20,9 @@ from odradek.storage.errors import LogDirectoryFailed, LogDirectoryFull, Storage
 from odradek.storage.reserve import NO_ROOM, Reserve
 from odradek.storage.segment import SegmentStores
 from odradek.world.disk import Disk
+
+if TYPE_CHECKING:
+    from odradek.storage.log import Log
 
 NO_DIRECTORY_ID = UUID(int=0)
 
@@ -44,10 +46,9 @@ class LogDirectory:
         "failure",
         "full",
         "log_starts_changed",
-        "log_starts_lock",
         "logs",
+        "must_recover",
         "names_version",
-        "on_clean_part_cut",
         "on_failure",
         "on_full",
         "on_truncation",
@@ -81,14 +82,12 @@ class LogDirectory:
         self.synced_version = 0
         # Whether a log start offset has moved since it was last checkpointed.
         self.log_starts_changed = False
-        # Two replacements of one checkpoint must not overlap.
-        self.log_starts_lock = asyncio.Lock()
+        # Whether a log could not be closed as a whole: then the next start must recover.
+        self.must_recover = False
         self.on_failure: Callable[[LogDirectory], None] | None = None
         self.on_full: Callable[[LogDirectory], None] | None = None
-        # Called when a recovery point fell: one on disk must not claim more than is flushed.
-        self.on_truncation: Callable[[LogDirectory], None] | None = None
-        # Called when records were cut off that count as compacted: the checkpoint must not say so.
-        self.on_clean_part_cut: Callable[[LogDirectory], None] | None = None
+        # Called when a log was truncated: no checkpoint may say more than is left of it.
+        self.on_truncation: Callable[[Log], None] | None = None
         self._deletions: list[tuple[float, int, Callable[[], None]]] = []
         self._tickets = count()
 

@@ -19,6 +19,7 @@ from odradek.storage.errors import LogClosed, StorageError
 from odradek.storage.names import (
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -47,6 +48,7 @@ class Flusher:
         "created_version",
         "flushed",
         "has_new_names",
+        "has_new_topic_id",
     )
 
     def __init__(self, log: "Log", workers: Workers, recovery_point: int) -> None:
@@ -54,6 +56,10 @@ class Flusher:
         # Whether files were made since the last sync, and when the partition's directory was.
         self.has_new_names = False
         self.created_version = 0
+        # Whether `partition.metadata` was written since the last sync. It is durable before the
+        # first record counts as flushed: else records of a deleted topic, which a power cut brought
+        # back, could pass for those of a new topic of the same name.
+        self.has_new_topic_id = False
         self._log = log
         self._workers = workers
         # Closed segments whose sync is due, and those it is under way for.
@@ -117,13 +123,16 @@ class Flusher:
         """Closed segments that recovery found, of which nobody knows whether they are durable."""
         self._closed.extend(segments)
 
-    async def close(self) -> None:
-        """Syncs everything there is, the indexes and snapshot of the active segment too."""
+    async def close(self) -> bool:
+        """Syncs everything there is: the indexes and snapshot of the active segment, the leader
+        epochs, the names. Returns False if that failed: then the files are not to be trusted."""
         while self._task is not None:
             await asyncio.wait([self._task])
-        if self._log.is_usable and self._log.active_segment.size:
-            self._wanted = self._log.log_end_offset
-            self._is_closed = await self._sync(is_last=True)
+        if not self._log.is_usable:
+            return False
+        self._wanted = self._log.log_end_offset
+        self._is_closed = await self._sync(is_last=True)
+        return self._is_closed
 
     async def _run(self) -> None:
         try:
@@ -145,19 +154,23 @@ class Flusher:
         handles: list[File] = []
         epochs = log.leader_epochs
         whole = segments if is_last else closed
+        beside = [path for segment in whole for path in _files_beside(segment, log.path)]
+        has_new_topic_id = self.has_new_topic_id
+        if has_new_topic_id:
+            beside.append(f"{log.path}/{PARTITION_METADATA}")
         parent = directory.path if self.created_version > directory.synced_version else None
         work = partial(
             _sync_files,
             directory.disk,
             handles,
-            [path for segment in whole for path in _files_beside(segment, log.path)],
+            beside,
             log,
             epochs.encode() if epochs.is_dirty else None,
             has_new_names=self.has_new_names,
             parent=parent,
         )
         names_version = directory.names_version
-        self.has_new_names = epochs.is_dirty = False
+        self.has_new_names = self.has_new_topic_id = epochs.is_dirty = False
         if target == log.log_end_offset:
             log.flush_started()
         try:
@@ -165,6 +178,7 @@ class Flusher:
                 handles.append(segment.file.pin())
             await self._workers.run_blocking(work)
         except OSError as error:
+            self.has_new_topic_id |= has_new_topic_id
             if log.is_usable:  # The files of a deleted log are expected to be gone.
                 self._failed(directory.fail(error), closed)
             return False

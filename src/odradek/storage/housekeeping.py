@@ -34,7 +34,7 @@ class Housekeeping:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tick())
             group.create_task(
-                _every(settings.log_flush_offset_checkpoint_interval_ms, self._checkpoint)
+                _every(settings.log_flush_offset_checkpoint_interval_ms, self.write_checkpoints)
             )
             group.create_task(
                 _every(settings.log_flush_start_offset_checkpoint_interval_ms, self._log_starts)
@@ -61,6 +61,7 @@ class Housekeeping:
             await self.delete_files()
             # DeleteRecords was asked for: what is deleted should not come back after a kill.
             await self._manager.keep_log_starts()
+            await self._manager.checkpoints.drop_retired()
 
     async def make_reserves(self) -> None:
         for directory in self._manager.directories:
@@ -120,10 +121,11 @@ class Housekeeping:
                 except OSError as error:
                     directory.fail(error)
 
-    async def _checkpoint(self) -> None:
+    async def write_checkpoints(self) -> None:
         for directory in self._manager.directories:
             await self._manager.checkpoints.write_recovery_points(directory)
             await self._manager.checkpoints.write_high_watermarks(directory)
+            await self._manager.checkpoints.write_compacted(directory)
 
     async def _log_starts(self) -> None:
         for directory in self._manager.directories:

@@ -244,7 +244,7 @@ class Log:
             self.directory.fail(error, is_halfway=True)
             return
         if was_touched or self.leader_epochs.is_dirty:
-            await self._flusher.close()
+            self.directory.must_recover |= not await self._flusher.close()
         if self._unusable is None:
             self._end(LogClosed(f"{self.topic_partition} is closed"))
 

@@ -21,7 +21,6 @@ from odradek.storage.checkpointing import Checkpointer
 from odradek.storage.checkpoints import (
     decode_clean_shutdown,
     encode_clean_shutdown,
-    read_offsets,
 )
 from odradek.storage.compaction.choosing import first_dirty_offset
 from odradek.storage.compaction.cleaner import LogCleaner
@@ -34,10 +33,6 @@ from odradek.storage.lives import Life, forget_life, last_life, note_life
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEAN_SHUTDOWN,
-    CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
     deleted_directory,
     is_deleted_directory,
     parse_partition_directory,
@@ -118,7 +113,7 @@ class LogManager:
         for directory in self.directories:
             directory.on_failure = self._directory_failed
             directory.on_full = self._directory_full
-            directory.on_truncation = self.checkpoints.recovery_point_fell
+            directory.on_truncation = self.checkpoints.truncated
         self.cleaner = LogCleaner(self, world)
 
     # Starting
@@ -130,8 +125,13 @@ class LogManager:
         try:
             for directory in self.directories:
                 try:
-                    lives.append(last_life(self._world, directory.path))
-                    epochs.append(await self._load_directory(directory, settings_of))
+                    life = last_life(self._world, directory.path)
+                    lives.append(life)
+                    epochs.append(
+                        await self._load_directory(
+                            directory, settings_of, pages_survived=life is not None
+                        )
+                    )
                 except BlockingIOError:
                     raise StorageError(
                         f"{directory.path} is in use by another process; "
@@ -165,9 +165,17 @@ class LogManager:
                     directory.fail(error)
 
     async def _load_directory(
-        self, directory: LogDirectory, settings_of: Callable[[str], TopicSettings]
+        self,
+        directory: LogDirectory,
+        settings_of: Callable[[str], TopicSettings],
+        *,
+        pages_survived: bool,
     ) -> int | None:
-        """The broker epoch of the clean-shutdown marker; None if there was no marker."""
+        """The broker epoch of the clean-shutdown marker; None if there was no marker.
+
+        `pages_survived`: if the broker was not stopped cleanly it was killed, and the kernel that
+        holds what it wrote still runs.
+        """
         disk, path = self._world.disk, directory.path
         disk.make_directories(path)
         self._owner.lock(directory)
@@ -186,10 +194,7 @@ class LogManager:
             # A crash from here on must count as one, even if nothing was written yet.
             disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
             disk.sync_directory(path)
-        recovery_points = read_offsets(disk, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
-        log_starts = read_offsets(disk, f"{path}/{LOG_START_CHECKPOINT}")
-        high_watermarks = read_offsets(disk, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
-        compacted = read_offsets(disk, f"{path}/{CLEANER_CHECKPOINT}")
+        offsets = self.checkpoints.of(directory).read()
         loaded, begun_s = 0, self._world.clock.monotonic_s()
         for name in names:
             if is_deleted_directory(name):
@@ -201,22 +206,27 @@ class LogManager:
             settings = settings_of(topic_partition.topic)
             try:
                 log = LogLoader(topic_partition, directory, settings, self._world).load(
-                    recovery_point=recovery_points.get(topic_partition, 0),
-                    log_start_offset=log_starts.get(topic_partition, 0),
+                    recovery_point=offsets.recovery_points.get(topic_partition, 0),
+                    log_start_offset=offsets.log_starts.get(topic_partition, 0),
                     is_clean=clean_epoch is not None,
+                    pages_survived=pages_survived,
                 )
             except NotADirectoryError:
                 continue  # A file that is named like a partition.
             log.high_watermark = min(
-                max(high_watermarks.get(topic_partition, 0), log.log_start_offset),
+                max(offsets.high_watermarks.get(topic_partition, 0), log.log_start_offset),
                 log.log_end_offset,
             )
-            log.first_dirty_offset = first_dirty_offset(log, compacted.get(topic_partition, 0))
+            compacted = offsets.compacted.get(topic_partition, 0)
+            log.first_dirty_offset = first_dirty_offset(log, compacted)
             self._add(log)
             await _make_durable(log)
             loaded += 1
             if loaded % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
+        if clean_epoch is None:
+            # A log that was made just before the crash: its name counts as durable from now on.
+            disk.sync_directory(path)
         logger.info(
             "%s: loaded after %s; logs: %d, %d ms",
             path,
@@ -266,6 +276,7 @@ class LogManager:
             if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID and log.is_usable:
                 log.topic_id = topic_id
                 write_topic_id(log.directory, log.path, topic_id)
+                log.flusher.has_new_topic_id = log.flusher.has_new_names = True
             if topic_id not in (NO_TOPIC_ID, log.topic_id):
                 raise StorageError(f"{log.path} belongs to an earlier topic of the same name")
             return log
@@ -279,6 +290,9 @@ class LogManager:
         )
         if directory.full is not None:
             raise directory.full
+        self.checkpoints.forget(directory, topic_partition)
+        if directory.failure is not None:
+            raise directory.failure
         try:
             log = create_log(topic_partition, topic_id, directory, settings, self._world)
         except OSError as error:
@@ -323,8 +337,7 @@ class LogManager:
         if not directory.is_online:
             return None
         log.mark_deleted()
-        if log.first_dirty_offset:
-            self.cleaner.checkpoint_at_once(directory)
+        self.checkpoints.retired(log)
         try:
             disk.rename(log.path, f"{directory.path}/{name}")
         except FileNotFoundError:
@@ -436,7 +449,9 @@ class LogManager:
         await self.checkpoints.write_recovery_points(directory)
         await self.checkpoints.write_log_starts(directory)
         await self.checkpoints.write_high_watermarks(directory)
-        if directory.is_online and not directory.log_starts_changed:
+        await self.checkpoints.write_compacted(directory)
+        is_whole = not directory.log_starts_changed and not directory.must_recover
+        if directory.is_online and is_whole:
             marker = encode_clean_shutdown(self.broker_epoch)
             path = f"{directory.path}/{CLEAN_SHUTDOWN}"
             try:

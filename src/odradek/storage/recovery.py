@@ -1,26 +1,25 @@
-"""Makes the log of a partition from what is on disk.
+"""Makes the log of a partition from what is on disk. `LogManager.load` calls it for each of them.
 
 After a clean shutdown everything on disk is taken at its word. After a crash, segments that
-reach beyond the recovery point are read batch by batch: the first batch that is cut short,
-fails its checksum or goes back in offsets or leader epochs ends the log; indexes, leader epochs
-and producer state are rebuilt on the way.
+reach beyond the recovery point are read batch by batch, and indexes, leader epochs and producer
+state are rebuilt on the way. Which batches stay depends on what crashed:
+
+- The process was killed while the kernel went on (`pages_survived`): everything that was written is
+  there. Only the last write may have been interrupted, so a batch that is cut short or fails its
+  checksum ends the log. Nothing else may end it: whatever the batches say was so before the kill.
+- The machine went down, or nobody knows: pages and names that were not synced may be missing, and
+  a truncation that was not synced may be undone. The log also ends at a hole, at an overlap of
+  segments and where leader epochs fall, as far as that lies above the recovery point.
+
+The checkpoint files may be older than the records (docs/storage.md, "Checkpoint files"). For the
+segments that are read, the records' own word counts, never a checkpoint's.
 """
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from odradek.config import TopicSettings
-from odradek.protocol.checksum import crc32c
-from odradek.protocol.records import (
-    CHECKSUM_START,
-    HEADER_SIZE,
-    BatchHeader,
-    Buffer,
-    MalformedRecords,
-    crc_is_valid,
-    read_header,
-)
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.storage.aborted import AbortedTransactions, CorruptTransactionIndex, rewrite
 from odradek.storage.checkpoints import (
@@ -50,18 +49,17 @@ from odradek.storage.names import (
 )
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.segment import Segment
+from odradek.storage.segment_recovery import RecoveredState, recover_segment
 from odradek.storage.segments import Segments, mark_deleted
 from odradek.storage.snapshots import (
-    apply_to_producers,
+    drop_snapshots,
     rebuild_producers,
     snapshot_offsets,
+    write_snapshot,
 )
 from odradek.world import World
-from odradek.world.disk import File
 
 logger = logging.getLogger("odradek.storage")
-
-_CHUNK_BYTES = 1 << 20
 
 
 def create_log(
@@ -78,13 +76,13 @@ def create_log(
     segments = Segments(path, directory.stores)
     segments.add(0, world.clock.now_ms())
     log = Log(topic_partition, topic_id, directory, settings, world, segments=segments)
-    log.flusher.has_new_names = True
+    log.flusher.has_new_names = log.flusher.has_new_topic_id = True
     log.flusher.created_version = directory.add_name()
     return log
 
 
 def write_topic_id(directory: LogDirectory, path: str, topic_id: TopicId) -> None:
-    # Not synced: a power cut may take the file, but the metadata store knows the id too.
+    """Synced with the first records that are flushed (`Flusher.has_new_topic_id`)."""
     file = directory.disk.open(f"{path}/{PARTITION_METADATA}", create=True)
     try:
         file.write_at(0, [encode_partition_metadata(topic_id)])
@@ -101,6 +99,7 @@ class LogLoader:
         "_disk",
         "_epochs",
         "_names",
+        "_pages_survived",
         "_path",
         "_recovered",
         "_settings",
@@ -122,13 +121,25 @@ class LogLoader:
         self._world = world
         self._path = f"{directory.path}/{partition_directory(topic_partition)}"
         self._names: set[str] = set()
+        self._pages_survived = False
         self._epochs = LeaderEpochs()
         self._aborted = AbortedTransactions()
         # Closed segments that were read through and may not be durable.
         self._recovered: list[Segment] = []
 
-    def load(self, *, recovery_point: int, log_start_offset: int, is_clean: bool) -> Log:
-        """The offsets are those of the checkpoint files, 0 where these say nothing."""
+    def load(
+        self,
+        *,
+        recovery_point: int,
+        log_start_offset: int,
+        is_clean: bool,
+        pages_survived: bool = False,
+    ) -> Log:
+        """The offsets are those of the checkpoint files, 0 where these say nothing.
+
+        `pages_survived` says that no page was lost since the log was last in use: the process was
+        killed, and the kernel under it still runs.
+        """
         self._names = set(self._disk.list_directory(self._path))
         self._remove_leftovers()
         self._epochs = self._read_epochs()
@@ -137,8 +148,18 @@ class LogLoader:
         if is_clean:
             producers = self._load_clean(segments, snapshots)
         else:
+            self._pages_survived = pages_survived
             producers = self._recover(segments, snapshots, recovery_point)
         log_end_offset = segments[-1].next_offset if segments else log_start_offset
+        if log_start_offset > log_end_offset and self._pages_survived and segments:
+            # A log never starts behind its end, and no record is missing.
+            logger.warning(
+                "%s: the log start checkpoint says %d, but the log ends at %d; it is not used",
+                self._topic_partition,
+                log_start_offset,
+                log_end_offset,
+            )
+            log_start_offset = 0
         if log_start_offset > log_end_offset:
             # The start was durable before the end was: what is left lies below both.
             self._remove_segments(segments)
@@ -169,7 +190,8 @@ class LogLoader:
             aborted=self._aborted,
         )
         log.flusher.adopt([segment for segment in self._recovered if not segment.is_active])
-        log.flusher.has_new_names = bool(self._recovered)
+        # Nobody knows what the last process had synced.
+        log.flusher.has_new_names = log.flusher.has_new_topic_id = bool(self._recovered)
         return log
 
     # What is there
@@ -261,45 +283,40 @@ class LogLoader:
         """Reads every segment that reaches beyond the recovery point, and the last in any case."""
         if not segments:
             return ProducerStates()
-        bases = [segment.base_offset for segment in segments]
-        first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
-        for number, segment in enumerate(segments[:first]):
-            if segment.size and f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in self._names:
-                first = number
-                break
-        damaged = self._read_aborted(segments[:first])
-        if damaged is not None:
-            first = damaged
-        producers = self._producers(segments[:first], snapshots, bases[first])
+        first = self._first_to_read(segments, recovery_point)
+        first_base = segments[first].base_offset
+        producers = self._producers(segments[:first], snapshots, first_base)
+        # A snapshot above was taken of records that may have been truncated since.
+        drop_snapshots(self._disk, self._path, above=first_base)
+        # So were the epochs. What the file says of offsets below was durable before they were.
+        self._epochs.truncate_from_end(first_base)
+        state = RecoveredState(
+            self._epochs,
+            producers,
+            self._aborted,
+            checked_from=None if self._pages_survived else recovery_point,
+        )
         for number in range(first, len(segments)):
             segment = segments[number]
             if number > first and self._is_behind_a_gap(segment, segments[number - 1]):
-                logger.warning(
-                    "%s: the log ends at offset %d now; records are missing before offset %d",
-                    self._topic_partition,
-                    segments[number - 1].next_offset,
-                    segment.base_offset,
+                self._end_before(
+                    segments, number, f"records are missing before offset {segment.base_offset}"
                 )
-                self._remove_segments(segments[number:])
-                del segments[number:]
                 break
             limit = self._limit(segments, number, recovery_point)
-            is_whole = recover_segment(
-                segment, self._epochs, producers, self._aborted, self._settings, limit=limit
-            )
+            is_whole = recover_segment(segment, state, self._settings, limit=limit)
             found = self._aborted.encode(segment.base_offset, segment.next_offset)
             rewrite(self._disk, self._path, segment.base_offset, found)
             self._recovered.append(segment)
             if not is_whole or self._lacks_records(segments, number, recovery_point):
-                logger.warning(
-                    "%s: the log ends at offset %d now; what lay behind was not whole",
-                    self._topic_partition,
-                    segment.next_offset,
-                )
                 segment.write_indexes()
-                self._remove_segments(segments[number + 1 :])
-                del segments[number + 1 :]
+                self._end_before(segments, number + 1, "what lay behind was not whole")
                 break
+            if number + 1 < len(segments):
+                producers.end_offset = segments[number + 1].base_offset
+                write_snapshot(self._disk, self._path, producers)
+        if f"{segments[-1].base_offset:020d}{INDEX_SUFFIX}" in self._names:
+            segments[-1].write_indexes()  # They may have entries of batches that are gone.
         for segment in segments[:-1]:
             segment.is_active = False
         for segment in self._recovered:
@@ -309,6 +326,28 @@ class LogLoader:
             segment.file.close()
         return producers
 
+    def _first_to_read(self, segments: list[Segment], recovery_point: int) -> int:
+        """The number of the first segment of which not all is known to be durable and whole."""
+        bases = [segment.base_offset for segment in segments]
+        first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
+        for number, segment in enumerate(segments[:first]):
+            if segment.size and f"{segment.base_offset:020d}{INDEX_SUFFIX}" not in self._names:
+                first = number
+                break
+        damaged = self._read_aborted(segments[:first])
+        return first if damaged is None else damaged
+
+    def _end_before(self, segments: list[Segment], number: int, reason: str) -> None:
+        """The log ends with the segment before this one: removes all others."""
+        logger.warning(
+            "%s: the log ends at offset %d now; %s",
+            self._topic_partition,
+            segments[number - 1].next_offset,
+            reason,
+        )
+        self._remove_segments(segments[number:])
+        del segments[number:]
+
     def _limit(self, segments: list[Segment], number: int, recovery_point: int) -> int | None:
         """Where a segment must end because another begins.
 
@@ -316,7 +355,7 @@ class LogLoader:
         was removed, is back. Nothing from there on was flushed, for a flush makes both durable
         first; so whichever is the older one, the log ends there.
         """
-        if number + 1 == len(segments):
+        if self._pages_survived or number + 1 == len(segments):
             return None
         next_base = segments[number + 1].base_offset
         return next_base if next_base >= recovery_point else None
@@ -327,7 +366,7 @@ class LogLoader:
         A segment may lose whole batches at its end and look sound. Where nothing compacts, the
         next one starts where it ended; and what was flushed is never given up.
         """
-        if number + 1 == len(segments) or "compact" in self._settings.cleanup_policy:
+        if self._pages_survived or self._settings.is_compacted or number + 1 == len(segments):
             return False
         next_base = segments[number + 1].base_offset
         return next_base > max(segments[number].next_offset, recovery_point)
@@ -336,9 +375,12 @@ class LogLoader:
         """Whether records are missing between two segments.
 
         A power cut can take the end of a segment, or all of it, and leave the next one. A log
-        must not have a hole, so it ends there. Compaction leaves such gaps on purpose.
+        must not have a hole, so it ends there. Compaction leaves such gaps on purpose, and if no
+        page was lost, the topic was compacted once.
         """
-        return segment.base_offset > before.next_offset and not self._settings.is_compacted
+        if self._pages_survived or self._settings.is_compacted:
+            return False
+        return segment.base_offset > before.next_offset
 
     # What does not belong
 
@@ -347,7 +389,8 @@ class LogLoader:
         self._disk.remove(f"{self._path}/{name}")
 
     def _remove_segments(self, segments: Sequence[Segment]) -> None:
-        for segment in segments:
+        """The last one first: if a crash comes between, what is left is still without a hole."""
+        for segment in reversed(segments):
             for path in mark_deleted(self._disk, segment):
                 self._disk.remove(path)
 
@@ -420,90 +463,3 @@ class LogLoader:
                 path = offset_file(self._path, offset, SNAPSHOT_SUFFIX)
                 if self._disk.exists(path):
                     self._disk.remove(path)
-
-
-def recover_segment(
-    segment: Segment,
-    epochs: LeaderEpochs,
-    producers: ProducerStates,
-    aborted: AbortedTransactions,
-    settings: TopicSettings,
-    *,
-    limit: int | None = None,
-) -> bool:
-    """Keeps the valid batches from the start on and rebuilds everything that follows from them.
-
-    None reaches beyond `limit`. False if something had to be cut.
-    """
-    size, interval = segment.size, settings.index_interval_bytes
-    segment.is_active = True
-    segment.start_empty()
-    segment.load_tail(segment.base_offset)
-    handle = segment.file.pin()
-    try:
-        for header, batch in valid_batches(handle, segment.base_offset, size):
-            if limit is not None and header.next_offset > limit:
-                break
-            if _is_outdated(header, epochs):
-                break
-            segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
-            if header.leader_epoch > epochs.latest:
-                epochs.assign(header.leader_epoch, header.base_offset)
-            if header.next_offset > producers.end_offset:
-                ended = apply_to_producers(producers, header, batch)
-                if ended is not None and ended.is_aborted:
-                    aborted.add(producers.as_aborted(ended))
-        if segment.size < size:
-            handle.truncate(segment.size)
-            return False
-        return True
-    finally:
-        segment.file.unpin()
-
-
-def _is_outdated(header: BatchHeader, epochs: LeaderEpochs) -> bool:
-    """Whether a later leader wrote at this offset: then the batch was cut, and a crash undid it."""
-    return 0 <= header.leader_epoch < epochs.latest and (
-        header.leader_epoch < epochs.epoch_for(header.base_offset)
-    )
-
-
-def valid_batches(
-    handle: File, base_offset: int, size: int
-) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """Every batch up to the first that is not valid. Only small ones come with their bytes."""
-    position, expected = 0, base_offset
-    start, buffer = 0, b""
-    while position < size:
-        if position + HEADER_SIZE > start + len(buffer):
-            start, buffer = position, handle.read_at(position, _CHUNK_BYTES)
-        try:
-            header = read_header(buffer, position - start)
-        except MalformedRecords:
-            return
-        end = position + header.size_bytes
-        if header.base_offset < expected or end > size:
-            return
-        if end > start + len(buffer) and header.size_bytes <= _CHUNK_BYTES:
-            start, buffer = position, handle.read_at(position, _CHUNK_BYTES)
-        if end <= start + len(buffer):
-            if not crc_is_valid(buffer, position - start, header):
-                return
-            yield header, memoryview(buffer)[position - start : end - start]
-        elif _checksum(handle, position + CHECKSUM_START, end) == header.crc:
-            yield header, b""
-        else:
-            return
-        position, expected = end, header.next_offset
-
-
-def _checksum(handle: File, position: int, end: int) -> int:
-    """Of a stretch that is too long to be held in memory: its length may be a lie."""
-    checksum = 0
-    while position < end:
-        data = handle.read_at(position, min(_CHUNK_BYTES, end - position))
-        if not data:
-            break
-        checksum = crc32c(data, checksum)
-        position += len(data)
-    return checksum

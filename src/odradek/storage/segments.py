@@ -103,13 +103,9 @@ class Segments:
 
     # Cutting
 
-    def truncate_to(self, offset: int) -> list[Segment]:
-        """Cuts at `offset`; returns the segments that left the row."""
-        keep = max(bisect_left(self._bases, offset), 1)
-        removed = self._all[keep:]
-        del self._all[keep:], self._bases[keep:]
-        self._all[-1].truncate_to(offset)
-        return removed
+    def behind(self, offset: int) -> list[Segment]:
+        """The segments that a truncation to `offset` removes: never the first one."""
+        return self._all[max(bisect_left(self._bases, offset), 1) :]
 
     def wholly_below(self, offset: int) -> int:
         """How many segments from the first on hold nothing at or above `offset`."""

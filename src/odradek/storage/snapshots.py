@@ -44,11 +44,12 @@ def snapshot_offsets(names: Sequence[str]) -> list[int]:
     return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)
 
 
-def drop_snapshots(disk: Disk, directory: str, *, above: int = -1) -> None:
-    """Removes snapshots of offsets that the log does not reach any more."""
-    for offset in snapshot_offsets(disk.list_directory(directory)):
-        if offset > above:
-            disk.remove(offset_file(directory, offset, SNAPSHOT_SUFFIX))
+def drop_snapshots(disk: Disk, directory: str, *, above: int = -1) -> bool:
+    """Removes snapshots of offsets that the log does not reach any more; True if there were any."""
+    dropped = [one for one in snapshot_offsets(disk.list_directory(directory)) if one > above]
+    for offset in dropped:
+        disk.remove(offset_file(directory, offset, SNAPSHOT_SUFFIX))
+    return bool(dropped)
 
 
 def latest_snapshot(

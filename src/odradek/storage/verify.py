@@ -18,7 +18,7 @@ from odradek.storage.names import (
     parse_offset_file,
 )
 from odradek.storage.producer_state import CorruptSnapshot, ProducerStates
-from odradek.storage.recovery import valid_batches
+from odradek.storage.segment_recovery import valid_batches
 from odradek.storage.snapshots import snapshot_offsets
 from odradek.world.disk import Disk
 

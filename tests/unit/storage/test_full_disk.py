@@ -216,7 +216,7 @@ async def test_checkpoints_are_tried_again() -> None:
     for _ in range(5):
         log.append(make_batch(), leader_epoch=0)
     log.advance_log_start(3)
-    disk.fail_next("write", errno.ENOSPC, under="/data/log-start-offset-checkpoint.tmp")
+    disk.fail_next("write", errno.ENOSPC, under="/data/log-start-offset-checkpoint.next")
     await manager.keep_log_starts()
     assert not log.takes_appends
     await manager.keep_log_starts()

@@ -8,7 +8,7 @@ Whatever happens to a log meanwhile wins: if it is deleted, cut or loses segment
 given up and what it wrote so far removed. A worker that dies is started again, later and later. A
 log that is damaged is set aside until the broker starts again; the others go on.
 
-Invariant: a checkpoint on disk never says that more is compacted than is.
+Invariant: a checkpoint on disk never says that more is compacted than is (`checkpointing`).
 """
 
 import asyncio
@@ -18,15 +18,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from odradek.protocol.types import TopicPartition
-from odradek.storage.checkpoints import encode_offsets
 from odradek.storage.compaction.choosing import Cleanable, examine, filthiest
 from odradek.storage.compaction.metrics import CleanerMetrics
 from odradek.storage.compaction.swapping import find_replaced, swap_in
-from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.log import Log
-from odradek.storage.names import CLEANED_SUFFIX, CLEANER_CHECKPOINT
+from odradek.storage.names import CLEANED_SUFFIX
 from odradek.world import World
 from odradek.world.processes import Message, Worker, WorkerDied, WorkFailed
 
@@ -56,12 +53,9 @@ class LogCleaner:
         self._worker: Worker = world.processes.worker(world.disk, world.clock)
         # Logs that rest: how long they rested last, and until when.
         self._resting: dict[Log, tuple[float, float]] = {}
-        self._writing: set[LogDirectory] = set()
         # Damaged logs, and what is wrong with each.
         self.uncleanable: dict[Log, str] = {}
         self.metrics = CleanerMetrics()
-        for directory in manager.directories:
-            directory.on_clean_part_cut = self.checkpoint_at_once
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -183,7 +177,7 @@ class LogCleaner:
             is_done = True
             log.first_dirty_offset = max(log.first_dirty_offset, outcome.end_offset)
             self._report(log, outcome)
-            await self._checkpoint(log.directory)
+            await self._manager.checkpoints.write_compacted(log.directory)
             self._resting.pop(log, None)
         except CleaningAborted as reason:
             logger.info("%s: compaction given up, %s", _name(log), reason)
@@ -297,44 +291,6 @@ class LogCleaner:
             return  # The log was deleted, and its directory with it.
         except OSError as error:
             log.directory.fail(error)
-
-    # The checkpoint
-
-    def _offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        return {
-            log.topic_partition: log.first_dirty_offset
-            for log in self._manager.logs.values()
-            if log.directory is directory
-            and log.settings.is_compacted
-            and log.first_dirty_offset > 0
-        }
-
-    async def _checkpoint(self, directory: LogDirectory) -> None:
-        path = f"{directory.path}/{CLEANER_CHECKPOINT}"
-        self._writing.add(directory)
-        try:
-            while directory.is_online:
-                offsets = self._offsets(directory)
-                await self._world.workers.run_blocking(
-                    partial(self._world.disk.replace, path, encode_offsets(offsets))
-                )
-                if offsets == self._offsets(directory):
-                    return
-        except OSError as error:
-            directory.fail(error)
-            # Records may have been cut off meanwhile, and who did it relied on this.
-            self._writing.discard(directory)
-            self.checkpoint_at_once(directory)
-        finally:
-            self._writing.discard(directory)
-
-    def checkpoint_at_once(self, directory: LogDirectory) -> None:
-        """Compacted records were cut off, or a log deleted: nobody may take what comes in their
-        place for compacted."""
-        if directory in self._writing or not directory.is_online:
-            return  # Whoever writes looks again when done.
-        # Without a checkpoint everything is compacted again: slow, and right.
-        self._manager.checkpoints.lower(directory, CLEANER_CHECKPOINT, self._offsets(directory))
 
 
 def _name(log: Log) -> str:

@@ -1,0 +1,138 @@
+"""One checkpoint file of a log directory: an offset for each partition, in Kafka's text format.
+
+An offset that rose is written when it is time, off the event loop: an older checkpoint is true as
+well. An offset that fell, and the entry that a deleted topic left for a new one of the same name,
+must go before anything else happens, because from then on the file says more than is true.
+
+Invariant: `entries` is what a process reads that starts after a kill at this moment.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from odradek.protocol.types import TopicPartition
+from odradek.storage.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
+from odradek.storage.directory import LogDirectory
+from odradek.world import World
+
+# Beside the name that `Disk.replace` uses, so that the two never write one file at once.
+_NEXT_SUFFIX: Final = ".next"
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class CheckpointFile:
+    """`current` returns the offsets as they are now, for all logs of the directory."""
+
+    __slots__ = (
+        "_coming",
+        "_current",
+        "_directory",
+        "_is_durable",
+        "_lock",
+        "_path",
+        "_world",
+        "entries",
+    )
+
+    def __init__(
+        self, directory: LogDirectory, name: str, world: World, current: Callable[[], Offsets]
+    ) -> None:
+        self._directory = directory
+        self._path = f"{directory.path}/{name}"
+        self._world = world
+        self._current = current
+        self.entries: Offsets = {}
+        self._is_durable = False
+        # What a write that is under way is about to put in the file; None if it may not any more.
+        self._coming: Offsets | None = None
+        self._lock = asyncio.Lock()
+
+    def read(self) -> Offsets:
+        """Reads the file when the directory is loaded. A missing or damaged one says nothing."""
+        try:
+            self.entries = decode_offsets(self._world.disk.read(self._path))
+            self._is_durable = True
+        except (FileNotFoundError, MalformedCheckpoint):
+            self.entries = {}
+        return self.entries
+
+    @property
+    def is_being_written(self) -> bool:
+        return self._lock.locked()
+
+    async def write(self) -> bool:
+        """Returns True when the offsets of now, or later ones, survive a power cut.
+
+        The new content is written and synced beside the file. It gets its name on the event loop,
+        so no offset can fall between the last look at it and the moment when it counts.
+        """
+        disk, workers = self._world.disk, self._world.workers
+        async with self._lock:
+            try:
+                while self._directory.is_online:
+                    offsets = self._coming = self._current()
+                    if self._is_durable and offsets == self.entries:
+                        return True
+                    await workers.run_blocking(partial(self._prepare, encode_offsets(offsets)))
+                    if self._coming is not offsets:
+                        continue  # One of them fell meanwhile.
+                    disk.rename(self._path + _NEXT_SUFFIX, self._path)
+                    self.entries, self._is_durable = offsets, False
+                    await workers.run_blocking(partial(disk.sync_directory, self._directory.path))
+                    self._is_durable = self.entries is offsets
+                    return True
+            except OSError as error:
+                self._directory.fail(error)
+            finally:
+                self._coming = None
+        return False
+
+    def _prepare(self, content: bytes) -> None:
+        """Runs in a worker thread."""
+        file = self._world.disk.open(self._path + _NEXT_SUFFIX, create=True)
+        try:
+            file.truncate(0)
+            file.write_at(0, [content])
+            file.sync()
+        finally:
+            file.close()
+
+    def limit(self, topic_partition: TopicPartition, offset: int) -> None:
+        """The offset of a partition has fallen: when this returns, the file says no more."""
+        coming = self._coming
+        if coming is not None and coming.get(topic_partition, 0) > offset:
+            self._coming = None
+        if self.entries.get(topic_partition, 0) > offset:
+            self._write_at_once()
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """A log is about to be made: when this returns, no entry of that name is left."""
+        if self._coming is not None and topic_partition in self._coming:
+            self._coming = None
+        if topic_partition in self.entries:
+            self._write_at_once()
+            assert topic_partition not in self.entries
+
+    def _write_at_once(self) -> None:
+        """Without its file everything is done again from the start: slow, and right."""
+        disk, directory = self._world.disk, self._directory
+        self._coming = None
+        offsets = self._current()
+        try:
+            disk.replace(self._path, encode_offsets(offsets))
+            self.entries, self._is_durable = offsets, True
+        except OSError as error:
+            directory.fail(error)
+            self.entries, self._is_durable = {}, False
+            if directory.is_online:
+                # For want of room or of a descriptor, and a removal needs neither.
+                try:
+                    with suppress(FileNotFoundError):
+                        disk.remove(self._path)
+                        disk.sync_directory(directory.path)
+                except OSError as failure:
+                    directory.fail(failure, is_halfway=True)
