@@ -84,7 +84,7 @@ class Appended(NamedTuple):
 class TransactionMarker(NamedTuple):
     """The end of a producer's transaction, as the coordinator decided it.
 
-    `is_bumped` says that the epoch is one above that of the records it ends (KIP-890).
+    `is_bumped` says that the epoch is above that of the records it ends (KIP-890).
     """
 
     producer: ProducerIdentity

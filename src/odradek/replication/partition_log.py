@@ -1,6 +1,7 @@
 """A partition as the memory of a state machine."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from odradek.protocol.errors import ErrorCode
@@ -9,6 +10,7 @@ from odradek.protocol.records import (
     BatchHeader,
     ControlType,
     MalformedRecords,
+    Record,
     decode_control_type,
     decode_records,
     split_batches,
@@ -21,6 +23,10 @@ from odradek.storage import CorruptLog
 from odradek.world.timeslice import Timeslice
 
 _REPLAY_BYTES: Final = 1024 * 1024
+# How many records are held back at most in case that others replace them.
+_MOST_HELD: Final = 100_000
+# How many records are made into objects at a time.
+_PART: Final = 500
 
 
 class PartitionLog:
@@ -92,32 +98,46 @@ class PartitionLog:
                 # The state is not: it is right if the broker finds that it still leads.
 
     async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
+        """Leaves out records that a later one of the same key replaces, as compaction does: the
+        machine sees a log that it must understand anyhow, and most records of a busy group are
+        never made into objects. Transactions stay as they are, in their place."""
         log = self._partition.log
+        newest: _Newest = {}
         offset = log.log_start_offset
         timeslice = Timeslice.of_running_loop()
-        while offset < end_offset:
-            self._require_leadership()
-            found = log.read(offset, _REPLAY_BYTES, end_offset=end_offset)
-            if found is None:
-                return
-            try:
-                buffer = found.read(0, len(found))
-            except OSError as error:
-                raise log.directory.fail(error) from error
-            finally:
-                found.release()
-            entries: list[Written | Marker] = []
+        while offset < end_offset and (found := self._read(offset, end_offset)) is not None:
+            buffer, file_position = found
             try:
                 for position, header in split_batches(buffer):
-                    entries += _entries(buffer, position, header)
-                    offset = header.next_offset
                     if timeslice.is_over():
-                        yield entries
-                        entries = []
                         await timeslice.next_turn()
+                    offset = header.next_offset
+                    is_plain = not header.is_control and not header.is_transactional
+                    if is_plain:
+                        _hold(newest, decode_records(buffer, position))
+                    if not is_plain or len(newest) >= _MOST_HELD:
+                        for entries in _let_go(newest):
+                            yield entries
+                    if not is_plain:
+                        yield _in_transaction(buffer, position, header)
             except MalformedRecords as error:
-                raise CorruptLog(log.path, found.position, str(error)) from error
+                raise CorruptLog(log.path, file_position, str(error)) from error
+        for entries in _let_go(newest):
             yield entries
+
+    def _read(self, offset: int, end_offset: int) -> tuple[bytes, int] | None:
+        """Whole batches from this offset on, and where they stand in their file."""
+        self._require_leadership()
+        log = self._partition.log
+        found = log.read(offset, _REPLAY_BYTES, end_offset=end_offset)
+        if found is None:
+            return None
+        try:
+            return found.read(0, len(found)), found.position
+        except OSError as error:
+            raise log.directory.fail(error) from error
+        finally:
+            found.release()
 
     def _require_leadership(self) -> None:
         partition = self._partition
@@ -138,7 +158,28 @@ def _lost(refusal: Refused) -> Refused:
     return Refused(ErrorCode.NOT_COORDINATOR, refusal.message)
 
 
-def _entries(buffer: bytes, position: int, header: BatchHeader) -> list[Written | Marker]:
+_Newest = dict[bytes, tuple[bytes | None, int]]
+"""The newest value of each key and the offset of its record, in the order of the offsets."""
+
+
+def _hold(newest: _Newest, records: Iterable[Record]) -> None:
+    for record in records:
+        key = record.key
+        if key is not None:
+            newest.pop(key, None)  # So that it stands last.
+            newest[key] = record.value, record.offset
+
+
+def _let_go(newest: _Newest) -> Iterator[list[Written]]:
+    """Gives the records out, some at a time, and forgets them."""
+    records = iter(newest.items())
+    while part := list(islice(records, _PART)):
+        yield [Written(LogRecord(key, value), offset) for key, (value, offset) in part]
+    newest.clear()
+
+
+def _in_transaction(buffer: bytes, position: int, header: BatchHeader) -> list[Written | Marker]:
+    """The records or the marker of a batch that belongs to a transaction."""
     identity = ProducerIdentity(header.producer_id, header.producer_epoch)
     records = decode_records(buffer, position)
     if header.is_control:
@@ -147,9 +188,8 @@ def _entries(buffer: bytes, position: int, header: BatchHeader) -> list[Written 
             for record in records
             if (kind := decode_control_type(record)) in (ControlType.COMMIT, ControlType.ABORT)
         ]
-    producer = identity if header.is_transactional else None
     return [
-        Written(LogRecord(record.key, record.value), record.offset, producer)
+        Written(LogRecord(record.key, record.value), record.offset, identity)
         for record in records
         if record.key is not None
     ]

@@ -63,7 +63,8 @@ class ReplicatedLog(Protocol):
         ...
 
     def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
-        """Everything from the log's start up to `end_offset`."""
+        """Everything from the log's start up to `end_offset`, in order. A record may be left out
+        if a later one has the same key and neither is in a transaction."""
         ...
 
     def append(

@@ -1,6 +1,8 @@
-"""A coordinator's log that cannot be read: its directory or its machine fails, not the broker."""
+"""A partition as a coordinator's log: what a replay gives, or how it fails."""
 
+import asyncio
 import errno
+from itertools import count
 from random import Random
 
 import pytest
@@ -8,10 +10,13 @@ import pytest
 from odradek.metadata import PartitionImage
 from odradek.protocol.records import HEADER_SIZE
 from odradek.protocol.types import BrokerId, LeaderEpoch
-from odradek.replication.partition import Partition
+from odradek.replication.partition import Partition, TransactionMarker
 from odradek.replication.partition_log import PartitionLog
-from odradek.statemachine.machine import LogRecord
+from odradek.statemachine.machine import LogRecord, Marker, Outcome, ProducerIdentity, Written
+from odradek.statemachine.runner import Runner
 from odradek.storage import CorruptLog, LogDirectoryFailed
+from odradek.world import SystemClock
+from odradek.world.timeslice import SLICE_S, measured_by
 from simulation.disk import SimulatedDisk
 from tests.unit.storage.storage_world import PARTITION, TOPIC_ID, make_log, make_world
 
@@ -46,3 +51,96 @@ async def test_a_damaged_batch_is_no_error_of_the_code() -> None:
     disk.open(f"{directory}/{name}").write_at(HEADER_SIZE, [b"\x7f"])
     with pytest.raises(CorruptLog):
         await replayed(log)
+
+
+def append_plain(log: PartitionLog, *records: LogRecord) -> None:
+    log.append(records, None, 0)
+
+
+async def test_a_replay_leaves_out_what_a_later_record_replaces() -> None:
+    log = written_log(SimulatedDisk(Random(1)))
+    append_plain(log, LogRecord(b"a", b"1"), LogRecord(b"b", b"1"))
+    append_plain(log, LogRecord(b"a", b"2"), LogRecord(b"c", b"1"), LogRecord(b"c", None))
+    entries = [entry async for part in log.replay(log.end_offset) for entry in part]
+    assert entries == [
+        Written(LogRecord(b"key", b"value"), 0),
+        Written(LogRecord(b"b", b"1"), 2),
+        Written(LogRecord(b"a", b"2"), 3),
+        Written(LogRecord(b"c", None), 5),
+    ]
+
+
+async def test_a_replay_keeps_transactions_in_their_place() -> None:
+    """What a transaction wrote counts from its marker on, so nothing may move across either."""
+    log = written_log(SimulatedDisk(Random(1)))
+    producer = ProducerIdentity(7, 0)
+    append_plain(log, LogRecord(b"a", b"1"))
+    log.append([LogRecord(b"a", b"2"), LogRecord(b"a", b"3")], producer, 0)
+    append_plain(log, LogRecord(b"a", b"4"))
+    marker = TransactionMarker(producer, committed=True, coordinator_epoch=0, is_bumped=False)
+    log._partition.append_marker(marker, 0)
+    append_plain(log, LogRecord(b"a", b"5"))
+    entries = [entry async for part in log.replay(log.end_offset) for entry in part]
+    assert entries[1:] == [
+        Written(LogRecord(b"a", b"1"), 1),
+        Written(LogRecord(b"a", b"2"), 2, producer),
+        Written(LogRecord(b"a", b"3"), 3, producer),
+        Written(LogRecord(b"a", b"4"), 4),
+        Marker(producer, committed=True),
+        Written(LogRecord(b"a", b"5"), 6),
+    ]
+
+
+class CountingMachine:
+    """Takes a millisecond for each record, by the stopwatch of the test."""
+
+    def __init__(self) -> None:
+        self.applied = 0
+
+    def apply(self, entry: object) -> None:
+        self.applied += 1
+
+    def decide(self, command: object, caller: object, now: object) -> Outcome[None]:
+        return Outcome()
+
+    def subjects_of(self, marker: object) -> tuple[()]:
+        return ()
+
+    def expire(self, key: object, now: object) -> Outcome[None]:
+        return Outcome()
+
+    def loaded(self, now: object) -> Outcome[None]:
+        return Outcome()
+
+
+async def test_loading_gives_the_others_a_turn_by_time() -> None:
+    """Several partitions are loaded at once, and together they take no more than one slice."""
+    logs = [written_log(SimulatedDisk(Random(1))) for _ in range(4)]
+    for log in logs:
+        for number in range(200):
+            append_plain(log, LogRecord(b"%d" % number, b"value"))
+    machines = [CountingMachine() for _ in logs]
+    reads = count()
+    steps_in_a_turn: list[int] = []
+
+    async def look_on() -> None:
+        before = 0
+        while True:
+            await asyncio.sleep(0)
+            now = next(reads)
+            steps_in_a_turn.append(now - before)
+            before = now
+
+    # Every question whether the slice is over costs a millisecond.
+    with measured_by(lambda: next(reads) / 1000):
+        onlooker = asyncio.create_task(look_on())
+        await asyncio.gather(
+            *(
+                Runner(machine, log, SystemClock()).load()
+                for machine, log in zip(machines, logs, strict=True)
+            )
+        )
+        onlooker.cancel()
+    assert [machine.applied for machine in machines] == [201] * 4
+    assert len(steps_in_a_turn) > 100
+    assert max(steps_in_a_turn) <= SLICE_S * 1000 + 3 * len(logs)
