@@ -214,6 +214,47 @@ def test_what_is_lost_is_an_error_or_a_gap_on_record(
     assert (gap.partition, gap.first_offset, gap.end_offset) == (0, 10, 15)
 
 
+def test_a_topic_that_was_made_anew_is_not_archived_over_the_old(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path
+) -> None:
+    """Even if it is longer by now than what is archived."""
+    topic = brokers.create_topic(partitions=2)
+    _fill(brokers, topic, 10)
+    archive = Archive(spark, str(tmp_path))
+    with archive.writer() as writer:
+        writer.append(Reading(_source(brokers, topic)))
+    with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions=2)
+    _fill(brokers, topic, 30)
+    with archive.writer() as writer:
+        for allow in (False, True):
+            with pytest.raises(DataLoss, match="another topic of the same name"):
+                writer.append(Reading(_source(brokers, topic), allow_data_loss=allow))
+    assert archive.read(topic).count() == 10
+
+
+def test_the_name_of_a_restore_is_not_taken_for_another_restore(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path
+) -> None:
+    first, second = brokers.create_topic(partitions=2), brokers.create_topic(partitions=2)
+    target = brokers.create_topic(partitions=2)
+    _fill(brokers, first, 10)
+    _fill(brokers, second, 6)
+    archive = Archive(spark, str(tmp_path))
+    with archive.writer() as writer:
+        writer.append(Reading(_source(brokers, f"{first},{second}")))
+    sink = {"kafka.bootstrap.servers": brokers.bootstrap}
+    named = Restoring(first, sink, to_topic=target, name="once")
+    assert restore(archive, named).records == 10
+    assert restore(archive, named).records == 0
+    with pytest.raises(RestoreFailed, match=f"was used to restore topic {first} of archive"):
+        restore(archive, Restoring(second, sink, to_topic=target, name="once"))
+    with pytest.raises(RestoreFailed, match="use another --restore-id"):
+        restore(archive, Restoring(first, sink, to_topic=target, name="once", since_ms=1))
+    assert sum(map(len, _records(brokers, target))) == 10
+
+
 def test_a_restore_that_was_killed_goes_on(
     spark: SparkSession, brokers: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 
 Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int | str]]
@@ -45,6 +45,10 @@ class Range(NamedTuple):
     @property
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
+
+    @property
+    def expected_id(self) -> TopicId:
+        return TopicId(bytes.fromhex(self.topic_id)) if self.topic_id else NO_TOPIC_ID
 
 
 def to_json(

@@ -29,7 +29,6 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from odradek.protocol.types import NO_TOPIC_ID, TopicId
 from odradek.spark import clients
 from odradek.spark.brokers import Brokers
 from odradek.spark.filters import Narrowing
@@ -122,7 +121,7 @@ def _read(options: SourceOptions, work: Range) -> "Iterator[pa.RecordBatch]":
         work.end,
         with_headers=options.include_headers,
         fail_on_data_loss=options.fail_on_data_loss,
-        topic_id=TopicId(bytes.fromhex(work.topic_id)) if work.topic_id else NO_TOPIC_ID,
+        topic_id=work.expected_id,
     )
 
 

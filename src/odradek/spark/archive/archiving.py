@@ -21,10 +21,17 @@ from pyspark.sql import functions as f
 
 from odradek.protocol.types import TopicPartition
 from odradek.spark.archive import local_files, parquet
-from odradek.spark.archive.entries import DataFile, Entry, State
+from odradek.spark.archive.entries import DataFile, State
 from odradek.spark.archive.filesystem import Directory
 from odradek.spark.archive.log import Log, load_to_read
-from odradek.spark.archive.plans import Chunk, Merge, batches_of, merges, next_chunk
+from odradek.spark.archive.plans import (
+    Chunk,
+    Merge,
+    batches_of,
+    merges,
+    next_chunk,
+    refuse_other_topics,
+)
 from odradek.spark.brokers import Brokers
 from odradek.spark.offsets import to_json
 from odradek.spark.options import EARLIEST, SourceOptions, Where
@@ -150,7 +157,8 @@ class ArchiveWriter:
         """
         options = reading.options()
         brokers = Brokers(options)
-        places = brokers.partitions()
+        places, ids = brokers.places()
+        refuse_other_topics(self.state.topic_ids, ids)
         ends = brokers.latest(places)
         records = files = done = 0
         total: int | None = None
@@ -166,25 +174,28 @@ class ArchiveWriter:
                 ends,
                 reading.chunk_records,
                 allow_data_loss=reading.allow_data_loss,
+                topic_ids=ids,
             )
             if not chunk.offsets:
                 return Appended(records, files)
-            entry = self._append_chunk(reading, chunk)
+            added = self._read_chunk(reading, chunk)
+            # What was read must be of the topics that the entry will name.
+            refuse_other_topics(ids, brokers.places().ids)
+            entry = self._log.append(added, chunk.offsets, chunk.gaps, ids)
             records += sum(file.rows for file, _ in entry.added)
             files += len(entry.added)
             done += chunk.size
 
-    def _append_chunk(self, reading: Reading, chunk: Chunk) -> Entry:
+    def _read_chunk(self, reading: Reading, chunk: Chunk) -> list[tuple[DataFile, str]]:
+        """Reads a chunk into files that are staged, and nothing more."""
         staging = self._log.staging()
         local = self._directory.local_path(staging)
         if local is None:
-            added = self._append_by_spark(reading, chunk, staging) if chunk.ranges else []
-        else:
-            made = local_files.append(
-                self._session, reading.options(), chunk.ranges, local, reading.codec
-            )
-            added = self._at_hand(made, staging)
-        return self._log.append(added, chunk.offsets, chunk.gaps)
+            return self._append_by_spark(reading, chunk, staging) if chunk.ranges else []
+        made = local_files.append(
+            self._session, reading.options(), chunk.ranges, local, reading.codec
+        )
+        return self._at_hand(made, staging)
 
     def _at_hand(self, made: list[DataFile], staging: str) -> list[tuple[DataFile, str]]:
         """What tasks have written, if it is here too: an entry must not name what nobody finds."""

@@ -85,8 +85,9 @@ class Entry:
     """One step of the archive.
 
     `added` pairs each file with where it is staged. `offsets` says where each partition that was
-    read goes on. A claim adds nothing: whoever makes one takes over, because an older run cannot
-    make the entry of the same number any more.
+    read goes on, and `topic_ids` which topics they belong to: one that is deleted and made anew has
+    another id. A claim adds nothing: whoever makes one takes over, because an older run cannot make
+    the entry of the same number any more.
     """
 
     number: int
@@ -97,12 +98,14 @@ class Entry:
     removed: tuple[str, ...] = ()
     offsets: tuple[tuple[TopicPartition, int], ...] = ()
     gaps: tuple[Gap, ...] = ()
+    topic_ids: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> bytes:
         written = asdict(self) | {
             "format": _FORMAT,
             "added": [asdict(file) | {"staged": staged} for file, staged in self.added],
             "offsets": _offsets_json(dict(self.offsets)),
+            "topic_ids": dict(self.topic_ids),
         }
         return json.dumps(written, indent=1).encode()
 
@@ -123,8 +126,9 @@ class Entry:
                 removed=tuple(read["removed"]),
                 offsets=tuple(_offsets_from(read["offsets"]).items()),
                 gaps=tuple(Gap(**one) for one in read["gaps"]),
+                topic_ids=tuple(read.get("topic_ids", {}).items()),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DamagedArchive(f"{where} is damaged: {error!r}") from None
 
 
@@ -138,6 +142,8 @@ class State:
     files: dict[str, DataFile] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
+    # Entries that were made before ids were noted have none.
+    topic_ids: dict[str, str] = field(default_factory=dict)
 
     def apply(self, entry: Entry) -> None:
         """Takes the next entry; says so if it is not the next, or does not fit."""
@@ -151,6 +157,7 @@ class State:
         self.files |= {file.path: file for file, _ in entry.added}
         self.offsets |= dict(entry.offsets)
         self.gaps += entry.gaps
+        self.topic_ids |= dict(entry.topic_ids)
         self.archive_id = self.archive_id or entry.run
         self.number, self.run = entry.number, entry.run
 
@@ -163,6 +170,7 @@ class State:
             "files": [asdict(one) for one in self.files.values()],
             "offsets": _offsets_json(self.offsets),
             "gaps": [asdict(one) for one in self.gaps],
+            "topic_ids": self.topic_ids,
         }
         return json.dumps(written).encode()
 
@@ -178,8 +186,9 @@ class State:
                 {one.path: one for one in files},
                 _offsets_from(read["offsets"]),
                 [Gap(**one) for one in read["gaps"]],
+                dict(read.get("topic_ids", {})),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DamagedArchive(f"{where} is damaged: {error!r}") from None
 
     @property

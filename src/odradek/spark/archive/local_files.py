@@ -101,7 +101,13 @@ def _run(session: SparkSession, function: Any, tasks: list[Any]) -> list[DataFil
 def _file(task: _Filing) -> list[DataFile]:
     place = task.work.topic_partition
     reader = clients.range_reader(task.options.consumer_settings())
-    batches = reader.read(place, task.work.start, task.work.end, with_headers=True)
+    batches = reader.read(
+        place,
+        task.work.start,
+        task.work.end,
+        with_headers=True,
+        topic_id=task.work.expected_id,
+    )
     hours = Hours(place, task.where, task.codec)
     for batch in batches:
         hours.add(batch.select(SCHEMA.names))

@@ -6,6 +6,7 @@ has taken over, and ends this one. So of two runs at most one can go on, and wha
 staged will never be decided.
 """
 
+from collections.abc import Mapping
 from typing import Final
 from uuid import uuid4
 
@@ -137,8 +138,14 @@ class Log:
         self._stagings += 1
         return f"{STAGING}/{self.run}/{self.state.number + 1}-{self._stagings}"
 
-    def append(self, added: list[tuple[DataFile, str]], offsets: Offsets, gaps: list[Gap]) -> Entry:
-        return self._make("append", added=added, offsets=offsets, gaps=gaps)
+    def append(
+        self,
+        added: list[tuple[DataFile, str]],
+        offsets: Offsets,
+        gaps: list[Gap],
+        topic_ids: Mapping[str, str] | None = None,
+    ) -> Entry:
+        return self._make("append", added=added, offsets=offsets, gaps=gaps, topic_ids=topic_ids)
 
     def compact(self, added: list[tuple[DataFile, str]], removed: list[str]) -> Entry:
         return self._make("compact", added=added, removed=removed)
@@ -151,6 +158,7 @@ class Log:
         removed: list[str] | None = None,
         offsets: Offsets | None = None,
         gaps: list[Gap] | None = None,
+        topic_ids: Mapping[str, str] | None = None,
     ) -> Entry:
         if self._is_deciding:
             raise TakenOver("a step of this run has failed half-way: begin another run")
@@ -164,6 +172,7 @@ class Log:
             tuple(removed or ()),
             tuple(sorted((offsets or {}).items())),
             tuple(gaps or ()),
+            tuple(sorted((topic_ids or {}).items())),
         )
         scratch = f"{SCRATCH}/{self.run}/{number}"
         self._is_deciding = True

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
 from odradek.spark.archive.entries import DataFile, Gap, Offsets
-from odradek.spark.offsets import Range, limit
+from odradek.spark.offsets import Range, limit, made_anew
 
 
 class DataLoss(Exception):
@@ -26,6 +26,15 @@ class Chunk(NamedTuple):
         return sum(one.end - one.start for one in self.ranges)
 
 
+def refuse_other_topics(known: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Raises if a topic is not the one that is archived, whatever its offsets are."""
+    for topic in sorted(made_anew(known, now)):
+        raise DataLoss(
+            f"{topic} was deleted and made anew since it was archived: it is another topic of the"
+            " same name; archive it into another directory"
+        )
+
+
 def next_chunk(
     done: Mapping[TopicPartition, int],
     earliest: Offsets,
@@ -33,6 +42,7 @@ def next_chunk(
     most: int,
     *,
     allow_data_loss: bool = False,
+    topic_ids: Mapping[str, str] | None = None,
 ) -> Chunk:
     """What comes after `done`, up to `ends` and to `most` offsets; empty when all is done.
 
@@ -60,7 +70,7 @@ def next_chunk(
         )
     reached = limit(starts, ends, most)
     ranges = [
-        Range(*place, starts[place], end)
+        Range(*place, starts[place], end, (topic_ids or {}).get(place.topic, ""))
         for place, end in sorted(reached.items())
         if starts[place] < end
     ]

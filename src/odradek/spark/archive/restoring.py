@@ -66,6 +66,15 @@ class Restoring:
     def options(self) -> SinkOptions:
         return SinkOptions.read({**self.sink, "topic": self.target}, is_streaming=False)
 
+    def described(self, archive_id: str) -> str:
+        """What is restored, in words: it stands with the progress that is kept of it."""
+        times = "".join(
+            f" {word} {at_ms} ms"
+            for word, at_ms in (("from", self.since_ms), ("until", self.until_ms))
+            if at_ms is not None
+        )
+        return f"topic {self.topic} of archive {archive_id}{times}"
+
     def group(self, archive_id: str) -> str:
         """Who it is: the same restore has the same name, so that it can go on."""
         if self.name:
@@ -94,6 +103,7 @@ class _Restore:
             raise RestoreFailed(f"no topic {wanted.topic} is archived there, but {known}")
         self._partitions = self._state.partitions_of(wanted.topic)
         self.group = wanted.group(self._state.archive_id)
+        self._source = wanted.described(self._state.archive_id)
         self._files = [one for one in self._state.files_of(wanted.topic) if self._may_hold(one)]
 
     def _may_hold(self, file: DataFile) -> bool:
@@ -158,7 +168,7 @@ class _Restore:
     def reached(self) -> dict[int, Reached]:
         """How far each partition is. Open transactions of a run before may yet change it."""
         places = [TopicPartition(self._wanted.target, one) for one in range(self._partitions)]
-        found = reached_by(self._options, self.group, places, require_stable=False)
+        found = reached_by(self._options, self.group, self._source, places, require_stable=False)
         return {place.partition: one for place, one in found.items()}
 
     def run(self, on_progress: Callable[[int, int], None]) -> Restored:
@@ -184,6 +194,7 @@ class _Restore:
         work = [
             Work(
                 self.group,
+                self._source,
                 TopicPartition(self._wanted.target, one.partition),
                 now[one.partition].offset,
                 one.end,

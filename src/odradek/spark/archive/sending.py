@@ -9,7 +9,8 @@ group: the archived offset it goes on at. An attempt
 3. sends the others, and the interval's end as the group's offset, in one transaction.
 
 So the group's offset and what is in the partition change together or not at all, and a restore
-that is begun again, however it ended, goes on exactly there. The offset's metadata counts records.
+that is begun again, however it ended, goes on exactly there. The offset's metadata counts records
+and says what is restored; a group that was used to restore something else is refused.
 """
 
 import json
@@ -27,6 +28,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from odradek.client.admin_group_types import GroupOffset
 from odradek.client.arrow.encoding import ArrowEncoder, record_columns
 from odradek.client.arrow.producer import BatchProducer
 from odradek.client.group_offsets import OffsetAndMetadata
@@ -52,11 +54,34 @@ class Reached(NamedTuple):
     offset: int = 0
     records: int = 0
 
+    def to_metadata(self, source: str) -> str:
+        return json.dumps({"records": self.records, "source": source})
+
+    @classmethod
+    def read(cls, group: str, source: str, committed: GroupOffset) -> "Reached":
+        """Refuses an offset that says that something else was restored."""
+        try:
+            read = json.loads(committed.metadata)
+            found, records = str(read["source"]), int(read["records"])
+        except (ValueError, KeyError, TypeError):
+            found, records = "something else", 0
+        if found != source:
+            raise RestoreFailed(
+                f"{group} was used to restore {found}, and not {source}: nothing is written,"
+                " because its progress would be taken for this one's; use another --restore-id"
+            )
+        return cls(int(committed.offset), records)
+
 
 class Work(NamedTuple):
-    """What one task sends. `least` is the offset that its partition was known to have reached."""
+    """What one task sends. `least` is the offset that its partition was known to have reached.
+
+    `source` says in words what is restored: the archive, its topic, the times. It stands in the
+    group's offsets, so that a group which was used for something else is not taken for progress.
+    """
 
     group: str
+    source: str
     target: TopicPartition
     least: int
     end: int
@@ -69,7 +94,13 @@ class Work(NamedTuple):
 def work_options(work: list[Work]) -> dict[str, str]:
     """A job's tasks as options of the data source."""
     parts = {str(one.target.partition): [one.least, one.end] for one in work}
-    return {"topic": work[0].target.topic, "group": work[0].group, "work": json.dumps(parts)}
+    first = work[0]
+    return {
+        "topic": first.target.topic,
+        "group": first.group,
+        "source": first.source,
+        "work": json.dumps(parts),
+    }
 
 
 class RestoreDataSource(DataSource):
@@ -89,7 +120,7 @@ class RestoreDataSource(DataSource):
 class _RestoreWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = SinkOptions.read(options, is_streaming=False)
-        self._group = options["group"]
+        self._group, self._source = options["group"], options["source"]
         self._work = json.loads(options["work"])
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
@@ -101,7 +132,7 @@ class _RestoreWriter(DataSourceArrowWriter):
                 raise RestoreFailed(f"the records of partition {partition} came in pieces")
             seen.add(partition)
             target = TopicPartition(self._options.topic, partition)
-            work = Work(self._group, target, *self._work[str(partition)])
+            work = Work(self._group, self._source, target, *self._work[str(partition)])
             restore(work, self._options, map(itemgetter(1), pieces))
         return WriterCommitMessage()
 
@@ -122,7 +153,9 @@ def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]
     producer = BatchProducer(options.producer_settings(work.transactional_id))
     try:
         producer.init_transactions()
-        reached = reached_by(options, work.group, [work.target], require_stable=True)[work.target]
+        reached = reached_by(options, work.group, work.source, [work.target], require_stable=True)[
+            work.target
+        ]
         if reached.offset >= work.end:
             return
         if reached.offset < work.least:
@@ -133,7 +166,8 @@ def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]
             )
         producer.begin_transaction()
         records = reached.records + _send(work, options, producer, batches, reached.offset)
-        producer.send_offsets({work.target: OffsetAndMetadata(work.end, str(records))}, work.group)
+        note = OffsetAndMetadata(work.end, Reached(work.end, records).to_metadata(work.source))
+        producer.send_offsets({work.target: note}, work.group)
         producer.commit_transaction()
     finally:
         # Aborts what is still open: after an error, or when Spark kills the attempt.
@@ -173,7 +207,12 @@ def _send(
 
 
 def reached_by(
-    options: SinkOptions, group: str, places: list[TopicPartition], *, require_stable: bool
+    options: SinkOptions,
+    group: str,
+    source: str,
+    places: list[TopicPartition],
+    *,
+    require_stable: bool,
 ) -> dict[TopicPartition, Reached]:
     """How far partitions are restored, by what is committed."""
     admin = clients.admin(options.admin_settings())
@@ -183,5 +222,5 @@ def reached_by(
         if isinstance(answer, KafkaError):
             raise answer
         if answer.offset >= 0:
-            found[place] = Reached(int(answer.offset), int(answer.metadata or 0))
+            found[place] = Reached.read(group, source, answer)
     return found

@@ -18,6 +18,7 @@ def _entry(number: int, *added: DataFile, removed: tuple[str, ...] = ()) -> Entr
         removed,
         ((TopicPartition("t", 0), number * 10),),
         (Gap("t", 0, 1, 2),) if number == 1 else (),
+        (("t", "0a" * 16),),
     )
 
 
@@ -31,6 +32,15 @@ def test_entries_and_states_survive_the_way_through_json() -> None:
     assert state.offsets == {TopicPartition("t", 0): 10}
     assert [one.first_offset for one in state.files_of("t")] == [0, 10]
     assert state.gaps == [Gap("t", 0, 1, 2)]
+    assert state.topic_ids == {"t": "0a" * 16}
+
+
+def test_entries_from_before_topic_ids_are_read() -> None:
+    written = json.loads(_entry(0, data_file(0, 0, 9)).to_json())
+    del written["topic_ids"]
+    state = State()
+    state.apply(Entry.from_json(json.dumps(written).encode(), "x"))
+    assert (state.topic_ids, len(state.files)) == ({}, 1)
 
 
 def test_the_archive_is_named_by_its_first_run() -> None:

@@ -10,6 +10,7 @@ from odradek.spark.archive.plans import (
     files_with,
     merges,
     next_chunk,
+    refuse_other_topics,
     rounds,
 )
 from odradek.spark.offsets import Range
@@ -55,6 +56,11 @@ def test_deleted_records_are_an_error_or_a_gap() -> None:
 def test_a_topic_that_was_made_anew_is_not_mixed_with_the_old() -> None:
     with pytest.raises(DataLoss, match="another topic of the same name"):
         next_chunk({_P0: 50}, {_P0: 0}, {_P0: 10}, 100)
+    with pytest.raises(DataLoss, match="t was deleted and made anew"):
+        refuse_other_topics({"t": "aa", "u": "bb"}, {"t": "cc", "u": "bb"})
+    refuse_other_topics({"t": "aa", "gone": "bb"}, {"t": "aa", "new": "cc"})
+    chunk = next_chunk({}, {_P0: 0}, {_P0: 10}, 100, topic_ids={"t": "aa"})
+    assert chunk.ranges == [Range("t", 0, 0, 10, "aa")]
 
 
 # What to merge
