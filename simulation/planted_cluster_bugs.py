@@ -10,7 +10,8 @@ ack-before-replication    acks=all is answered when the leader has written
 from typing import Any
 
 from odradek.cluster import elections
-from odradek.metadata.store import Set
+from odradek.metadata import ImageKeeper
+from odradek.metadata.store import ANY_VERSION, Operation, Set
 from odradek.protocol.types import BrokerId
 from odradek.replication import in_sync_sets
 from odradek.replication.partition import EndOfEpoch, Partition
@@ -52,10 +53,15 @@ def elect_unclean() -> list[Patch]:
 
 
 def forget_leader_fencing() -> list[Patch]:
-    def at_any_version(path: str, value: bytes, version: int) -> Set:
-        return Set(path, value)
+    async def at_any_version(images: ImageKeeper, *operations: Operation) -> list[int]:
+        return await images.write(
+            *(
+                operation._replace(version=ANY_VERSION) if isinstance(operation, Set) else operation
+                for operation in operations
+            )
+        )
 
-    return [(in_sync_sets, "Set", at_any_version)]
+    return [(in_sync_sets, "attempt", at_any_version)]
 
 
 def ack_before_replication() -> list[Patch]:
