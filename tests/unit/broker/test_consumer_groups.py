@@ -82,6 +82,7 @@ def test_two_members_share_a_topic(version: int) -> None:
         client, topic_id = await prepared(connect)
         missing = await described(client, version)
         assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert missing.error_message == f"Group {GROUP} not found."
         first = await join(client, version, "one" if version else "")
         assert (first.member_epoch, partitions(first)) == (2, [0, 1])
         member_id = first.member_id or ""

@@ -22,7 +22,12 @@ from odradek.groups.commands import (
 )
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.member import ClassicSide, ConsumerMember, MemberState, Profile
-from odradek.groups.consumer.migration import classic_assignment, downgrade_for, owned_partitions
+from odradek.groups.consumer.migration import (
+    classic_assignment,
+    downgrade_for,
+    owned_partitions,
+    remove_or_downgrade,
+)
 from odradek.groups.consumer.turn import JOIN, SYNC, Turn
 from odradek.groups.group import GroupOutcome
 from odradek.protocol.errors import ErrorCode, MalformedMessage
@@ -183,20 +188,27 @@ def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _leave(turn: Turn, command: LeaveGroup) -> list[ErrorCode]:
-    errors = [_remove(turn, leaving) for leaving in command.members]
-    if turn.records:
-        turn.bump_epoch()
+    """Members go, or an administrator removes them: also those of the new protocol, who find out
+    with their next heartbeat and join again if they are still there."""
+    errors: list[ErrorCode] = []
+    gone: dict[str, ConsumerMember] = {}
+    for leaving in command.members:
+        try:
+            member = _leaving_member(turn.group, leaving)
+            if member.member_id in gone:
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        except Refused as refusal:
+            errors.append(refusal.code)
+        else:
+            errors.append(ErrorCode.NONE)
+            gone[member.member_id] = member
+    if gone:
+        remove_or_downgrade(turn, *gone.values())
     return errors
 
 
-def _remove(turn: Turn, leaving: LeavingMember) -> ErrorCode:
-    """An administrator removes a static member by its instance id alone."""
-    group = turn.group
+def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMember:
+    """An administrator names a static member by its instance id alone."""
     instance_id = leaving.group_instance_id
     member_id = leaving.member_id or group.static_members.get(instance_id or "", "")
-    try:
-        member, _ = _classic_member(group, member_id, instance_id)
-    except Refused as refusal:
-        return refusal.code
-    turn.remove(member)
-    return ErrorCode.NONE
+    return group.check_member(member_id, instance_id)

@@ -168,7 +168,7 @@ class ConsumerGroups:
         if isinstance(found, ConsumerGroup):
             return self._turn(found, now)
         if asked.member_epoch != JOINING_EPOCH:
-            raise _not_found(asked.group_id)
+            raise _missing(asked.group_id) if found is None else _not_found(asked.group_id)
         turn = self._turn(ConsumerGroup(asked.group_id, self._images), now)
         if isinstance(found, ClassicGroup):
             if found.is_empty:
@@ -335,12 +335,19 @@ def _require(holds: object, message: str) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, message)
 
 
+def _missing(group_id: str) -> Refused:
+    """In Kafka's words, because its tools look for them."""
+    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
 def _not_found(group_id: str) -> Refused:
     return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 
 def _existing(groups: Groups, group_id: str) -> ConsumerGroup:
     group = groups.get(group_id)
+    if group is None:
+        raise _missing(group_id)
     if not isinstance(group, ConsumerGroup):
         raise _not_found(group_id)
     return group

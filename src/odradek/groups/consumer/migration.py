@@ -151,13 +151,17 @@ def owned_partitions(
 # Down
 
 
-def remove_or_downgrade(turn: Turn, member: ConsumerMember) -> None:
-    """A member is gone. If it was the last of the new protocol, so is the new protocol."""
-    others = [each for each in turn.group.members.values() if each is not member]
-    if member.profile.classic is None and _may_downgrade(turn, others):
-        _downgrade(turn, others, f"{member.member_id} is gone")
+def remove_or_downgrade(turn: Turn, *members: ConsumerMember) -> None:
+    """Removes the members. If the last of the new protocol is among them, the group becomes a
+    classic one."""
+    gone = {member.member_id for member in members}
+    others = [each for each in turn.group.members.values() if each.member_id not in gone]
+    has_new = any(member.profile.classic is None for member in members)
+    if has_new and _may_downgrade(turn, others):
+        _downgrade(turn, others, f"{', '.join(gone)} is gone")
         return
-    turn.remove(member)
+    for member in members:
+        turn.remove(member)
     turn.bump_epoch()
 
 

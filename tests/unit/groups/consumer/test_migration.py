@@ -1,5 +1,7 @@
 """Groups that change between the protocols, empty or at work."""
 
+import pytest
+
 from odradek.groups.classic import ClassicGroup, State
 from odradek.groups.commands import Heartbeat, JoinReply, LeavingMember, Protocol, SyncReply
 from odradek.groups.consumer.group import ConsumerGroup, GroupState
@@ -212,10 +214,7 @@ def test_classic_members_are_fenced_as_in_a_classic_group() -> None:
     other.generation += 1
     assert coordinator.refusal(_beat(other)) is ErrorCode.ILLEGAL_GENERATION
     assert coordinator.refusal(_beat(Classic(coordinator, "one"))) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert coordinator.leave(LeavingMember("?"), LeavingMember("one")) == [
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.UNKNOWN_MEMBER_ID,
-    ]
+    assert coordinator.leave(LeavingMember("?")) == [ErrorCode.UNKNOWN_MEMBER_ID]
     (error,) = coordinator.commit(1, member_id=other.member_id, generation_id=3)
     assert error is ErrorCode.NONE
 
@@ -336,3 +335,55 @@ def test_classic_joins_that_are_refused() -> None:
     assert roomy.refusal(other) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     wrong = command._replace(protocols=(Protocol("range", b"?"),))
     assert roomy.refusal(wrong) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+# Administrators remove members with LeaveGroup, of either protocol
+
+
+@pytest.mark.parametrize("has_closed", [False, True])
+def test_a_static_member_is_removed_by_its_instance_id(*, has_closed: bool) -> None:
+    coordinator = ConsumerCoordinator()
+    one, two = (Consumer(coordinator, name, instance=f"i-{name}") for name in ("one", "two"))
+    one.join()
+    two.join()
+    settle(one, two)
+    if has_closed:
+        two.leave(for_now=True)
+    assert coordinator.leave(
+        LeavingMember("", "i-two"), LeavingMember("", "i-two"), LeavingMember("", "i-three")
+    ) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID]
+    settle(one)
+    assert one.partitions == [0, 1, 2, 3]
+    assert list(coordinator.consumer_group.members) == ["one"]
+    coordinator.check_replay()
+
+
+def test_a_static_member_is_not_removed_under_another_member_id() -> None:
+    coordinator = ConsumerCoordinator()
+    one = Consumer(coordinator, "one", instance="i")
+    one.join()
+    assert coordinator.leave(LeavingMember("two", "i")) == [ErrorCode.FENCED_INSTANCE_ID]
+    assert coordinator.leave(LeavingMember("one", "i")) == [ErrorCode.NONE]
+    assert coordinator.refusal(one.request()) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_was_removed_finds_out_and_joins_again() -> None:
+    coordinator = ConsumerCoordinator()
+    one = Consumer(coordinator, "one")
+    one.join()
+    assert coordinator.leave(LeavingMember("one")) == [ErrorCode.NONE]
+    assert coordinator.refusal(one.request()) is ErrorCode.UNKNOWN_MEMBER_ID
+    one.join()
+    settle(one)
+    assert one.partitions == [0, 1, 2, 3]
+
+
+def test_removing_the_last_member_of_the_new_protocol_makes_the_group_classic() -> None:
+    coordinator = ConsumerCoordinator(group_consumer_migration_policy="bidirectional")
+    one = Consumer(coordinator, "one", instance="i")
+    one.join()
+    other = Classic(coordinator)
+    other.join()
+    other.sync()
+    assert coordinator.leave(LeavingMember("", "i")) == [ErrorCode.NONE]
+    assert isinstance(coordinator.group(), ClassicGroup)
