@@ -26,8 +26,10 @@ from simulation.world import Simulation
 SCENARIOS = {
     "broker": "simulation.scenarios.broker",
     "cluster": "simulation.scenarios.cluster",
+    "failover": "simulation.scenarios.failover",
     "groups": "simulation.scenarios.groups",
     "roles": "simulation.scenarios.roles",
+    "topics": "simulation.scenarios.topics",
     "storage": "simulation.scenarios.storage",
     "transactions": "simulation.scenarios.transactions",
 }

@@ -73,6 +73,11 @@ class SimulatedBroker:
         self._task: asyncio.Task[None] | None = None
         self._broker: OpenBroker | None = None
         self._is_paused = False
+        # How often something stopped it, or let it go on.
+        self.interruptions = 0
+        self._simulation = simulation
+        self._session_timeout_s = timeout_ms / 1000
+        self._cut_off_s: float | None = None
         self.host.disk.on_power_cut = self.power_off
 
     @property
@@ -85,6 +90,17 @@ class SimulatedBroker:
         if self.is_running and self.session_id is not None:
             self.host.trace("the store gives its session up")
             self._line.expire()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    @property
+    def has_lost_lease(self) -> bool:
+        """It runs, and its store has not heard of it for the whole session timeout."""
+        if not self.is_running or self._is_paused or self._cut_off_s is None:
+            return False
+        return self._simulation.loop.time() >= self._cut_off_s + self._session_timeout_s
 
     @property
     def is_running(self) -> bool:
@@ -104,6 +120,7 @@ class SimulatedBroker:
         self._note_failed_start()
         self._line.died()
         self.starts += 1
+        self.interruptions += 1
         self._task = self.host.start(self._program, f"{self.name}#{self.starts}")
 
     async def _program(self, world: World) -> None:
@@ -114,12 +131,14 @@ class SimulatedBroker:
 
     def kill(self, *, is_noticed: bool = True) -> None:
         self._is_paused = False
+        self.interruptions += 1
         self._broker = None
         self.host.kill()
         self._line.died(is_noticed=is_noticed)
 
     def power_off(self, *, is_noticed: bool = True) -> None:
         self._is_paused = False
+        self.interruptions += 1
         self._broker = None
         self.host.power_off()
         self._line.died(is_noticed=is_noticed)
@@ -128,29 +147,39 @@ class SimulatedBroker:
         """Stops it as SIGSTOP does: the store hears nothing of it either."""
         if self.is_running and not self._is_paused:
             self._is_paused = True
+            self.interruptions += 1
             self.host.stop()
             self._line.pause()
 
     def resume(self) -> None:
         if self._is_paused:
             self._is_paused = False
+            self.interruptions += 1
             self.host.resume()
             # What has queued up comes first, news of the store a moment later.
             loop = self.host.simulation.loop
             loop.call_later(_RECONNECTS_S, self.back_at_store, context=self.host.simulation.nobody)
 
     def cut_from_store(self) -> None:
+        """Where there is no link that could be cut, it loses its session instead."""
+        if not self._line.can_be_cut:
+            self.expire_session()
+            return
         self.host.trace("the store is out of reach")
+        if self._cut_off_s is None:
+            self._cut_off_s = self._simulation.loop.time()
         self._line.cut()
 
     def back_at_store(self) -> None:
         if not self._is_paused:
             self.host.trace("the store is in reach")
+            self._cut_off_s = None
             self._line.mend()
 
     async def stop(self) -> None:
         """Stops it cleanly, as Ctrl-C does."""
         if self._task is not None and self.is_running:
+            self.interruptions += 1
             self._task.cancel()
             await asyncio.wait([self._task])
             if not self._task.cancelled():

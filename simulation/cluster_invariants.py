@@ -220,6 +220,11 @@ class ClusterInvariants:
         committed.batches += [one for one in held[known:] if one.next_offset <= mark]
         committed.high_watermark = mark
 
+    def store_was_lost(self) -> None:
+        """States and epochs begin anew, from what the logs hold; what was committed stays so."""
+        self._states.clear()
+        self._leaders.clear()
+
     def forgive(self, where: TopicPartition) -> None:
         """What was committed so far may be lost: more went wrong than is promised to survive."""
         self._committed.pop(where, None)

@@ -25,7 +25,7 @@ class Scribe:
         counts_acks: bool = True,
     ) -> None:
         self.name = name
-        self._history = history
+        self.history = history
         self._partitions = partitions
         self._options = options
         self._counts_acks = counts_acks
@@ -49,12 +49,12 @@ class Scribe:
         self._written += 1
         partition = self._partitions[world.randomness.below(len(self._partitions))]
         value = f"{self.name}:{self._written}".encode() + b"." * world.randomness.below(60)
-        send = self._history.sending(self.name, partition, value)
+        send = self.history.sending(self.name, partition, value)
 
         def delivered(metadata: RecordMetadata | None, _: BaseException | None) -> None:
             self.unanswered -= 1
             if metadata is not None and metadata.offset >= 0 and self._counts_acks:
-                self._history.acknowledged(send, metadata.offset)
+                self.history.acknowledged(send, metadata.offset)
 
         try:
             await producer.send(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from odradek.metadata.local import LocalSession
 from odradek.metadata.memory import MemoryMetadata, MemorySession
 from odradek.metadata.remote import SocketMetadata
 from odradek.metadata.remote import SocketStore as RemoteSession
@@ -31,6 +32,9 @@ SESSION_TIMEOUT_MS: Final = 6_000
 
 class Line(Protocol):
     """What one broker has to its store, through all its lives."""
+
+    # A Unix socket cannot be cut: what is written lies before the other side.
+    can_be_cut: bool
 
     @property
     def session_id(self) -> int | None:
@@ -65,6 +69,8 @@ class Store(Protocol):
 
 class MemoryLine(MemoryMetadata):
     """Remembers the sessions of the broker it was made for."""
+
+    can_be_cut = True
 
     def __init__(self, store: MemoryMetadata) -> None:
         super().__init__(store.weakness, session_timeout_ms=round(store.session_timeout_s * 1000))
@@ -128,6 +134,8 @@ class _Session(RemoteSession):
 
 
 class SocketLine:
+    can_be_cut = False
+
     def __init__(self, simulation: Simulation, broker: str) -> None:
         self._network = simulation.network
         self._broker = broker
@@ -142,10 +150,10 @@ class SocketLine:
         return None if self._metadata is None else self._metadata.session_id
 
     def cut(self) -> None:
-        self._network.cut(self._broker, KEEPER)
+        raise NotImplementedError
 
     def mend(self) -> None:
-        self._network.heal(self._broker, KEEPER)
+        """Nothing was cut."""
 
     def pause(self) -> None:
         """Whoever is stopped says nothing, and its connection stays."""
@@ -220,12 +228,23 @@ class SocketStore:
 # SQLite inside a lone broker
 
 
+class _LoneDatabase(SqliteMetadata):
+    last_session_id: int | None = None
+
+    def connect(self) -> LocalSession:
+        session = super().connect()
+        self.last_session_id = session.session_id
+        return session
+
+
 class LoneStore:
     """The file of a broker that has its store in its own process. `lose` removes the file."""
 
+    can_be_cut = False
+
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="odradek-simulation-")
-        self._database: SqliteMetadata | None = None
+        self._database: _LoneDatabase | None = None
         self._on_tree: Callable[[Tree], None] = lambda tree: None
 
     def line(self, broker: str) -> Line:
@@ -236,13 +255,13 @@ class LoneStore:
 
     def open(self, world: World) -> Metadata:
         path = str(Path(self._directory.name) / "metadata.sqlite")
-        self._database = SqliteMetadata(path, world)
+        self._database = _LoneDatabase(path, world)
         self._on_tree(self._database.tree)
         return self._database
 
     @property
     def session_id(self) -> int | None:
-        return None
+        return None if self._database is None else self._database.last_session_id
 
     def cut(self) -> None:
         """There is no connection that could be cut."""

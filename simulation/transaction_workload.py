@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 from odradek.client import Consumer, ConsumerSettings, Producer, ProducerSettings, RecordMetadata
-from odradek.client.errors import ProducerFenced, RequestTimedOut
+from odradek.client.errors import NoOffset, ProducerFenced, RequestTimedOut
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
@@ -283,7 +283,12 @@ class Reader:
                             self._note(partition, record.offset, record.value, world)
                     for partition in self._partitions:
                         self.positions[partition] = await consumer.position(partition)
-                except Refusal:
+                except Refusal as error:
+                    if isinstance(error, NoOffset):
+                        # The first look-up failed: no broker knew the topic yet.
+                        for partition in error.partitions:
+                            polls.moved(self.name, partition)
+                        consumer.seek_to_beginning(error.partitions)
                     await asyncio.sleep(0.5)
 
     def reached(self, partition: Hashable, offset: int) -> bool:

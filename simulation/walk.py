@@ -45,7 +45,7 @@ class Walk:
         }
         if themes and mood.random() < _THEMES:
             theme = mood.choice(themes)
-            self._weights = {name: usual.get(name, 1.0) for name in theme}
+            self._weights = {name: usual.get(name, 1.0) for name in theme if name in steps}
         if not any(self._weights.values()):
             self._weights = dict.fromkeys(steps, 1.0)
 

@@ -6,8 +6,8 @@ the coordinators' topics are compacted all the time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from odradek.client import Admin
 from odradek.client.errors import ClientError
@@ -18,6 +18,7 @@ from simulation.checkers import Violation
 from simulation.cluster import SimulatedBroker
 from simulation.compaction_workload import compaction_of
 from simulation.crew import Crew
+from simulation.stores import SocketStore
 from simulation.weather import Weather
 from simulation.workload import Options
 from simulation.world import Simulation
@@ -46,6 +47,9 @@ _MANNERS = (
     ("consumer", "range"),
 )
 
+# How many days of several brokers have their metadata in SQLite behind its service.
+_SOCKET_STORES = 0.25
+
 T = TypeVar("T")
 
 
@@ -57,10 +61,25 @@ class Unseen(AssertionError):
     """What must come to pass by itself did not, however long one waited."""
 
 
+class AnyWeather(Protocol):
+    faults: int
+
+    async def turn(self, clients: Sequence[str]) -> None:
+        """Something goes wrong."""
+
+    async def clear(self) -> None:
+        """Everything heals, and every broker runs."""
+
+
 class BadDay:
     """A number of brokers and what happens to them; what clients do is for others to say."""
 
-    def __init__(self, simulation: Simulation, brokers: int = 1) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        brokers: int = 1,
+        more_properties: Mapping[str, str] | None = None,
+    ) -> None:
         random = self.random = simulation.random("day")
         self.simulation = simulation
         # How long a sync takes at most: slow ones leave much that a power cut can take.
@@ -72,20 +91,24 @@ class BadDay:
         compaction = compaction_of(simulation)
         if compaction is not None:
             properties |= compaction.properties
-        store = MemoryMetadata(
+        properties |= more_properties or {}
+        self.store: MemoryMetadata | SocketStore = MemoryMetadata(
             Weakness(
                 Randomness(random.getrandbits(64)),
                 longest_notification_delay_s=random.choice((0.0, 0.5)),
                 longest_operation_delay_s=random.choice((0.0, 0.05)),
             )
         )
+        if brokers > 1 and simulation.random("store").random() < _SOCKET_STORES:
+            self.store = SocketStore(simulation)
         self.brokers = [
-            SimulatedBroker(simulation, store, number, properties)
+            SimulatedBroker(simulation, self.store, number, properties)
             for number in range(1, brokers + 1)
         ]
         self.bootstrap = ",".join(broker.address for broker in self.brokers)
+        self.longest_day_s = 40.0
         self.protocol, self.assignor = random.choice(_MANNERS)
-        self.weather = Weather(simulation, random, self.brokers, cuts_power=flushes)
+        self.weather: AnyWeather = Weather(simulation, random, self.brokers, cuts_power=flushes)
 
     def member_options(self) -> Options:
         """Settings of a consumer in the group; it commits itself."""
@@ -119,6 +142,8 @@ class BadDay:
 
     async def morning(self, topics: dict[str, int]) -> None:
         """Brokers run and topics are there."""
+        if isinstance(self.store, SocketStore):
+            self.store.start()
         for broker in self.brokers:
             broker.start()
         await asyncio.sleep(1)
@@ -136,7 +161,7 @@ class BadDay:
         await self.operator(create)
 
     async def pass_time(self, crews: Sequence[Crew]) -> None:
-        day_s = self.random.uniform(5, 40)
+        day_s = self.random.uniform(5, self.longest_day_s)
         while self.simulation.loop.time() < day_s:
             await asyncio.sleep(self.random.uniform(0, 2))
             if self.random.random() < 0.5:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from odradek.broker.features import FEATURES
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
+from simulation.checkers import Violation
 from simulation.crew import Crew, Program
 from simulation.group_checkers import GroupHistory, group_violations
 from simulation.group_workload import Observer
@@ -41,13 +42,13 @@ SOURCE, TARGET = "source", "target"
 
 
 class TransactionDay:
-    def __init__(self, simulation: Simulation) -> None:
-        self.day = day = BadDay(simulation)
+    def __init__(self, simulation: Simulation, day: BadDay | None = None) -> None:
+        self.day = day = day or BadDay(simulation)
         random = day.random
         self.version = random.choice((1, 2, 2))
-        self._history = TransactionHistory()
-        self._groups = GroupHistory()
-        self._sources = [TopicPartition(SOURCE, n) for n in range(random.randint(1, 3))]
+        self.history = TransactionHistory()
+        self.groups = GroupHistory()
+        self.sources = [TopicPartition(SOURCE, n) for n in range(random.randint(1, 3))]
         self._targets = [TopicPartition(TARGET, n) for n in range(random.randint(1, 3))]
         self._workers = random.randint(1, 3)
         self._feeds_in_transactions = random.random() < 0.4
@@ -61,14 +62,14 @@ class TransactionDay:
         self._readers = [
             Reader(
                 f"reader-{number}",
-                self._history,
-                [*self._sources, *self._targets],
+                self.history,
+                [*self.sources, *self._targets],
                 day.reader_options(isolation),
             )
             for number, isolation in enumerate(("read_committed", "read_uncommitted"))
         ]
         observing: Options = {"bootstrap_servers": day.bootstrap, "group_id": GROUP}
-        self._observer = Observer("observer", self._groups, self._sources, observing)
+        self._observer = Observer("observer", self.groups, self.sources, observing)
 
     # Who takes part
 
@@ -93,14 +94,14 @@ class TransactionDay:
         if not self._feeds_in_transactions:
             count = self.day.random.randint(15, 40)
             options = self._producer_options(None)
-            return Feeder(name, self._history.log, self._sources, count, options)
+            return Feeder(name, self.history.log, self.sources, count, options)
         return TransactionalFeeder(
             name,
-            self._history,
+            self.history,
             self._producer_options(place),
             self._temper,
             self._is_current,
-            partitions=self._sources,
+            partitions=self.sources,
             transactions=self.day.random.randint(5, 15),
         )
 
@@ -109,10 +110,10 @@ class TransactionDay:
         options: Options = {**self.day.member_options(), "isolation_level": "read_committed"}
         if self._is_static:
             options["group_instance_id"] = place
-        route = Route(SOURCE, TARGET, len(self._targets), self._groups, options)
+        route = Route(SOURCE, TARGET, len(self._targets), self.groups, options)
         return Worker(
             name,
-            self._history,
+            self.history,
             self._producer_options(place),
             self._temper,
             self._is_current,
@@ -123,7 +124,7 @@ class TransactionDay:
 
     async def live_through(self) -> str:
         day, simulation = self.day, self.day.simulation
-        await day.morning({SOURCE: len(self._sources), TARGET: len(self._targets)})
+        await day.morning({SOURCE: len(self.sources), TARGET: len(self._targets)})
         feeders = {f"feeder-{n}": self._feeder for n in range(day.random.randint(1, 2))}
         workers = {f"worker-{n}": self._worker for n in range(self._workers)}
         # In place before their programs ask who is current.
@@ -133,21 +134,31 @@ class TransactionDay:
             simulation.host(reader.name).start(reader.run, reader.name)
         watching = simulation.host("observer")
         watching.start(self._observer.run, "observer")
+        self.begin_watching()
         await day.pass_time([feeding, working, working])
         await day.weather.clear()
         feeding.rest(refill=False)
         working.rest()
         await feeding.finished()
         watching.kill()
+        self.end_watching()
         # A commit is answered before its markers are written: only then the input is all there.
-        await self._everything_is_decided(self._sources)
+        await self._everything_is_decided(self.sources)
         await self._input_is_used_up()
         working.end()
-        await self._everything_is_decided([*self._sources, *self._targets])
+        await self._everything_is_decided([*self.sources, *self._targets])
         await self._read_everything()
         await self._readers_catch_up()
         self._judge()
         return self._summary(working)
+
+    def begin_watching(self) -> None:
+        """For days on which others watch too."""
+
+    def end_watching(self) -> None: ...
+
+    def more_violations(self) -> list[Violation]:
+        return []
 
     async def _input_is_used_up(self) -> None:
         told: dict[TopicPartition, int] = {}
@@ -155,7 +166,7 @@ class TransactionDay:
 
         async def is_done() -> bool:
             options = self.day.reader_options("read_committed")
-            found = await self.day.operator(lambda world: read_all(world, self._sources, options))
+            found = await self.day.operator(lambda world: read_all(world, self.sources, options))
             last.update({one: records[-1][0] for one, records in found.items() if records})
             told.update(await self.day.operator(self._observer.look))
             return all(told.get(one, 0) > offset for one, offset in last.items())
@@ -179,10 +190,10 @@ class TransactionDay:
         )
 
     async def _read_everything(self) -> None:
-        partitions = [*self._sources, *self._targets]
+        partitions = [*self.sources, *self._targets]
         for isolation, history in (
-            ("read_uncommitted", self._history.log),
-            ("read_committed", self._history.committed),
+            ("read_uncommitted", self.history.log),
+            ("read_committed", self.history.committed),
         ):
             options = self.day.reader_options(isolation)
             found = await self.day.operator(
@@ -193,7 +204,7 @@ class TransactionDay:
 
     async def _readers_catch_up(self) -> None:
         ends = {
-            one: records[-1][0] + 1 for one, records in self._history.log.final.items() if records
+            one: records[-1][0] + 1 for one, records in self.history.log.final.items() if records
         }
 
         async def all_are_there() -> bool:
@@ -207,33 +218,34 @@ class TransactionDay:
         )
 
     def _judge(self) -> None:
-        history = self._history
-        self._groups.commits = commits_of(history)
+        history = self.history
+        self.groups.commits = commits_of(history)
         readable = {
-            one: [offset for offset, _ in history.committed.final[one]] for one in self._sources
+            one: [offset for offset, _ in history.committed.final[one]] for one in self.sources
         }
         judge(
             [
                 *transaction_violations(history),
-                *exactly_once(history, self._sources, self._targets),
-                *group_violations(self._groups, readable),
+                *exactly_once(history, self.sources, self._targets),
+                *group_violations(self.groups, readable),
+                *self.more_violations(),
             ]
         )
 
     def _summary(self, working: Crew) -> str:
-        attempts = self._history.attempts
+        attempts = self.history.attempts
         committed = sum(one.is_committed for one in attempts)
         return (
             f"version {self.version}, {self.day.protocol} {self.day.assignor},"
             f" {self.day.weather.faults} faults, {working.replaced} workers replaced,"
             f" {committed} of {len(attempts)} transactions committed,"
             f" {sum(one.is_aborted for one in attempts)} aborted,"
-            f" {len(self._history.log.sends)} records"
+            f" {len(self.history.log.sends)} records"
         )
 
 
 @contextmanager
-def _in_force(version: int) -> Iterator[None]:
+def in_force(version: int) -> Iterator[None]:
     """The cluster's `transaction.version`, for as long as this day lasts."""
     name = "transaction.version"
     usual = FEATURES[name]
@@ -247,5 +259,5 @@ def _in_force(version: int) -> Iterator[None]:
 async def transactions(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
     day = TransactionDay(simulation)
-    with _in_force(day.version):
+    with in_force(day.version):
         return await day.live_through()

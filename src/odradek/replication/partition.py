@@ -26,6 +26,7 @@ from odradek.protocol.records import (
     ControlType,
     EndTransactionMarker,
     encode_end_transaction_marker,
+    read_header,
 )
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.replication.refusal import Refused
@@ -442,6 +443,13 @@ class Partition:
 
     def append_as_follower(self, records: Buffer) -> None:
         """Takes what the leader sent as it is; raises `StorageError`."""
+        end = self.log.log_end_offset
+        if end == self.log.log_start_offset:
+            first = read_header(records)
+            if first.base_offset < end < first.next_offset:
+                # DeleteRecords moved the leader's start into the middle of this batch. An empty
+                # log takes the batch from its beginning, and `learn` moves the start again.
+                self.start_over(first.base_offset)
         self.log.append(records, leader_epoch=self.leader_epoch, as_follower=True)
         if self._last_stable is None and self.log.producers.ongoing:
             self._watch_transactions()

@@ -138,7 +138,11 @@ class LogManager:
                         "stop it or choose another directory with log.dirs"
                     ) from None
                 except OSError as error:
-                    directory.fail(error, is_halfway=True)
+                    failure = directory.fail(error, is_halfway=True)
+                    if directory.is_online:
+                        # Too many open files: the disk is sound, and its logs are not loaded.
+                        # Whoever went on would take it for empty, and lead empty logs.
+                        raise failure from error
             if not any(directory.is_online for directory in self.directories):
                 raise self.directories[0].failure or StorageError("no log directory is usable")
         except BaseException:

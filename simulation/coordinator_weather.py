@@ -1,0 +1,177 @@
+"""What goes wrong with brokers that coordinate: mostly with the leaders of coordinators' topics.
+
+Each incident begins, lasts and heals while others go on. The seed switches some kinds off and makes
+others frequent, as in `walk`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+from simulation.cluster import SimulatedBroker
+from simulation.stores import SocketStore
+from simulation.walk import Step, Walk
+from simulation.world import Simulation
+
+_COORDINATORS: Final = ("__consumer_offsets", "__transaction_state")
+_THEMES: Final = (
+    ("lose-store", "pause", "slow-follower"),
+    ("lose-store", "cut-off-from-brokers", "kill"),
+    ("kill", "bounce", "stop", "expire"),
+    ("slow-follower", "slow-link"),
+    ("pause", "expire", "kill"),
+)
+
+
+class CoordinatorWeather:
+    def __init__(
+        self,
+        simulation: Simulation,
+        random: Random,
+        brokers: Sequence[SimulatedBroker],
+        keeper: SocketStore | None,
+    ) -> None:
+        self.faults = 0
+        self._simulation = simulation
+        self._random = random
+        self._brokers = brokers
+        self._keeper = keeper
+        steps: dict[str, Step] = {
+            "kill": self._kill,
+            "bounce": self._bounce,
+            "stop": self._stop,
+            "pause": self._pause,
+            "lose-store": self._lose_store,
+            "expire": self._expire,
+            "cut-off-from-brokers": self._cut_off_from_brokers,
+            "slow-follower": self._slow_follower,
+            "slow-link": self._slow_link,
+            "client": self._client_suffers,
+        }
+        if keeper is not None:
+            steps["keeper"] = self._keeper_dies
+        self._walk = Walk(simulation, steps, themes=_THEMES)
+        self._clients: Sequence[str] = ()
+
+    async def turn(self, clients: Sequence[str]) -> None:
+        """Something happens to a broker, or between it and others."""
+        self.faults += 1
+        self._clients = clients
+        await self._walk.take(1)
+
+    # Who
+
+    def _chosen(self) -> SimulatedBroker:
+        """Mostly one that coordinates."""
+        leading = [
+            broker
+            for broker in self._brokers
+            if any(
+                one.is_leader and one.topic_partition.topic in _COORDINATORS
+                for one in broker.partitions()
+            )
+        ]
+        if leading and self._random.random() < 0.7:
+            return self._random.choice(leading)
+        return self._random.choice(self._brokers)
+
+    def _later(self, after_s: float, call: Callable[..., object], *arguments: Any) -> None:
+        self._simulation.loop.call_later(after_s, call, *arguments, context=self._simulation.nobody)
+
+    # What
+
+    async def _kill(self) -> None:
+        broker = self._chosen()
+        broker.kill(is_noticed=self._random.random() < 0.7)
+        self._later(self._random.choice((0.0, 1.0, 5.0)), broker.start)
+
+    async def _bounce(self) -> None:
+        broker = self._chosen()
+        broker.kill()
+        broker.start()
+
+    async def _stop(self) -> None:
+        broker = self._chosen()
+        if not broker.is_paused:
+            await broker.stop()
+            self._later(self._random.choice((0.0, 2.0)), broker.start)
+
+    async def _pause(self) -> None:
+        """As SIGSTOP does, often past its session: what was asked meanwhile has queued up."""
+        broker = self._chosen()
+        broker.pause()
+        self._later(self._random.choice((0.5, 3.0, 7.0, 12.0)), broker.resume)
+
+    async def _lose_store(self) -> None:
+        """The store alone is out of reach; clients and other brokers are not."""
+        broker = self._chosen()
+        broker.cut_from_store()
+        self._later(self._random.choice((3.0, 8.0, 15.0)), broker.back_at_store)
+
+    async def _expire(self) -> None:
+        self._chosen().expire_session()
+
+    async def _cut_off_from_brokers(self) -> None:
+        broker, network = self._chosen(), self._simulation.network
+        after_s = self._random.choice((1.0, 4.0, 10.0))
+        for other in self._brokers:
+            if other is not broker:
+                network.cut(broker.name, other.name)
+                self._later(after_s, network.heal, broker.name, other.name)
+
+    async def _slow_follower(self) -> None:
+        """One follower hears nothing of the leader, and stays in sync until it is given up."""
+        leader, network = self._chosen(), self._simulation.network
+        follower = self._random.choice([one for one in self._brokers if one is not leader])
+        network.cut(leader.name, follower.name, both_ways=self._random.random() < 0.5)
+        after_s = self._random.choice((2.0, 8.0, 20.0))
+        self._later(after_s, network.heal, leader.name, follower.name)
+
+    async def _slow_link(self) -> None:
+        one, other = self._random.sample(self._brokers, 2)
+        network = self._simulation.network
+        network.set_delay(one.name, other.name, (0.0001, self._random.choice((0.05, 1.0, 3.0))))
+        self._later(5.0, network.set_delay, one.name, other.name, network.delay_s)
+
+    async def _client_suffers(self) -> None:
+        broker, network = self._chosen(), self._simulation.network
+        client = self._random.choice(self._clients)
+        if self._random.random() < 0.5:
+            network.reset(broker.name, client)
+            return
+        network.cut(broker.name, client, both_ways=self._random.random() < 0.5)
+        self._later(self._random.choice((1.0, 6.0)), network.heal, broker.name, client)
+
+    async def _keeper_dies(self) -> None:
+        keeper = self._keeper
+        assert keeper is not None
+        after_s = self._random.choice((0.2, 2.0, 7.0))
+        if self._random.random() < 0.5:
+            keeper.kill()
+            self._later(after_s, keeper.start)
+        else:
+            keeper.pause()
+            self._later(after_s, keeper.resume)
+
+    # The end
+
+    async def clear(self) -> None:
+        """Everything heals, and every broker runs."""
+        network = self._simulation.network
+        network.heal_all()
+        if self._keeper is not None:
+            self._keeper.resume()
+            self._keeper.start()
+        for broker in self._brokers:
+            network.admit(broker.name)
+            broker.resume()
+            broker.back_at_store()
+            for name in self._simulation.hosts:
+                if name != broker.name:
+                    network.set_delay(broker.name, name, network.delay_s)
+            broker.start()
+        await asyncio.sleep(1)
+        # What was to come later has come by now, or finds nothing to do.
+        for broker in self._brokers:
+            broker.start()

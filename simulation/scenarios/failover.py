@@ -1,0 +1,102 @@
+"""Coordinators of three brokers fail over while records are carried in transactions.
+
+The workers, feeders and readers of `transactions`, with positions committed in transactions, in
+groups of both protocols. Whoever coordinates is killed, stopped past its session with requests
+queued up, cut from the store alone or from the other brokers, or has a follower that hears nothing.
+Besides the rules of `transactions` and `groups`, an observer at each broker hears what a broker
+says that no longer leads (`direct_observer`).
+"""
+
+import asyncio
+from typing import Final
+
+from odradek.metadata.memory import MemoryMetadata
+from simulation.checkers import Violation
+from simulation.cluster_invariants import ClusterInvariants
+from simulation.coordinator_weather import CoordinatorWeather
+from simulation.direct_observer import DirectObserver
+from simulation.scenarios.bad_day import GROUP, BadDay
+from simulation.scenarios.transactions import TransactionDay, in_force
+from simulation.stores import SocketStore
+from simulation.world import Simulation
+
+BROKERS: Final = 3
+_COMMIT_TIMEOUT_S: Final = 2.0
+# A small request waits at most for the commit timeout, for the lease, and for a load.
+_LONGEST_ANSWER_S: Final = 9.0
+_LOOK_S: Final = 0.2
+
+
+class FailoverDay(TransactionDay):
+    def __init__(self, simulation: Simulation) -> None:
+        random = simulation.random("failover")
+        properties = {
+            "min.insync.replicas": "2",
+            "offsets.topic.replication.factor": str(BROKERS),
+            "transaction.state.log.replication.factor": str(BROKERS),
+            "transaction.state.log.min.isr": "2",
+            "offsets.commit.timeout.ms": str(round(_COMMIT_TIMEOUT_S * 1000)),
+            "replica.lag.time.max.ms": random.choice(("1000", "3000", "30000")),
+            "replica.socket.timeout.ms": "2000",
+            "replica.fetch.wait.max.ms": "500",
+            "leader.imbalance.check.interval.seconds": random.choice(("5", "300")),
+        }
+        day = BadDay(simulation, BROKERS, properties)
+        day.longest_day_s = 22.0
+        self._keeper = day.store if isinstance(day.store, SocketStore) else None
+        day.weather = CoordinatorWeather(simulation, random, day.brokers, self._keeper)
+        super().__init__(simulation, day)
+        store = day.store
+        watched = store.tree if isinstance(store, MemoryMetadata) else store
+        self._invariants = ClusterInvariants(simulation, watched, day.brokers)
+        self._observers = [
+            DirectObserver(
+                broker,
+                self.groups,
+                self.sources,
+                GROUP,
+                acknowledged=self.history.log,
+                longest_s=_LONGEST_ANSWER_S,
+            )
+            for broker in day.brokers
+        ]
+        self._looking: asyncio.Task[None] | None = None
+
+    def begin_watching(self) -> None:
+        for observer in self._observers:
+            self.day.simulation.host(observer.name).start(observer.run, observer.name)
+        self._looking = asyncio.ensure_future(self._look())
+
+    def end_watching(self) -> None:
+        for observer in self._observers:
+            self.day.simulation.host(observer.name).kill()
+
+    async def _look(self) -> None:
+        """Ends the run when an invariant is broken: nobody waits for this task."""
+        while True:
+            try:
+                self._invariants.look()
+                for broker in self.day.brokers:
+                    broker.supervise()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+                self.day.simulation.loop.fail(str(error), error)
+            await asyncio.sleep(_LOOK_S)
+
+    def more_violations(self) -> list[Violation]:
+        return [one for observer in self._observers for one in observer.found]
+
+    async def live_through(self) -> str:
+        try:
+            return await super().live_through()
+        finally:
+            if self._looking is not None:
+                self._looking.cancel()
+            if self._keeper is not None:
+                self._keeper.end()
+
+
+async def failover(simulation: Simulation) -> str:
+    """Plays a bad day and says what it came to."""
+    day = FailoverDay(simulation)
+    with in_force(day.version):
+        return await day.live_through()

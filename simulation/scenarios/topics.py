@@ -1,0 +1,341 @@
+"""What becomes of topics: deleted and made again, records deleted, retention, settings, rules.
+
+One or two brokers. A producer writes, an operator deletes records, deletes the topic and makes it
+anew, and changes settings beside a second one. Brokers are killed, stopped, run short of file
+descriptors; a lone one also loses its metadata store and adopts the logs it finds. Every life of
+the topic is judged by itself (`topic_lives`).
+"""
+
+import asyncio
+import errno
+from random import Random
+from typing import Final
+
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+from simulation.administrators import Administrators
+from simulation.brokers import Brokers
+from simulation.checkers import Violation
+from simulation.scenarios.bad_day import judge
+from simulation.scribe import Scribe
+from simulation.stores import LoneStore
+from simulation.topic_lives import TopicLife
+from simulation.transaction_workload import read_all
+from simulation.walk import Step, Walk
+from simulation.workload import Options
+from simulation.world import Simulation
+
+TOPIC: Final = "orders"
+_COORDINATOR_PARTITIONS: Final = 2
+_DELIVERY_S: Final = 3.0
+
+_WEIGHTS: Final = {"write": 4.0, "start": 3.0, "lose-store": 0.7, "renew": 1.0}
+_ALWAYS: Final = ("write", "start")
+_THEMES: Final = (
+    ("write", "renew", "delete-records", "kill", "start"),
+    ("write", "descriptors", "create", "wait", "start", "kill"),
+    ("write", "lose-store", "start", "commit", "kill"),
+    ("write", "settings", "internal", "peek", "kill", "start"),
+    ("write", "wait", "delete-records", "stop", "kill", "start"),
+)
+
+
+class TopicWalk:
+    def __init__(self, simulation: Simulation) -> None:
+        random = self._random = simulation.random("topics")
+        self._simulation = simulation
+        simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
+        count = random.choice((1, 1, 1, 2))
+        self._store = LoneStore() if count == 1 and random.random() < 0.7 else None
+        self._has_retention = random.random() < 0.25
+        self._brokers = Brokers(
+            simulation, count, _properties(random, count, self._has_retention), store=self._store
+        )
+        self._partitions = [TopicPartition(TOPIC, n) for n in range(random.choice((1, 1, 2)))]
+        self._life = TopicLife(has_retention=self._has_retention)
+        self._lives = 1
+        self._settled_s = 0.0
+        self._scribes = 0
+        self._scribe = self._new_scribe()
+        self._admins = Administrators(self._brokers, random)
+        self._created: list[str] = []
+        self._walk = Walk(simulation, self._steps(), _WEIGHTS, _ALWAYS, _THEMES)
+
+    def _new_scribe(self) -> Scribe:
+        self._scribes += 1
+        options: Options = {
+            "bootstrap_servers": self._brokers.bootstrap,
+            "enable_idempotence": True,
+            "linger_ms": self._random.choice((0, 5)),
+            "request_timeout_ms": 1000,
+            "delivery_timeout_ms": round(_DELIVERY_S * 1000),
+            "max_block_ms": 1500,
+        }
+        name = f"scribe-{self._scribes}"
+        return Scribe(name, self._life.history, self._partitions, options)
+
+    def _steps(self) -> dict[str, Step]:
+        steps: dict[str, Step] = {
+            "write": self._write,
+            "another-producer": self._another_producer,
+            "delete-records": self._delete_records,
+            "renew": self._renew,
+            "create": self._create,
+            "kill": self._kill,
+            "stop": self._stop,
+            "start": self._start,
+            "wait": self._wait,
+            "descriptors": self._descriptors,
+            "settings": self._settings,
+            "commit": self._commit,
+            "internal": self._admins.ask_for_internal,
+            "peek": self._peek,
+        }
+        if self._store is not None:
+            steps["lose-store"] = self._lose_store
+        return steps
+
+    # Steps
+
+    async def _write(self) -> None:
+        self._scribe.write(self._random.randint(1, 12))
+        await asyncio.sleep(self._random.choice((0.02, 0.1, 0.5)))
+
+    async def _another_producer(self) -> None:
+        await self._quiet()
+        self._simulation.host(self._scribe.name).kill()
+        self._scribe = self._new_scribe()
+        self._simulation.host(self._scribe.name).start(self._scribe.run, self._scribe.name)
+
+    async def _delete_records(self) -> None:
+        partition = self._random.choice(self._partitions)
+        end = self._life.end_of(partition)
+        if end <= 0:
+            return
+        before = self._random.randint(1, end)
+        self._life.asked[partition] = max(self._life.asked.get(partition, 0), before)
+
+        async def delete(world: World) -> None:
+            async with self._brokers.admin(world) as admin:
+                told = (await admin.delete_records({partition: before}))[partition]
+                if not isinstance(told, int):
+                    raise told
+            deleted = self._life.deleted
+            deleted[partition] = max(deleted.get(partition, 0), before)
+
+        await self._brokers.try_to(delete, 3.0)
+
+    async def _quiet(self) -> None:
+        """Nothing is on its way any more: what follows belongs to the next life."""
+        self._start_all()
+        await self._brokers.until(lambda: not self._scribe.unanswered, lambda: "a send", 30.0)
+
+    async def _renew(self) -> None:
+        """The topic is deleted, and another one of its name is made."""
+        self._start_all()
+        await self._quiet()
+
+        async def delete(world: World) -> None:
+            async with self._brokers.admin(world) as admin:
+                while True:
+                    try:
+                        await admin.delete_topic(TOPIC)
+                    except KafkaError as error:
+                        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                            return
+                    await asyncio.sleep(0.05)
+
+        await self._brokers.ask(delete)
+        self._life = TopicLife(has_retention=self._has_retention)
+        self._lives += 1
+        self._settled_s = self._simulation.loop.time() + 1.0
+        self._admins.forget_settings(TOPIC)
+        self._admins.forget_positions()
+        await self._make_topic()
+        if self._random.random() < 0.5:
+            await self._another_producer()
+        self._scribe.history = self._life.history
+
+    async def _create(self) -> None:
+        """Another topic; whoever was told that it exists can write to it later."""
+        name = f"made-{len(self._created)}"
+
+        async def create(world: World) -> None:
+            async with self._brokers.admin(world) as admin:
+                await admin.create_topic(name, 1, len(self._brokers.all))
+
+        if len(self._created) < 3 and await self._brokers.try_to(create, 3.0):
+            self._created.append(name)
+
+    async def _kill(self) -> None:
+        broker = self._random.choice(self._brokers.all)
+        broker.kill()
+        broker.host.disk.heal()
+
+    async def _stop(self) -> None:
+        broker = self._random.choice(self._brokers.all)
+        broker.host.disk.heal()
+        await broker.stop()
+
+    async def _start(self) -> None:
+        self._start_all()
+        await asyncio.sleep(self._random.choice((0.0, 0.3, 1.0)))
+
+    def _start_all(self) -> None:
+        for broker in self._brokers.all:
+            broker.start()
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(self._random.choice((0.5, 3.0, 10.0)))
+
+    async def _descriptors(self) -> None:
+        """No file can be opened for a while."""
+        broker = self._random.choice(self._brokers.all)
+        if not broker.is_running:
+            return
+        code = self._random.choice((errno.EMFILE, errno.ENFILE))
+        broker.host.disk.fail_next("open", code, times=1 << 30)
+        self._simulation.loop.call_later(
+            self._random.choice((0.3, 2.0, 6.0)),
+            broker.host.disk.heal,
+            context=self._simulation.nobody,
+        )
+
+    async def _settings(self) -> None:
+        await self._admins.change_settings(TOPIC)
+
+    async def _commit(self) -> None:
+        # A broker that hears late of the deletion forgets what was committed for the name, as
+        # Kafka does.
+        await asyncio.sleep(max(0.0, self._settled_s - self._simulation.loop.time()))
+        await self._admins.commit(self._random.choice(self._partitions))
+
+    async def _peek(self) -> None:
+        await self._admins.look_for_hidden(TOPIC)
+
+    async def _lose_store(self) -> None:
+        """The file of the metadata store is gone; the logs are there."""
+        assert self._store is not None
+        (broker,) = self._brokers.all
+        await self._quiet()
+        if self._random.random() < 0.5:
+            await broker.stop()
+        broker.kill()
+        self._store.lose()
+        self._brokers.simulation.trace.add("-", "the metadata store is lost")
+        self._created.clear()  # Those without a log are gone, and need not be missed.
+        self._admins.store_was_lost()
+        self._brokers.invariants.store_was_lost()
+        broker.host.disk.heal()
+        broker.start()
+        await asyncio.sleep(0.5)
+        if self._random.random() < 0.7:
+            await self._another_producer()
+
+    # The run
+
+    async def _make_topic(self) -> None:
+        configs = {}
+        if self._has_retention:
+            configs = {"retention.bytes": "2000", "retention.ms": "5000"}
+        await self._brokers.create_topic(
+            TOPIC, len(self._partitions), len(self._brokers.all), configs
+        )
+
+    async def live_through(self) -> str:
+        brokers = self._brokers
+        brokers.start()
+        try:
+            await self._make_topic()
+            if self._random.random() < 0.3:
+                await self._admins.hide_a_topic()
+            self._simulation.host(self._scribe.name).start(self._scribe.run, self._scribe.name)
+            await self._walk.take(self._random.randint(8, 30))
+            self._simulation.trace.add("-", "everything heals")
+            await brokers.heal()
+            await brokers.until(brokers.is_whole, brokers.what_is_ill)
+            await self._quiet()
+            await self._judge()
+        finally:
+            brokers.end()
+            if self._store is not None:
+                self._store.end()
+        return self._summary()
+
+    async def _judge(self) -> None:
+        options: Options = {
+            "bootstrap_servers": self._brokers.bootstrap,
+            "auto_offset_reset": "none",
+            "request_timeout_ms": 5000,
+        }
+        found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
+        wrong = list(self._life.violations(found))
+        await self._brokers.ask(self._admins.check_settings)
+        await self._brokers.ask(self._admins.check_positions)
+        await self._brokers.ask(
+            lambda world: self._admins.check_internal(world, _COORDINATOR_PARTITIONS)
+        )
+        judge([*wrong, *self._admins.found, *await self._useless()])
+
+    async def _useless(self) -> list[Violation]:
+        """Topics that somebody was told to be there, and that nobody can write to."""
+        if not self._created:
+            return []
+        life = TopicLife()
+        options: Options = {
+            "bootstrap_servers": self._brokers.bootstrap,
+            "delivery_timeout_ms": 20_000,
+            "max_block_ms": 5000,
+            "request_timeout_ms": 2000,
+        }
+        partitions = [TopicPartition(name, 0) for name in self._created]
+        scribe = Scribe("last-scribe", life.history, partitions, options)
+        host = self._simulation.host(scribe.name)
+        host.start(scribe.run, scribe.name)
+        scribe.write(4 * len(partitions))
+        await self._brokers.until(lambda: not scribe.unanswered, lambda: "a send", 60.0)
+        host.kill()
+        return [
+            Violation("useless", send.partition, "a topic that was made takes no records")
+            for send in life.history.sends
+            if send.offset is None
+        ]
+
+    def _summary(self) -> str:
+        history = self._life.history
+        store = "sqlite" if self._store is not None else "another store"
+        return (
+            f"{len(self._brokers.all)} brokers, {store}, {self._lives} lives of the topic,"
+            f" {history.acknowledged_count()} of {len(history.sends)} acknowledged in the last;"
+            f" {self._walk.summary()}"
+        )
+
+
+def _properties(random: Random, count: int, has_retention: bool) -> dict[str, str]:
+    properties = {
+        "auto.create.topics.enable": random.choice(("true", "false")),
+        "log.segment.bytes": random.choice(("600", "2000", "1073741824")),
+        "log.flush.offset.checkpoint.interval.ms": random.choice(("1000", "60000", "60000")),
+        "log.flush.start.offset.checkpoint.interval.ms": random.choice(
+            ("500", "3000", "3000", "60000")
+        ),
+        "log.segment.delete.delay.ms": random.choice(("0", "2000", "60000")),
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": random.choice(("1000", "300000")),
+        "offsets.topic.num.partitions": str(_COORDINATOR_PARTITIONS),
+        "offsets.topic.replication.factor": str(count),
+        "transaction.state.log.num.partitions": str(_COORDINATOR_PARTITIONS),
+        "transaction.state.log.replication.factor": str(count),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:root",
+    }
+    if has_retention:
+        properties["log.retention.check.interval.ms"] = "1000"
+    return properties
+
+
+async def topics(simulation: Simulation) -> str:
+    """Plays one walk and says what it came to."""
+    return await TopicWalk(simulation).live_through()
