@@ -14,6 +14,7 @@ from typing import Final
 from odradek import __version__
 from odradek.broker.absences import Absences
 from odradek.broker.adopting import take_over
+from odradek.broker.all_topics import AllTopics
 from odradek.broker.client_images import ClientImages
 from odradek.broker.connections import Connections
 from odradek.broker.coordinators import Coordinators
@@ -355,6 +356,7 @@ class Broker:
                 max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
                 is_known=lambda entry: is_known(images.image, entry),
             ),
+            all_topics=AllTopics(),
             longest_log=longest_log,
             access_rules=AccessRules(store, images),
             authorizer=load_authorizer(settings.broker),

@@ -38,7 +38,8 @@ _GATHERING: Final = tuple(
 )
 
 
-Encode = Callable[[object], Parts | None]
+Encode = Callable[[object], Parts | Awaitable[Parts | None] | None]
+"""Encodes a reply, at once or, if it is large, in steps."""
 
 
 class Pending(NamedTuple):
@@ -383,8 +384,14 @@ class Connection(asyncio.Protocol):
             except ValueError as unspeakable:
                 self._fail(unspeakable)
                 return
-            if reply:
+            if isinstance(reply, list):
                 self._send(reply)
+            elif reply is not None:
+                encoding = asyncio.ensure_future(cast("Awaitable[object]", reply))
+                waiting.appendleft((encoding, encoded_already, size))
+                self._hold(size)
+                encoding.add_done_callback(self._answer_waiting)
+                break
         self._in_turn = False
         self._write_gathered()
         self.active_s = self._loop.time()

@@ -3,6 +3,10 @@
 A request this broker cannot read ends its connection, as in Kafka: without knowing the
 version there is no way to answer. The one exception is ApiVersions, with which a client
 finds out what to speak.
+
+A request or a response with tens of thousands of elements takes a tenth of a second to decode, to
+serve and to encode. Each of the three is done in steps, and others are served in between
+(`world.timeslice`, `broker.pieces`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,20 +18,34 @@ from odradek.broker.connection import Connection, Pending, encoded_already
 from odradek.broker.handlers import TABLE
 from odradek.broker.outflow import Parts
 from odradek.broker.pieces import in_pieces
-from odradek.broker.services import Pipelined, RequestContext, Services
+from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import ErrorCode, MalformedMessage
-from odradek.protocol.headers import decode_request_header, encode_response
-from odradek.protocol.schema import Request, Response
-from odradek.protocol.types import Buffer
+from odradek.protocol.headers import decode_request_header, encode_response, frame_response
+from odradek.protocol.schema import Request, Response, Struct
+from odradek.protocol.types import Buffer, Part
+from odradek.world.timeslice import Timeslice
 
-Reply = Response | None
+Reply = Response | Encoded | None
 Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] | Pipelined]
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 # Larger requests have thousands of elements, but for those that bring records.
-_LARGE_BYTES: Final = 100_000
+_LARGE_BYTES: Final = 64 * 1024
+# Responses with more elements are encoded in steps: some milliseconds' work.
+_LARGE_ELEMENTS: Final = 1000
+# What is asked most often. Requests of these APIs are either small or large as a whole.
+_NEVER_LARGE: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.API_VERSIONS,
+        ApiKey.HEARTBEAT,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
 
 
 class _Handler(NamedTuple):
@@ -45,10 +63,6 @@ class _Large(NamedTuple):
     position: int
     version: int
     correlation_id: int
-
-    def decode(self) -> Request:
-        decode = self.handler.request.decode
-        return decode(self.frame, self.version, self.position, allow_trailing=True)
 
 
 class Dispatcher:
@@ -80,43 +94,34 @@ class Dispatcher:
         request = handler.request.decode(frame, version, position, allow_trailing=True)
         context = RequestContext(connection, version, client_id)
         reply = handler.handle(self._services, context, request)
-        if reply is None:
-            return None
-        if isinstance(reply, Response):
-            return cast("Parts", encode_response(reply, version, correlation_id))
-        encode = partial(_encode, version, correlation_id)
-        if isinstance(reply, Pipelined):
-            return Pending(reply.response, encode, is_pipelined=True)
-        return Pending(reply, encode, is_pipelined=False)
+        return _answer(reply, version, correlation_id)
 
     async def _serve_large(
         self, connection: Connection, client_id: str | None, large: "_Large"
     ) -> Parts | None:
-        """Tens of thousands of elements take fifty milliseconds to decode and as long to encode:
-        in a thread, which leaves the interpreter to the loop every few milliseconds."""
-        compute = self._services.world.workers.compute
         version = large.version
-        request = await compute(large.decode)
+        decode = large.handler.request.decode_stepwise(large.frame, version, large.position)
+        request = await Timeslice.of_running_loop().run(decode)
         context = RequestContext(connection, version, client_id)
         reply = large.handler.handle(self._services, context, request)
+        if isinstance(reply, Pipelined):
+            reply = reply.response
         if isinstance(reply, Awaitable):
             reply = await reply
-        if reply is None:
-            return None
-        assert isinstance(reply, Response)
-        encode = partial(encode_response, reply, version, large.correlation_id)
-        return cast("Parts", await compute(encode))
+        return await _encode_in_steps(reply, version, large.correlation_id)
 
     def _load(self, key: int) -> _Handler:
         served = TABLE.get(key)
         if served is None:
             raise MalformedMessage(f"API {key} is not served here")
         module = import_module(f"odradek.broker.handlers.{served.module}")
-        handle: Handle = in_pieces(key, module.handle)
+        handle: Handle = module.handle
         if self._services.authorizer is not None:
             from odradek.broker.guards import guarded  # noqa: PLC0415 - if anybody needs permission
 
             handle = guarded(key, handle)
+        # Permission is asked piece by piece too: it takes as long as many a handler.
+        handle = in_pieces(key, handle)
         if self._wrap is not None:
             handle = self._wrap(handle)
         handler = _Handler(served.lowest, served.highest, APIS[key].request, handle)
@@ -132,8 +137,58 @@ class Dispatcher:
         return cast("Parts", encode_response(response, 0, correlation_id))
 
 
-def _encode(version: int, correlation_id: int, response: object) -> Parts | None:
-    if response is None:
+def _answer(
+    reply: Reply | Awaitable[Reply] | Pipelined, version: int, correlation_id: int
+) -> Parts | Pending | None:
+    """The reply of a handler as a connection takes it."""
+    if isinstance(reply, Awaitable | Pipelined):
+        awaited = reply.response if isinstance(reply, Pipelined) else reply
+        encode = partial(_encode, version, correlation_id)
+        return Pending(awaited, encode, is_pipelined=isinstance(reply, Pipelined))
+    parts = _encode(version, correlation_id, reply)
+    if parts is None or isinstance(parts, list):
+        return parts
+    return Pending(parts, encoded_already, is_pipelined=False)
+
+
+def _encode(
+    version: int, correlation_id: int, reply: object
+) -> Parts | Awaitable[Parts | None] | None:
+    if reply is None:
         return None
-    assert isinstance(response, Response)
-    return cast("Parts", encode_response(response, version, correlation_id))
+    if isinstance(reply, Response) and (reply.api_key in _NEVER_LARGE or not _is_large(reply)):
+        return cast("Parts", encode_response(reply, version, correlation_id))
+    assert isinstance(reply, Response | Encoded)
+    return _encode_in_steps(reply, version, correlation_id)
+
+
+async def _encode_in_steps(reply: Reply, version: int, correlation_id: int) -> Parts | None:
+    if reply is None:
+        return None
+    if isinstance(reply, Encoded):
+        response, parts = reply.head, cast("list[Part]", list(reply.parts))
+    else:
+        response = reply
+        steps = response.encode_stepwise(version)
+        parts = await Timeslice.of_running_loop().run(steps)
+    return cast("Parts", frame_response(response, parts, version, correlation_id))
+
+
+def _is_large(response: Response) -> bool:
+    return _count_elements(response, 0) > _LARGE_ELEMENTS
+
+
+def _count_elements(message: Struct, so_far: int) -> int:
+    """Counts the structs in all arrays of a message, and gives up when there are many."""
+    for field in type(message).fields:
+        if field.kind != "array" or isinstance(field.element, str):
+            continue
+        elements = getattr(message, field.name)
+        if not elements:
+            continue
+        so_far += len(elements)
+        for element in elements:
+            if so_far > _LARGE_ELEMENTS:
+                return so_far
+            so_far = _count_elements(element, so_far)
+    return so_far

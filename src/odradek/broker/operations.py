@@ -12,6 +12,8 @@ def _bits(*operations: Operation) -> int:
     return sum(1 << operation for operation in operations)
 
 
+# What is told to whoever did not ask.
+NO_OPERATIONS: Final = -(2**31)
 GROUP_OPERATIONS: Final = _bits(
     Operation.READ,
     Operation.DELETE,

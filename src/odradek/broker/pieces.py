@@ -2,25 +2,27 @@
 
 A request may have tens of thousands of elements, each of them some microseconds' work. The
 elements of the APIs below do not depend on each other: such a request is cut into several smaller
-ones, the handler is asked for each, and other connections get a turn in between. How large the
-pieces are follows from how long they take. The client gets one answer. Its own next request waits
-for it, as always.
+ones, the handler is asked for each, and other connections get a turn in between whenever the
+pieces have taken long enough (`world.timeslice`). The client gets one answer. Its own next request
+waits for it, as always.
 
 Handlers know nothing of this. What is left out serves its elements together (a group's members),
 or looks after itself (Produce).
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.schema import Request, Response
+from odradek.world.timeslice import Timeslice
 
 if TYPE_CHECKING:
     from odradek.broker.dispatch import Handle, Reply
     from odradek.broker.services import RequestContext, Services
+    from odradek.protocol.messages.describe_configs import DescribeConfigsResource
+    from odradek.protocol.messages.metadata import MetadataRequestTopic
 
 T = TypeVar("T")
 
@@ -33,20 +35,32 @@ class Cut(NamedTuple):
     answered: str
     inner: str | None = None
     answered_inner: str = ""
-    # Five to twenty milliseconds' work at worst.
-    at_once: int = 500
-    # What makes an element the same as another, where that is answered once, as in Kafka.
-    identity: tuple[str, ...] = ()
+    # Some milliseconds' work at worst.
+    at_once: int = 50
+    # What makes an element the same as another, where that is answered once.
+    identity: Callable[[Any], Hashable] | None = None
 
 
 _PARTITIONS: Final = Cut("topics", "topics", "partitions", "partitions")
-# What a group commits together is written together, as long as that can be.
-_COMMITS: Final = _PARTITIONS._replace(at_once=5_000)
+# What a group commits together is written together, as long as that takes no longer than this.
+_COMMITS: Final = _PARTITIONS._replace(at_once=1_000)
+
+
+def _same_topic(asked: "MetadataRequestTopic") -> Hashable:
+    return asked.name, asked.topic_id
+
+
+def _same_settings(asked: "DescribeConfigsResource") -> Hashable:
+    """Kafka answers a resource as often as it is named: 25 KB ask for 1.7 GB. Its own clients name
+    each once."""
+    keys = asked.configuration_keys
+    return asked.resource_type, asked.resource_name, None if keys is None else tuple(keys)
+
 
 CUTS: Final[dict[int, Sequence[Cut]]] = {
     # To find a time may mean to look at a hundred thousand records.
     ApiKey.LIST_OFFSETS: [_PARTITIONS._replace(at_once=20)],
-    ApiKey.METADATA: [Cut("topics", "topics", identity=("name", "topic_id"))],
+    ApiKey.METADATA: [Cut("topics", "topics", identity=_same_topic)],
     ApiKey.OFFSET_COMMIT: [_COMMITS],
     ApiKey.OFFSET_FETCH: [Cut("groups", "groups")],
     ApiKey.FIND_COORDINATOR: [Cut("coordinator_keys", "coordinators")],
@@ -60,7 +74,7 @@ CUTS: Final[dict[int, Sequence[Cut]]] = {
     ApiKey.TXN_OFFSET_COMMIT: [_COMMITS],
     ApiKey.CREATE_ACLS: [Cut("creations", "results")],
     ApiKey.DELETE_ACLS: [Cut("filters", "filter_results")],
-    ApiKey.DESCRIBE_CONFIGS: [Cut("resources", "results", at_once=100)],
+    ApiKey.DESCRIBE_CONFIGS: [Cut("resources", "results", at_once=5, identity=_same_settings)],
     ApiKey.ALTER_CONFIGS: [Cut("resources", "responses")],
     ApiKey.INCREMENTAL_ALTER_CONFIGS: [Cut("resources", "responses")],
     ApiKey.CREATE_PARTITIONS: [Cut("topics", "results")],
@@ -73,29 +87,8 @@ CUTS: Final[dict[int, Sequence[Cut]]] = {
     ApiKey.DESCRIBE_PRODUCERS: [Cut("topics", "topics", "partition_indexes", "partitions")],
     ApiKey.DESCRIBE_TRANSACTIONS: [Cut("transactional_ids", "transaction_states")],
     ApiKey.CONSUMER_GROUP_DESCRIBE: [Cut("group_ids", "groups")],
-    ApiKey.LOOK_UP: [_PARTITIONS._replace(at_once=100)],
+    ApiKey.LOOK_UP: [_PARTITIONS._replace(at_once=10)],
 }
-
-
-# A piece that took longer is followed by a smaller one, one that took less by a larger one.
-_LONG_S: Final = 0.01
-_SHORT_S: Final = 0.003
-
-
-class Pace:
-    """How many elements to serve at once."""
-
-    __slots__ = ("_most", "at_once")
-
-    def __init__(self, at_once: int) -> None:
-        self.at_once = at_once
-        self._most = max(500, at_once)
-
-    def took(self, elapsed_s: float) -> None:
-        if elapsed_s > _LONG_S:
-            self.at_once = max(1, self.at_once // 2)
-        elif elapsed_s < _SHORT_S:
-            self.at_once = min(self._most, self.at_once * 2)
 
 
 class Piece(NamedTuple):
@@ -114,6 +107,8 @@ def in_pieces(key: int, handle: "Handle") -> "Handle":
         services: "Services", context: "RequestContext", request: Request
     ) -> "Reply | Awaitable[Reply] | object":
         for cut in cuts:
+            if cut.identity is not None:
+                _leave_out_duplicates(request, cut, cut.identity)
             if count(request, cut) > cut.at_once:
                 return _piece_by_piece(cut, request, lambda piece: handle(services, context, piece))
         return handle(services, context, request)
@@ -134,39 +129,40 @@ async def _piece_by_piece(
     cut: Cut, request: Request, handle: Callable[[Request], object]
 ) -> Response:
     whole: Response | None = None
-    pace = Pace(cut.at_once)
-    time = asyncio.get_running_loop().time
-    for piece in cut_up(request, cut, pace):
-        begun_s = time()
+    timeslice = Timeslice.of_running_loop()
+    for piece in cut_up(request, cut):
+        if timeslice.is_over():
+            await timeslice.next_turn()
         answer = handle(piece.request)
         if isinstance(answer, Awaitable):
-            answer = await answer  # How long that took says little of how long it held up others.
-        else:
-            pace.took(time() - begun_s)
+            answer = await answer
         assert isinstance(answer, Response)
         if whole is None:
             whole = answer
         else:
             join(whole, answer, cut, continues=piece.continues)
-        await asyncio.sleep(0)
     assert whole is not None  # what is cut has elements
     return whole
 
 
-def cut_up(request: Request, cut: Cut, pace: Pace) -> Iterator[Piece]:
+def _leave_out_duplicates(request: Request, cut: Cut, identity: Callable[[Any], Hashable]) -> None:
     elements = getattr(request, cut.outer)
-    if cut.identity:
-        known = {tuple(getattr(each, name) for name in cut.identity): each for each in elements}
-        elements = list(known.values())
+    if elements is None or len(elements) < 2:
+        return
+    known = {identity(element): element for element in elements}
+    if len(known) < len(elements):
+        setattr(request, cut.outer, list(known.values()))
+
+
+def cut_up(request: Request, cut: Cut) -> Iterator[Piece]:
+    elements = getattr(request, cut.outer)
     if cut.inner is None:
-        first = 0
-        while first < len(elements):
-            part = elements[first : first + pace.at_once]
-            first += len(part)
+        for first in range(0, len(elements), cut.at_once):
+            part = elements[first : first + cut.at_once]
             yield Piece(_with(request, cut.outer, part), continues=False)
         return
     piece: list[object] = []
-    room = pace.at_once
+    room = cut.at_once
     continues = False
     for element in elements:
         inner = getattr(element, cut.inner)
@@ -179,7 +175,7 @@ def cut_up(request: Request, cut: Cut, pace: Pace) -> Iterator[Piece]:
             if room:
                 break
             yield Piece(_with(request, cut.outer, piece), continues)
-            piece, room = [], pace.at_once
+            piece, room = [], cut.at_once
             continues = first < len(inner)
             if not continues:
                 break

@@ -101,8 +101,11 @@ class RequestLog:
             return story.leave(self._returned, reply)
         encode = reply.encode
 
-        def encoded(response: object) -> Parts | None:
-            return story.leave(response, encode(response))
+        def encoded(response: object) -> Parts | Awaitable[Parts | None] | None:
+            parts = encode(response)
+            if parts is None or isinstance(parts, list):
+                return story.leave(response, parts)
+            return story.leave_later(response, parts)
 
         return Pending(story.follow(reply.reply), encoded, reply.is_pipelined)
 
@@ -201,6 +204,11 @@ class _Story:
                 return parts
         self.tell(error)
         return parts
+
+    async def leave_later(
+        self, response: object, encoding: Awaitable[Parts | None]
+    ) -> Parts | None:
+        return self.leave(response, await encoding)
 
     def tell(self, error: str) -> None:
         connection, now_s = self._connection, self._clock.monotonic_s()

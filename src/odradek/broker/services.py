@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.broker.absences import Absences
+from odradek.broker.all_topics import AllTopics
 from odradek.broker.client_images import ClientImages
 from odradek.broker.connection import Connection
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
@@ -47,6 +48,7 @@ class Services:
     key_indexes: KeyIndexes
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
+    all_topics: AllTopics
     longest_log: LongestLog
     access_rules: AccessRules
     # None where everybody may do everything.
@@ -70,6 +72,13 @@ class RequestContext:
         self.connection = connection
         self.version = version
         self.client_id = client_id
+
+
+class Encoded(NamedTuple):
+    """A response that its handler has encoded, because others get the same bytes."""
+
+    head: Response
+    parts: list[bytes]
 
 
 class Pipelined(NamedTuple):

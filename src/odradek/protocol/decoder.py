@@ -9,11 +9,15 @@ Generated code keeps these invariants: `position` never goes back, nothing is sl
 `allowance` of elements that the message may have in all.
 What still escapes as IndexError, struct.error or UnicodeDecodeError is turned into
 `MalformedMessage` by `Message.decode`.
+
+A stepwise decoder is the same code as a generator, which yields before each element of an array:
+whoever decodes a request with tens of thousands of them can do other things in between.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from odradek.protocol.layout import (
     FIXED_FORMATS,
@@ -39,19 +43,31 @@ from odradek.protocol.wire import (
 Decoder = Callable[[Buffer, int, int], tuple[object, int]]
 """(buffer, position, end) -> (message, position after it)"""
 
+StepwiseDecoder = Callable[[Buffer, int, int], Generator[None, None, tuple[object, int]]]
+
 
 def compile_decoder(
     layout: StructType, version: int, *, flexible: bool, most_elements: int
 ) -> Decoder:
     source = _DecoderSource(version, flexible)
     source.function(layout, most_elements)
-    return source.compile(f"<decode {layout.__name__} v{version}>")
+    return cast("Decoder", source.compile(f"<decode {layout.__name__} v{version}>"))
+
+
+def compile_stepwise_decoder(
+    layout: StructType, version: int, *, flexible: bool, most_elements: int
+) -> StepwiseDecoder:
+    source = _DecoderSource(version, flexible, stepwise=True)
+    source.function(layout, most_elements)
+    name = f"<decode {layout.__name__} v{version} stepwise>"
+    return cast("StepwiseDecoder", source.compile(name))
 
 
 class _DecoderSource:
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, *, stepwise: bool = False) -> None:
         self.version = version
         self.flexible = flexible
+        self.stepwise = stepwise
         self.lines: list[str] = []
         self.depth = 0
         self.run: list[tuple[str, str]] = []
@@ -66,11 +82,10 @@ class _DecoderSource:
         }
         self.variables = 0
 
-    def compile(self, name: str) -> Decoder:
+    def compile(self, name: str) -> object:
         code = compile("\n".join(self.lines), name, "exec")
         exec(code, self.namespace)  # noqa: S102 - the source is made of our own declarations
-        decoder: Decoder = self.namespace["decode"]  # type: ignore[assignment]
-        return decoder
+        return self.namespace["decode"]
 
     # Lines and names
 
@@ -124,6 +139,8 @@ class _DecoderSource:
 
     def function(self, layout: StructType, most_elements: int) -> None:
         with self.block("def decode(buffer, position, end):"):
+            if self.stepwise:
+                self.line("yield")
             self.line(f"allowance = {most_elements}")
             if contains_records(layout, self.version):
                 self.line("view = memoryview(buffer)")
@@ -257,6 +274,8 @@ class _DecoderSource:
             items = self.variable("items")
             self.line(f"{target} = {items} = []")
             with self.block("for _ in range(n):"):
+                if self.stepwise:
+                    self.line("yield")
                 if isinstance(element, str):
                     with self.length(field.name, element, "", nullable=False):
                         self.slice(field.name, element, "item")

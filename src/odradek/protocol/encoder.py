@@ -3,11 +3,15 @@
 The mirror of `decoder`: nested structs are inlined, and fields of a fixed size, with the
 length and the empty tag section that follow them, become one `pack`. Small pieces gather
 in `out`; records are never copied, they become a part of their own between joined pieces.
+
+A stepwise encoder is the same code as a generator, which yields before each element of an array:
+whoever encodes a response with tens of thousands of them can do other things in between.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from odradek.protocol.layout import (
     FIXED_FORMATS,
@@ -23,17 +27,29 @@ from odradek.protocol.wire import ArrayPackers, check_string_length, unsigned_va
 Encoder = Callable[[object, list[bytes]], list[Part]]
 """(message, pieces that come first) -> parts"""
 
+StepwiseEncoder = Callable[[object, list[bytes]], Generator[None, None, list[Part]]]
+
 
 def compile_encoder(layout: StructType, version: int, *, flexible: bool) -> Encoder:
     source = _EncoderSource(version, flexible)
     source.function(layout)
-    return source.compile(f"<encode {layout.__name__} v{version}>")
+    return cast("Encoder", source.compile(f"<encode {layout.__name__} v{version}>"))
+
+
+def compile_stepwise_encoder(
+    layout: StructType, version: int, *, flexible: bool
+) -> StepwiseEncoder:
+    source = _EncoderSource(version, flexible, stepwise=True)
+    source.function(layout)
+    name = f"<encode {layout.__name__} v{version} stepwise>"
+    return cast("StepwiseEncoder", source.compile(name))
 
 
 class _EncoderSource:
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, *, stepwise: bool = False) -> None:
         self.version = version
         self.flexible = flexible
+        self.stepwise = stepwise
         self.lines: list[str] = []
         self.functions: list[str] = []
         self.depth = 0
@@ -45,11 +61,10 @@ class _EncoderSource:
         }
         self.variables = 0
 
-    def compile(self, name: str) -> Encoder:
+    def compile(self, name: str) -> object:
         code = compile("\n".join(self.functions + self.lines), name, "exec")
         exec(code, self.namespace)  # noqa: S102 - the source is made of our own declarations
-        encoder: Encoder = self.namespace["encode"]  # type: ignore[assignment]
-        return encoder
+        return self.namespace["encode"]
 
     # Lines and names
 
@@ -106,6 +121,8 @@ class _EncoderSource:
     def function(self, layout: StructType) -> None:
         with self.block("def encode(m, out):"):
             has_records = contains_records(layout, self.version)
+            if self.stepwise:
+                self.line("yield")
             if has_records:
                 self.line("parts = []")
             self.struct(layout, "m")
@@ -161,8 +178,9 @@ class _EncoderSource:
     def tag_function(self, field: Field) -> str:
         """A function of its own that gives a tagged field's tag, size and content."""
         name = self.variable("tag")
-        lines, depth, run = self.lines, self.depth, self.run
-        self.lines, self.depth, self.run = [], 0, []
+        lines, depth, run, stepwise = self.lines, self.depth, self.run, self.stepwise
+        # A function that is called for its value cannot yield.
+        self.lines, self.depth, self.run, self.stepwise = [], 0, [], False
         with self.block(f"def {name}(value):"):
             self.line("out = []")
             self.field(field, "value")
@@ -170,7 +188,7 @@ class _EncoderSource:
             self.line("content = join(out)")
             self.line(f"return varint({field.tag}) + varint(len(content)) + content")
         self.functions += self.lines
-        self.lines, self.depth, self.run = lines, depth, run
+        self.lines, self.depth, self.run, self.stepwise = lines, depth, run, stepwise
         return name
 
     # Fields
@@ -242,6 +260,8 @@ class _EncoderSource:
             return
         item = self.variable("m")
         with self.block(f"for {item} in {several}:"):
+            if self.stepwise:
+                self.line("yield")
             if isinstance(element, str):
                 self.text(element, item, nullable=False)
             elif element is not None:

@@ -87,7 +87,13 @@ def encode_request(
 
 def encode_response(response: Response, version: int, correlation_id: int) -> list[Part]:
     """A whole frame, size included, as parts to write one after the other."""
-    parts = response.encode(version)
+    return frame_response(response, response.encode(version), version, correlation_id)
+
+
+def frame_response(
+    response: Response, parts: list[Part], version: int, correlation_id: int
+) -> list[Part]:
+    """The frame of a response whose parts have been encoded."""
     size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
     if version >= response.flexible_versions.first and response.api_key != _API_VERSIONS:
         prefix = _SIZED_RESPONSE_WITH_TAGS.pack(size + 5, correlation_id)

@@ -18,7 +18,7 @@ left out rather than refused.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from operator import attrgetter
 from typing import (
     TYPE_CHECKING,
@@ -30,8 +30,18 @@ from typing import (
     overload,
 )
 
-from odradek.protocol.decoder import Decoder, compile_decoder
-from odradek.protocol.encoder import Encoder, compile_encoder
+from odradek.protocol.decoder import (
+    Decoder,
+    StepwiseDecoder,
+    compile_decoder,
+    compile_stepwise_decoder,
+)
+from odradek.protocol.encoder import (
+    Encoder,
+    StepwiseEncoder,
+    compile_encoder,
+    compile_stepwise_encoder,
+)
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.layout import NEVER, Field, StructType, VersionRange
 from odradek.protocol.types import NO_TOPIC_ID, Buffer, Part, TopicId
@@ -236,6 +246,9 @@ class Message(Struct):
 
     _decoders: ClassVar[dict[int, Decoder]]
     _encoders: ClassVar[dict[int, Encoder]]
+    # Of all classes: few are ever needed.
+    _stepwise_decoders: ClassVar[dict[tuple[object, int], StepwiseDecoder]] = {}
+    _stepwise_encoders: ClassVar[dict[tuple[object, int], StepwiseEncoder]] = {}
 
     @classmethod
     def decode(
@@ -249,15 +262,38 @@ class Message(Struct):
         end = len(buffer)
         try:
             message, position = decoder(buffer, position, end)
-        except MalformedMessage as error:
-            raise MalformedMessage(f"{cls.__name__} v{version}: {error}") from None
-        except (struct.error, IndexError) as error:
-            raise MalformedMessage(f"{cls.__name__} v{version}: it ends too early") from error
-        except UnicodeDecodeError as error:
-            raise MalformedMessage(f"{cls.__name__} v{version}: not UTF-8 text") from error
+        except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
+            raise cls._malformed(version, error) from error
         if position != end and not allow_trailing:
             raise MalformedMessage(f"{cls.__name__} v{version}: {end - position} bytes too many")
         return cast(Self, message)
+
+    @classmethod
+    def decode_stepwise(
+        cls, buffer: Buffer, version: int, position: int = 0
+    ) -> Generator[None, None, Self]:
+        """The same in steps of one element; more bytes may follow the message."""
+        decoder = cls._stepwise_decoders.get((cls, version))
+        if decoder is None:
+            cls._check(version)
+            decoder = cls._stepwise_decoders[cls, version] = compile_stepwise_decoder(
+                cls, version, flexible=cls.is_flexible(version), most_elements=cls.most_elements
+            )
+        try:
+            message, _ = yield from decoder(buffer, position, len(buffer))
+        except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
+            raise cls._malformed(version, error) from error
+        return cast(Self, message)
+
+    @classmethod
+    def _malformed(cls, version: int, error: Exception) -> MalformedMessage:
+        if isinstance(error, UnicodeDecodeError):
+            reason = "not UTF-8 text"
+        elif isinstance(error, MalformedMessage):
+            reason = str(error)
+        else:
+            reason = "it ends too early"
+        return MalformedMessage(f"{cls.__name__} v{version}: {reason}")
 
     def encode(self, version: int, first: list[bytes] | None = None) -> list[Part]:
         """The message as parts to write one after the other, `first` before everything.
@@ -270,6 +306,20 @@ class Message(Struct):
         except (struct.error, AttributeError, TypeError) as error:
             name = type(self).__name__
             raise ValueError(f"{name} v{version} cannot be encoded: {error}") from error
+
+    def encode_stepwise(self, version: int) -> Generator[None, None, list[Part]]:
+        """The same in steps of one element."""
+        made = type(self)
+        encoder = self._stepwise_encoders.get((made, version))
+        if encoder is None:
+            made._check(version)
+            encoder = self._stepwise_encoders[made, version] = compile_stepwise_encoder(
+                made, version, flexible=made.is_flexible(version)
+            )
+        try:
+            return (yield from encoder(self, []))
+        except (struct.error, AttributeError, TypeError) as error:
+            raise ValueError(f"{made.__name__} v{version} cannot be encoded: {error}") from error
 
     @classmethod
     def is_flexible(cls, version: int) -> bool:

@@ -22,10 +22,12 @@ still during a turn. The simulation replaces it by a counter that is drawn from 
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
 
 # Short beside a network round trip over any distance, long beside the cost of a turn (10 µs).
 SLICE_S: Final = 0.005
@@ -71,6 +73,17 @@ class Timeslice:
                 self._began_s = _stopwatch()
             if not self.is_over():
                 return
+
+    async def run(self, steps: Generator[None, None, T]) -> T:
+        """Takes the steps of a generator, many in a turn, and returns what it returns."""
+        while True:
+            if self.is_over():
+                await self.next_turn()
+            try:
+                next(steps)
+            except StopIteration as end:
+                value: T = end.value
+                return value
 
 
 _stopwatch: Callable[[], float] = time.perf_counter

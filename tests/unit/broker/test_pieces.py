@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 
 from odradek.broker.connection import Connection, Pending
 from odradek.broker.connections import Connections
-from odradek.broker.pieces import CUTS, Cut, Pace, count, cut_up, join
+from odradek.broker.pieces import CUTS, Cut, count, cut_up, join
 from odradek.client.errors import ConnectionClosed
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.layout import StructType
+from odradek.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -88,21 +93,12 @@ def test_answers_to_pieces_join_to_the_answer_to_the_whole(sizes: list[int], at_
             for number, size in enumerate(sizes)
         ]
     )
-    pieces = list(cut_up(request, cut, Pace(at_once)))
+    pieces = list(cut_up(request, cut))
     assert all(count(piece.request, cut) <= at_once for piece in pieces)
     whole, *others = (echo(cast(ListOffsetsRequest, piece.request)) for piece in pieces)
     for piece, answer in zip(pieces[1:], others, strict=True):
         join(whole, answer, cut, continues=piece.continues)
     assert whole == echo(request)
-
-
-def test_pieces_are_as_large_as_they_take_long() -> None:
-    pace = Pace(20)
-    sizes = []
-    for elapsed_s in (0.05, 0.05, 0.05, 0.05, 0.05, 0.005, 0.001, 0.001):
-        pace.took(elapsed_s)
-        sizes.append(pace.at_once)
-    assert sizes == [10, 5, 2, 1, 1, 1, 2, 4]
 
 
 def test_a_client_gets_one_answer_for_thousands_of_partitions() -> None:
@@ -152,6 +148,42 @@ def test_a_topic_that_is_named_a_thousand_times_is_described_once() -> None:
         request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         response = await client.ask(request, MetadataResponse)
         assert sorted(topic.name or "" for topic in response.topics) == ["none", "t"]
+
+    with_broker(test)
+
+
+def test_a_resource_that_is_named_a_thousand_times_is_described_once() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.create_topic("t")
+        resources = [
+            DescribeConfigsResource(resource_type=2, resource_name="t", configuration_keys=keys)
+            for keys in [None, ["retention.ms"], ["retention.ms", "cleanup.policy"]] * 3000
+        ]
+        request = DescribeConfigsRequest(resources=resources, include_documentation=True)
+        response = await client.ask(request, DescribeConfigsResponse)
+        assert [len(result.configs) for result in response.results[1:]] == [1, 2]
+        few = DescribeConfigsRequest(resources=resources[:1] * 2)
+        response = await client.ask(few, DescribeConfigsResponse)
+        assert [result.resource_name for result in response.results] == ["t"]
+
+    with_broker(test)
+
+
+def test_an_answer_too_large_to_encode_at_once_leaves_others_their_turn() -> None:
+    async def test(connect: Connect) -> None:
+        patient, quick = await connect(), await connect()
+        await patient.create_topic("t", partitions=1500)
+        large = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        answer = asyncio.ensure_future(patient.ask(large, MetadataResponse))
+        behind = asyncio.ensure_future(patient.ask(MetadataRequest(topics=[]), MetadataResponse))
+        served = 0
+        while not answer.done():
+            await quick.ask(MetadataRequest(topics=[]), MetadataResponse)
+            served += 1
+        assert served > 1
+        assert len((await answer).topics[0].partitions) == 1500
+        assert (await behind).topics == []
 
     with_broker(test)
 

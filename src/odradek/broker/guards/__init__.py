@@ -16,14 +16,14 @@ from importlib import import_module
 from typing import Final, cast
 
 from odradek.broker.guards.access import Access
-from odradek.broker.services import Pipelined, RequestContext, Services
+from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.schema import Request, Response
 
 Amend = Callable[[Response], Response]
 Verdict = Response | Amend | None
 Guard = Callable[[Access, int, Request], Verdict]
-Reply = Response | None
+Reply = Response | Encoded | None
 Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] | Pipelined]
 
 OPEN: Final = frozenset({ApiKey.API_VERSIONS})
@@ -131,11 +131,13 @@ def _amended(
         return None
     if isinstance(reply, Response):
         return amend(reply)
+    assert not isinstance(reply, Encoded)  # Its guard has nothing to amend.
     if isinstance(reply, Pipelined):
         return Pipelined(_amended_later(reply.response, amend))
     return _amended_later(reply, amend)
 
 
-async def _amended_later(reply: Awaitable[Reply], amend: Amend) -> Reply:
+async def _amended_later(reply: Awaitable[Reply], amend: Amend) -> Response | None:
     response = await reply
+    assert not isinstance(response, Encoded)  # As above.
     return None if response is None else amend(response)

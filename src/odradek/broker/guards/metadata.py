@@ -3,10 +3,12 @@ lists of all topics, and are refused where it names them."""
 
 from typing import Final
 
-from odradek.broker.guards import Amend, Verdict
+from odradek.broker.guards import Verdict
 from odradek.broker.guards.access import Access
 from odradek.broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -34,7 +36,7 @@ _ASKS_FOR_ALL_BY_AN_EMPTY_LIST: Final = 0
 def metadata(access: Access, version: int, request: MetadataRequest) -> Verdict:
     """DESCRIBE on each topic; to make one, CREATE on it or on the cluster."""
     if request.topics is None or (not request.topics and version == _ASKS_FOR_ALL_BY_AN_EMPTY_LIST):
-        return _only_seen(access, request)
+        return None  # The handler asks `Visible`: it answers with encoded topics.
     allowed, refusals = [], []
     for topic in request.topics:
         if _may_look(access, request, topic):
@@ -47,6 +49,8 @@ def metadata(access: Access, version: int, request: MetadataRequest) -> Verdict:
             )
     request.topics = allowed
     is_empty_list_for_all = not allowed and version == _ASKS_FOR_ALL_BY_AN_EMPTY_LIST
+    if is_empty_list_for_all:
+        request.topics = [MetadataRequestTopic(name="")]  # No topic has this name.
 
     def amend(response: Response) -> Response:
         assert isinstance(response, MetadataResponse)
@@ -70,18 +74,22 @@ def _as_seen(access: Access, answered: MetadataResponseTopic) -> MetadataRespons
     return answered
 
 
-def _only_seen(access: Access, request: MetadataRequest) -> Amend:
-    def amend(response: Response) -> Response:
-        assert isinstance(response, MetadataResponse)
-        response.topics = [
-            topic
-            for topic in response.topics
-            if access.sees(Operation.DESCRIBE, ResourceType.TOPIC, topic.name or "")
-        ]
-        _show_operations(access, request, response)
-        return response
+class Visible:
+    """What the client of one request may know of all topics and of the cluster."""
 
-    return amend
+    __slots__ = ("_access",)
+
+    def __init__(self, services: Services, context: RequestContext) -> None:
+        self._access = Access(services, context, ApiKey.METADATA)
+
+    def sees(self, topic: str) -> bool:
+        return self._access.sees(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    def operations(self, topic: str) -> int:
+        return self._access.operations(ResourceType.TOPIC, topic, TOPIC_OPERATIONS)
+
+    def cluster_operations(self) -> int:
+        return _cluster_operations(self._access)
 
 
 def _may_look(access: Access, request: MetadataRequest, topic: MetadataRequestTopic) -> bool:

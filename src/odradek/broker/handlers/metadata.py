@@ -3,14 +3,24 @@
 A topic that does not exist is created here when both the broker and the client allow it, and
 the answer shows it already. Clients get the addresses of the listener they came in by. When
 a broker has just gone they are answered after the election (`broker.absences`). A broker that lost
-its lease leaves itself out, as a broker and as a leader (`broker.client_images`).
+its lease leaves itself out, as a broker and as a leader (`broker.client_images`). All topics are
+answered from bytes that clients share (`broker.all_topics`).
 """
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
+from odradek.broker.all_topics import (
+    MetadataHead,
+    MetadataTail,
+    encode_topics,
+    encoded,
+    without_tags,
+)
 from odradek.broker.endpoints import reachable
-from odradek.broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from odradek.broker.services import RequestContext, Services
+from odradek.broker.operations import CLUSTER_OPERATIONS, NO_OPERATIONS, TOPIC_OPERATIONS
+from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.cluster.topics import NewTopic, check_name
 from odradek.metadata import ClusterImage, PartitionImage, TopicImage
@@ -30,40 +40,31 @@ from odradek.replication.refusal import Refused
 _FIRST_VERSION_WITH_NULL_FOR_ALL: Final = 1
 # Versions 10 and 11 have the field, but nobody was to use it yet.
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 12
+_PARTITIONS_A_STEP: Final = 100
 
 
 async def handle(
     services: Services, context: RequestContext, request: MetadataRequest
-) -> MetadataResponse:
+) -> MetadataResponse | Encoded:
     asked = request.topics
     await services.absences.settled(
         services.images, None if not asked else [topic.name or "" for topic in asked]
     )
     if asked is None or (not asked and context.version < _FIRST_VERSION_WITH_NULL_FOR_ALL):
-        image = services.images.image
-        topics = [_topic(image, image.topics[name]) for name in sorted(image.topics)]
-    else:
-        topics = [
-            await _answer(services, topic, create=request.allow_auto_topic_creation)
-            if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS or _has_only_a_name(topic)
-            else MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
-            for topic in asked
-        ]
-        image = services.images.image
+        return await _answer_all(services, context, request)
+    topics = [
+        await _answer(services, topic, create=request.allow_auto_topic_creation)
+        if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS or _has_only_a_name(topic)
+        else MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
+        for topic in asked
+    ]
+    image = services.images.image
     if request.include_topic_authorized_operations:
         for answered in topics:
             if answered.error_code == ErrorCode.NONE:
                 answered.topic_authorized_operations = TOPIC_OPERATIONS
     response = MetadataResponse(
-        brokers=[
-            MetadataResponseBroker(
-                node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack
-            )
-            for broker, listener in (
-                *reachable(image, context.connection.listener),
-                *services.absences.listed(context.connection.listener),
-            )
-        ],
+        brokers=_brokers(services, context, image),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         topics=topics,
@@ -71,6 +72,80 @@ async def handle(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+async def _answer_all(
+    services: Services, context: RequestContext, request: MetadataRequest
+) -> Encoded:
+    """All topics that the client may see. Permission is asked here and not by a guard, because the
+    answer is encoded in steps (`broker.all_topics`)."""
+    version, wants_operations = context.version, request.include_topic_authorized_operations
+    tail = MetadataTail()
+    if services.authorizer is None:
+        operations = TOPIC_OPERATIONS if wants_operations else NO_OPERATIONS
+        image, topics = await services.all_topics.current(
+            services.images,
+            version,
+            partial(_describe, lambda _: operations),
+            with_operations=wants_operations,
+        )
+        if request.include_cluster_authorized_operations:
+            tail.cluster_authorized_operations = CLUSTER_OPERATIONS
+    else:
+        from odradek.broker.guards.metadata import (  # noqa: PLC0415 - if there are guards
+            Visible,
+        )
+
+        visible = Visible(services, context)
+        image = services.images.image
+        describe = partial(
+            _describe, visible.operations if wants_operations else lambda _: NO_OPERATIONS
+        )
+        topics = await encode_topics(image, version, describe, visible.sees)
+        if request.include_cluster_authorized_operations:
+            tail.cluster_authorized_operations = visible.cluster_operations()
+    head = MetadataHead(
+        brokers=_brokers(services, context, image),
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+    )
+    before = without_tags(encoded(head, version), version)
+    return Encoded(head, [before, topics, encoded(tail, version)])
+
+
+def _describe(
+    operations: Callable[[str], int], image: ClusterImage, topic: TopicImage
+) -> Iterator[MetadataResponseTopic | None]:
+    """The answer about a topic, in steps of a hundred partitions."""
+    answer = MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations(topic.name),
+    )
+    partitions = topic.partitions
+    for first in range(0, len(partitions), _PARTITIONS_A_STEP):
+        answer.partitions += [
+            _partition(image, partition)
+            for partition in partitions[first : first + _PARTITIONS_A_STEP]
+        ]
+        yield None
+    yield answer
+
+
+def _brokers(
+    services: Services, context: RequestContext, image: ClusterImage
+) -> list[MetadataResponseBroker]:
+    listener_name = context.connection.listener
+    return [
+        MetadataResponseBroker(
+            node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack
+        )
+        for broker, listener in (
+            *reachable(image, listener_name),
+            *services.absences.listed(listener_name),
+        )
+    ]
 
 
 def _has_only_a_name(asked: MetadataRequestTopic) -> bool:

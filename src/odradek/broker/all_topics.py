@@ -1,0 +1,130 @@
+"""Metadata of all topics: encoded once for all clients that ask, and in steps.
+
+Clients that start together, or lose a broker together, all ask for all topics at the same time.
+What they are told about topics is the same for all of them, unless access rules hide some: it
+depends on the cluster's image and on the version of the request. So it is encoded when the first
+of them asks, those that ask meanwhile wait for it, and the bytes are kept until the image changes;
+every reply refers to the same bytes. Brokers and their addresses depend on the client's listener,
+and are encoded for each.
+
+Where access rules are obeyed, each client gets what it may see, asked for and encoded anew.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from odradek.broker.client_images import ClientImages
+from odradek.metadata import ClusterImage, TopicImage
+from odradek.protocol.messages.metadata import (
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
+from odradek.protocol.schema import Response, array, int16, int32, string
+from odradek.world.timeslice import Timeslice
+
+# How many combinations of version and wishes are kept: few kinds of clients ask at a time.
+_MAX_KEPT: Final = 8
+
+Describe = Callable[[ClusterImage, TopicImage], Iterator[MetadataResponseTopic | None]]
+"""Makes the answer about a topic in steps; the last of them is the answer."""
+
+
+class MetadataHead(Response, key=3, versions="0-13", flexible="9+"):
+    """What stands before the topics of a Metadata response."""
+
+    throttle_time_ms: int = int32("3+")
+    brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
+    cluster_id: str | None = string("2+", nullable="2+", default=None)
+    controller_id: int = int32("1+", default=-1)
+
+
+class MetadataTopics(Response, key=3, versions="0-13", flexible="9+"):
+    """The topics alone."""
+
+    topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
+
+
+class MetadataTail(Response, key=3, versions="0-13", flexible="9+"):
+    """What stands behind them."""
+
+    cluster_authorized_operations: int = int32("8-10", default=-(2**31))
+    error_code: int = int16("13+")
+
+
+def encoded(message: Response, version: int) -> bytes:
+    return b"".join(bytes(part) for part in message.encode(version) if isinstance(part, bytes))
+
+
+def without_tags(data: bytes, version: int) -> bytes:
+    """Without the byte that says that no tagged fields follow: something else follows here."""
+    if not MetadataTopics.is_flexible(version):
+        return data
+    assert data.endswith(b"\0")
+    return data[:-1]
+
+
+class AllTopics:
+    """One for each broker. Invariant: what is kept was made from the topics and the brokers of the
+    image beside it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, bool], _Kept] = {}
+
+    async def current(
+        self, images: ClientImages, version: int, describe: Describe, *, with_operations: bool
+    ) -> tuple[ClusterImage, bytes]:
+        """Returns the newest image, and its topics as they stand in a response."""
+        key = (version, with_operations)
+        kept = self._kept.pop(key, None) or _Kept()
+        self._kept[key] = kept  # The one that was asked for last is the last to go.
+        if len(self._kept) > _MAX_KEPT:
+            del self._kept[next(iter(self._kept))]
+        async with kept.lock:
+            image = images.image
+            if not kept.is_of(image):
+                kept.topics = await encode_topics(image, version, describe)
+                kept.image = image
+            return image, kept.topics
+
+
+class _Kept:
+    __slots__ = ("image", "lock", "topics")
+
+    def __init__(self) -> None:
+        # Whoever makes it holds the lock; the others wait for it.
+        self.lock = asyncio.Lock()
+        self.image: ClusterImage | None = None
+        self.topics = b""
+
+    def is_of(self, image: ClusterImage) -> bool:
+        mine = self.image
+        return mine is not None and (
+            mine is image
+            or (mine.topics is image.topics and mine.brokers.keys() == image.brokers.keys())
+        )
+
+
+async def encode_topics(
+    image: ClusterImage,
+    version: int,
+    describe: Describe,
+    sees: Callable[[str], bool] | None = None,
+) -> bytes:
+    """Returns all topics in the order of their names, or those that the client sees."""
+    timeslice = Timeslice.of_running_loop()
+    topics: list[MetadataResponseTopic] = []
+    for name in sorted(image.topics):
+        if timeslice.is_over():
+            await timeslice.next_turn()
+        if sees is not None and not sees(name):
+            continue
+        for step in describe(image, image.topics[name]):
+            if step is not None:
+                topics.append(step)
+            elif timeslice.is_over():
+                await timeslice.next_turn()
+    parts = await timeslice.run(MetadataTopics(topics=topics).encode_stepwise(version))
+    whole = parts[0]
+    assert isinstance(whole, bytes)
+    return without_tags(whole, version)
