@@ -14,6 +14,8 @@ import pytest
 from pyspark.sql import functions as f
 
 from odradek import spark as odradek_spark
+from odradek.spark.pipelines.building import build
+from odradek.spark.pipelines.spec import read_spec
 from tests.spark.topics import fill, records_in
 
 if TYPE_CHECKING:
@@ -101,6 +103,39 @@ def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
     once = odradek("pipeline", "run", str(file), "--data", data, "--once", "--master", "local[1]")
     assert once.returncode == 0, once.stdout + once.stderr
     assert counts(brokers, sink) == {"/0": 80, "/1": 80}, "its state went on where it was"
+
+
+_EVENTS = """
+bootstrap = "{servers}"
+
+[source]
+topic = "{source}"
+starting = "earliest"
+value = "json"
+schema = "user string, timestamp string, topic string, partition int, headers string, key string"
+
+[[transform]]
+sql = "select user, timestamp, topic, partition, headers, key from source"
+
+[sink]
+topic = "{sink}"
+trigger = "available-now"
+"""
+
+
+def test_fields_that_are_named_like_columns_of_records_are_kept(
+    spark: "SparkSession", brokers: "Cluster", tmp_path: Path
+) -> None:
+    source, sink = brokers.create_topic(), brokers.create_topic()
+    event = {"user": "u", "timestamp": "now", "topic": "a", "partition": 7, "headers": "h"}
+    event["key"] = "k"
+    fill(brokers, source, [json.dumps(event).encode()])
+    text = _EVENTS.format(servers=brokers.bootstrap, source=source, sink=sink)
+    writer = build(spark, read_spec(text, "events"), str(tmp_path))
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    (record,) = records_in(brokers, sink, 1)
+    assert json.loads(record.value) == event
+    assert record.key == b"k"
 
 
 def test_an_update_stream_that_is_replayed_writes_nothing_twice(

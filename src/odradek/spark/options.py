@@ -8,10 +8,12 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from odradek.client.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
+from odradek.config.spelling import Speller
 from odradek.protocol.types import TopicPartition
 
 EARLIEST: Final = -2
@@ -32,6 +34,43 @@ _RESERVED_FOR_WRITING: Final = {
     "kafka.transactional.id": "use transactionalIdPrefix",
     "kafka.enable.idempotence": "it is always on",
 }
+# What the source and the sink read, as users write it.
+_FOR_READING: Final = (
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "startingTimestamp",
+    "endingOffsets",
+    "endingOffsetsByTimestamp",
+    "endingTimestamp",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "commitOffsetsToGroup",
+    "pushFilters",
+    # Accepted without effect: they are for the consumers of Spark's own source.
+    "groupIdPrefix",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)
+_FOR_WRITING: Final = (
+    "topic",
+    "deliveryGuarantee",
+    "transactionalIdPrefix",
+    "includeHeaders",
+    # Spark's own, which it hands on.
+    "checkpointLocation",
+    "queryName",
+    "path",
+)
 # As long as a task may take; brokers allow 15 minutes unless told otherwise.
 _TRANSACTION_TIMEOUT_MS: Final = 600_000
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
@@ -180,6 +219,32 @@ class SinkOptions:
 
     def admin_settings(self) -> AdminSettings:
         return _admin_settings(self.client)
+
+
+def check_names(options: Mapping[str, str], *, is_reading: bool) -> None:
+    """Refuses an option that does not exist; called by the data source with a user's options.
+
+    Settings of the client (`kafka.*`) are refused only if they look like one that is misspelt:
+    there are many that only Java's clients have.
+    """
+    known = _FOR_READING if is_reading else _FOR_WRITING
+    lowered = {name.lower(): name for name in known}
+    for name in options:
+        if name.lower().startswith(_PREFIX):
+            _check_setting(name, is_reading=is_reading)
+        elif name.lower() not in lowered:
+            near = get_close_matches(name.lower(), lowered, n=1)
+            hint = f"did you mean {lowered[near[0]]}?" if near else f"known are {', '.join(known)}"
+            raise BadOption(f"there is no option {name}; {hint}")
+
+
+def _check_setting(name: str, *, is_reading: bool) -> None:
+    setting = name.lower().removeprefix(_PREFIX)
+    kind = ConsumerSettings if is_reading else ProducerSettings
+    known = {one for one, _, _ in kind.describe()} | {"group.id", "interceptor.classes"}
+    near = None if setting in known else Speller(known).nearest(setting)
+    if near is not None:
+        raise BadOption(f"there is no setting {name}; did you mean {_PREFIX}{near}?")
 
 
 def _admin_settings(client: tuple[tuple[str, str], ...]) -> AdminSettings:

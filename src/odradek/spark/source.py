@@ -48,7 +48,7 @@ from odradek.spark.offsets import (
     plan,
     to_json,
 )
-from odradek.spark.options import SinkOptions, SourceOptions
+from odradek.spark.options import SinkOptions, SourceOptions, check_names
 from odradek.spark.sink import BatchSink, StreamSink
 from odradek.spark.worker_daemon import keep_loaded
 from odradek.world.clock import SystemClock
@@ -101,16 +101,20 @@ class OdradekDataSource(DataSource):
         return _SCHEMA + (_HEADERS if wanted else "")
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        check_names(self.options, is_reading=True)
         options = SourceOptions.read(self.options, is_streaming=False)
         return FilteringReader(options) if options.push_filters else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        check_names(self.options, is_reading=True)
         return StreamReader(SourceOptions.read(self.options, is_streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        check_names(self.options, is_reading=False)
         return BatchSink(SinkOptions.read(self.options, is_streaming=False), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        check_names(self.options, is_reading=False)
         return StreamSink(SinkOptions.read(self.options, is_streaming=True), schema)
 
 

@@ -3,7 +3,15 @@
 import pytest
 
 from odradek.protocol.types import TopicPartition
-from odradek.spark.options import EARLIEST, LATEST, BadOption, SinkOptions, SourceOptions, Where
+from odradek.spark.options import (
+    EARLIEST,
+    LATEST,
+    BadOption,
+    SinkOptions,
+    SourceOptions,
+    Where,
+    check_names,
+)
 
 _SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 _BASE = {**_SERVERS, "subscribe": "a"}
@@ -103,3 +111,27 @@ def test_a_stream_writes_exactly_once_and_a_batch_does_not() -> None:
         SinkOptions.read({**_SERVERS, "deliveryGuarantee": "twice"}, is_streaming=False)
     with pytest.raises(BadOption, match="use transactionalIdPrefix"):
         SinkOptions.read({**_SERVERS, "kafka.transactional.id": "x"}, is_streaming=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_reading", "said"),
+    [
+        ("startngOffsets", True, "no option startngOffsets; did you mean startingOffsets?"),
+        ("StartingOffset", True, "did you mean startingOffsets?"),
+        ("deliveryGarantee", False, "did you mean deliveryGuarantee?"),
+        ("xyz", False, "known are topic, deliveryGuarantee,"),
+        ("kafka.isolation.levl", True, "did you mean kafka.isolation.level?"),
+        ("kafka.ack", False, "did you mean kafka.acks?"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_refused(name: str, is_reading: bool, said: str) -> None:
+    with pytest.raises(BadOption) as refused:
+        check_names({"kafka.bootstrap.servers": "b", name: "v"}, is_reading=is_reading)
+    assert said in str(refused.value)
+
+
+def test_options_are_known_in_any_case_and_so_are_settings_of_java_clients() -> None:
+    reading = {"STARTINGOFFSETS": "latest", "kafka.group.id": "g", "groupIdPrefix": "p"}
+    check_names(reading | {"kafka.sasl.login.class": "x"}, is_reading=True)
+    writing = {"Topic": "t", "checkpointLocation": "c", "kafka.key.serializer": "x"}
+    check_names(writing, is_reading=False)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # What of a topic's record stays beside the fields of a decoded value, under names of its own.
 _RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
-_SINK_COLUMNS = ("key", "headers", "topic", "partition", "timestamp")
 
 
 def build(session: "SparkSession", spec: PipelineSpec, directory: str) -> "DataStreamWriter":
@@ -140,8 +139,8 @@ def _encoded(frame: "DataFrame", sink: SinkSpec) -> "DataFrame":
     if sink.key is not None and sink.key not in names:
         raise BadPipeline(f"[sink]: key = {sink.key!r} is no column; there are {', '.join(names)}")
     if sink.value == "json":
-        held = [name for name in names if name not in _SINK_COLUMNS or name == sink.key]
-        value = f.to_json(f.struct(*[f.col(f"`{name}`") for name in held or names]))
+        # All of them, whatever they are called: a file that does not want one does not select it.
+        value = f.to_json(f.struct(*[f.col(f"`{name}`") for name in names]))
     elif sink.value in names:
         value = f.col(f"`{sink.value}`")
     else:
