@@ -131,6 +131,11 @@ class Coordinators:
         self.groups.send_away()
         self.transactions.send_away()
 
+    def wake(self) -> None:
+        """The lease is back: what was left undone meanwhile is taken up again."""
+        self.groups.wake()
+        self.transactions.wake()
+
     def _group_machine(self, partition: int) -> GroupMachine:
         settings, randomness = self._settings, self._world.randomness
 

@@ -54,4 +54,7 @@ async def watch_lease(replicas: Replicas, coordinators: Coordinators, session_s:
             )
             coordinators.send_away()
             await replicas.send_away()
+        elif is_leased and not was_leased:
+            logger.info("the session with the metadata store has not expired after all")
+            coordinators.wake()
         was_leased = is_leased

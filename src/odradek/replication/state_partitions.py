@@ -77,6 +77,8 @@ class StatePartitions(Generic[Command, Event]):
         self._image = ClusterImage()
         self._kept: dict[int, _Kept[Command, Event]] = {}
         self._group: asyncio.TaskGroup | None = None
+        # Set, and replaced, when the lease is back or a partition is no longer kept.
+        self._news = asyncio.Event()
 
     async def run(self) -> None:
         """Loads machines as leadership comes, until cancelled."""
@@ -143,6 +145,20 @@ class StatePartitions(Generic[Command, Event]):
             if kept.runner is not None:
                 kept.runner.send_away()
 
+    async def regains(self, key: str) -> bool:
+        """Returns whether this broker answers for the key again after it was refused, because it
+        has its lease back. It does not if it lost its role, or loads the machine anew: then the
+        machine begins with what it finds in the log."""
+        partition = partition_of(key, self._image, self.topic)
+        while partition in self._kept and not self._replicas.is_leased:
+            await self._news.wait()
+        return partition in self._kept and self._kept[partition].is_loaded
+
+    def wake(self) -> None:
+        """Wakes those who wait in `regains`; `broker.lease` calls it when the lease is back."""
+        wakened, self._news = self._news, asyncio.Event()
+        wakened.set()
+
     def is_loading(self) -> bool:
         return any(not kept.is_loaded for kept in self._kept.values())
 
@@ -207,6 +223,7 @@ class StatePartitions(Generic[Command, Event]):
             kept.task.cancel()
         if kept.runner is not None:
             kept.runner.end(Refused(ErrorCode.NOT_COORDINATOR))
+        self.wake()
 
 
 def partition_of(key: str, image: ClusterImage, topic: str) -> int:

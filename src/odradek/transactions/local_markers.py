@@ -18,6 +18,7 @@ from odradek.statemachine.machine import Marker
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import StorageError
 from odradek.world import Clock
+from odradek.world.timeslice import Timeslice
 
 # As long as replicas may take; whoever asked is told to ask again.
 _PATIENCE_S: Final = 5.0
@@ -35,12 +36,16 @@ class LocalMarkers:
         self._clock = clock
         self._on_marker = on_marker
 
-    def append(
+    async def append(
         self, partitions: Iterable[TopicPartition], marker: TransactionMarker
     ) -> "AppendedMarkers":
-        """Appends to all at once; what remains is to wait."""
+        """Appends to all of them, without waiting for replicas; what remains is to wait. A
+        transaction may have thousands of partitions, so others have their turn in between."""
         appended = AppendedMarkers()
+        timeslice = Timeslice.of_running_loop()
         for partition in partitions:
+            if timeslice.is_over():
+                await timeslice.next_turn()
             try:
                 appended.waiting[partition] = self._append(partition, marker)
             except Refused as refusal:
@@ -73,7 +78,10 @@ class AppendedMarkers:
     async def committed(self, patience_s: float = _PATIENCE_S) -> Outcomes:
         """What became of each, when all are committed or have been waited for long enough."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
+        timeslice = Timeslice.of_running_loop()
         for partition, (watermark, offset) in self.waiting.items():
+            if timeslice.is_over():
+                await timeslice.next_turn()
             error = ErrorCode.NONE
             try:
                 if watermark.value < offset:

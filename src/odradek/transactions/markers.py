@@ -95,13 +95,23 @@ class MarkerWriter:
                 try:
                     has_ended_one = await self._end_one(transactional_id)
                 except Refused as refusal:
-                    # Whoever coordinates now finds the decision in the log and goes on.
                     logger.info("leaving the markers of %s: %s", transactional_id, refusal)
-                    has_ended_one = False
+                    # Whoever coordinates now finds the decision in the log and goes on; that may
+                    # be this broker, if it had only lost its lease.
+                    has_ended_one = await self._may_go_on(transactional_id, refusal)
                 if not has_ended_one and transactional_id not in self._called_again:
                     return
         finally:
             del self._writing[transactional_id]
+
+    async def _may_go_on(self, transactional_id: str, refusal: Refused) -> bool:
+        """Returns whether this broker coordinates the id as before, after it was refused."""
+        if refusal.code is not ErrorCode.NOT_COORDINATOR:
+            return False
+        try:
+            return await self._coordinators.regains(transactional_id)
+        except Refused:
+            return False  # The internal topic itself is gone.
 
     async def _end_one(self, transactional_id: str) -> bool:
         """Ends what is decided; False if nothing is."""
@@ -158,14 +168,14 @@ class MarkerWriter:
             leader = NO_LEADER if state is None else state.leader
             by_leader.setdefault(leader, []).append(partition)
         outcomes = dict.fromkeys(by_leader.pop(NO_LEADER, ()), ErrorCode.LEADER_NOT_AVAILABLE)
-        appended = self._markers.append(by_leader.pop(self._broker_id, ()), marker)
+        appended = await self._markers.append(by_leader.pop(self._broker_id, ()), marker)
         if by_leader:
             outcomes |= await self._remotely().write(by_leader, marker)
         outcomes |= await appended.committed()
         left = []
         for partition, error in outcomes.items():
             if error in _COORDINATOR_IS_ANOTHER:
-                raise Refused(error)
+                raise Refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
             if error not in _DONE and not await self._is_gone(partition):
                 logger.info("no marker in %s-%d yet: %s", *partition, error.name)
                 left.append(partition)

@@ -4,16 +4,20 @@ coordinator's log does not take at once."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any, cast
 
 from odradek.metadata import ClusterImage
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.replication.partition import TransactionMarker
 from odradek.replication.refusal import Refused
+from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Examine, MarkersWritten
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.transactions.markers import MarkerWriter
 from odradek.transactions.transaction import Status, Transaction
+from odradek.world.timeslice import SLICE_S, measured_by
 
 AT_REST = Transaction("tx", 7, 3, 1000, Status.COMPLETE_COMMIT)
 DECIDED = Transaction("tx", 7, 3, 1000, Status.PREPARE_COMMIT)
@@ -41,6 +45,7 @@ class Coordinators:
         self.epoch_read = asyncio.Event()
         self.log_takes_nothing = False
         self.not_written = asyncio.Event()
+        self.lease_is_back: asyncio.Event | None = None
 
     def leader_epoch(self, _: str) -> int:
         self.epoch_read.set()
@@ -61,6 +66,14 @@ class Coordinators:
         if refuses:
             raise Refused(ErrorCode.NOT_COORDINATOR)
         return seen
+
+    async def regains(self, _: str) -> bool:
+        """Whether the broker had only lost its lease, and has it back."""
+        if self.lease_is_back is None:
+            return False
+        await self.lease_is_back.wait()
+        self.refuses = False
+        return True
 
     async def next_question(self) -> None:
         await self.asked.wait()
@@ -133,3 +146,46 @@ async def test_an_end_that_is_not_taken_is_left_to_the_next_coordinator_when_the
         assert not coordinators.ended.is_set()
         writer.prepared("tx")  # As the one who coordinates in that epoch finds it in its log.
         await coordinators.ended.wait()
+
+
+async def test_markers_that_were_left_for_a_lost_lease_are_written_when_it_is_back() -> None:
+    coordinators = Coordinators()
+    coordinators.may_answer.set()
+    coordinators.refuses = True
+    coordinators.lease_is_back = asyncio.Event()
+    async with writer_beside(coordinators) as writer:
+        writer.prepared("tx")
+        await coordinators.next_question()
+        await asyncio.sleep(0)
+        assert not coordinators.ended.is_set()
+        coordinators.lease_is_back.set()
+        await coordinators.ended.wait()
+
+
+async def test_markers_of_many_partitions_give_the_others_a_turn_by_time() -> None:
+    asked: list[TopicPartition] = []
+
+    class Replicas:
+        def leader(self, topic: str, index: int) -> None:
+            asked.append(TopicPartition(topic, index))
+            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    nobody = cast("Any", None)
+    markers = LocalMarkers(cast("Any", Replicas()), nobody, nobody)
+    marker = TransactionMarker(
+        ProducerIdentity(1, 0), committed=True, coordinator_epoch=0, is_bumped=True
+    )
+    partitions = [TopicPartition("t", index) for index in range(1000)]
+    reads = count()
+    in_a_turn = [0]
+    before = 0
+    # Every question whether the slice is over costs a millisecond.
+    with measured_by(lambda: next(reads) / 1000):
+        appending = asyncio.ensure_future(markers.append(partitions, marker))
+        while not appending.done():
+            await asyncio.sleep(0)
+            in_a_turn.append(len(asked) - before)
+            before = len(asked)
+    assert asked == partitions
+    assert set((await appending).outcomes) == set(partitions)
+    assert max(in_a_turn) <= SLICE_S * 1000

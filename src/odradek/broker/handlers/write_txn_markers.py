@@ -29,7 +29,7 @@ async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     # All are appended before any is waited for: the replicas fetch them together.
-    appended = [_append(services, asked) for asked in request.markers]
+    appended = [await _append(services, asked) for asked in request.markers]
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
@@ -41,7 +41,7 @@ async def handle(
     )
 
 
-def _append(services: Services, asked: WritableTxnMarker) -> AppendedMarkers:
+async def _append(services: Services, asked: WritableTxnMarker) -> AppendedMarkers:
     marker = TransactionMarker(
         ProducerIdentity(asked.producer_id, asked.producer_epoch),
         asked.transaction_result,
@@ -53,7 +53,7 @@ def _append(services: Services, asked: WritableTxnMarker) -> AppendedMarkers:
         for topic in asked.topics
         for index in topic.partition_indexes
     ]
-    return services.markers.append(partitions, marker)
+    return await services.markers.append(partitions, marker)
 
 
 def _results(
