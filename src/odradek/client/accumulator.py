@@ -3,8 +3,15 @@
 Purpose: `append` puts a record into the open batch of its partition and returns the future of
 its delivery; the sender takes batches out. Place: between the producer, which calls `append`
 a hundred thousand times a second, and the sender, which works a batch at a time.
-Invariant: a batch is in its partition's queue, or in flight, or done, and is done exactly once;
-`free_bytes` is `buffer.memory` less what all batches that are not done hold.
+
+Invariants, asserted where state moves:
+- A batch is in its partition's queue, or in flight, or done, and is done exactly once.
+- The batches of a queue are in the order in which their records were sent (`ProducerBatch.order`),
+  whatever was put back or split in whatever order.
+- `free_bytes` is `buffer.memory` less what all batches that are not done hold, so it is
+  `buffer.memory` again when no batch is left.
+- Sequence numbers of a partition are kept for as long as the producer's epoch lasts: a number
+  that is used a second time within an epoch makes a broker drop the record as a duplicate.
 """
 
 import asyncio
@@ -15,7 +22,7 @@ from typing import Any, NamedTuple
 from odradek.client.errors import BufferFull, ClientClosed
 from odradek.client.settings import ProducerSettings
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder, Headers, decode_records
-from odradek.protocol.types import Offset, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, Offset, TopicPartition
 
 # A record's length, attributes, timestamp, offset and header count, and the lengths of its key
 # and value, at their largest: what a record takes beside its own bytes.
@@ -48,6 +55,7 @@ class ProducerBatch:
         "done_waiter",
         "held_bytes",
         "number",
+        "order",
         "producer_epoch",
         "producer_id",
         "queue",
@@ -56,11 +64,18 @@ class ProducerBatch:
     )
 
     def __init__(
-        self, queue: "PartitionQueue", builder: BatchBuilder, number: int, created_s: float
+        self,
+        queue: "PartitionQueue",
+        builder: BatchBuilder,
+        order: tuple[int, ...],
+        created_s: float,
     ) -> None:
         self.queue = queue
-        # Batches are numbered as they are opened; the parts of a split one share its number.
-        self.number = number
+        # Batches are numbered as they are opened. The parts of batch (7,) are (7, 0) and (7, 1),
+        # the parts of the first of these (7, 0, 0) and (7, 0, 1): tuples compare in the order in
+        # which the records were sent.
+        self.order = order
+        self.number = order[0]
         self.builder = builder
         self.created_s = created_s
         self.deliveries: list[Delivery] = []
@@ -157,7 +172,8 @@ class SequenceState:
 
     __slots__ = (
         "in_flight",
-        "last_acknowledged_offset",
+        "is_known_to_broker",
+        "last_acknowledged_s",
         "last_acknowledged_sequence",
         "next_sequence",
         "producer_epoch",
@@ -170,7 +186,9 @@ class SequenceState:
         self.producer_epoch = -1
         self.next_sequence = 0
         self.last_acknowledged_sequence = -1
-        self.last_acknowledged_offset = -1
+        self.last_acknowledged_s = 0.0
+        # Whether the leader has acknowledged a batch of this epoch, in this topic as it is now.
+        self.is_known_to_broker = False
         # Sent at least once and not done, by sequence: those to be sent again are among them.
         self.in_flight: list[ProducerBatch] = []
         # What follows a batch whose fate is unknown, until the fate of all before is known.
@@ -180,10 +198,20 @@ class SequenceState:
 class PartitionQueue:
     """The batches of one partition that wait to be sent, oldest first."""
 
-    __slots__ = ("batches", "bucket", "open_batch", "sending", "sequences", "topic_partition")
+    __slots__ = (
+        "batches",
+        "bucket",
+        "open_batch",
+        "sending",
+        "sequences",
+        "topic_id",
+        "topic_partition",
+    )
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
+        # The id that the topic had when the producer last looked.
+        self.topic_id = NO_TOPIC_ID
         self.batches: deque[ProducerBatch] = deque()
         self.open_batch: ProducerBatch | None = None
         self.sequences = SequenceState()
@@ -192,14 +220,11 @@ class PartitionQueue:
         self.bucket: int | None = None
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Before what was never sent, and among what was by sequence."""
+        """Queues a batch that was taken out, or a part of one, where its records belong."""
         position = 0
         for queued in self.batches:
-            if not queued.attempts or (
-                batch.has_sequence
-                and queued.has_sequence
-                and queued.base_sequence > batch.base_sequence
-            ):
+            assert queued.order != batch.order, "a batch is in its queue once"
+            if queued.order > batch.order:
                 break
             position += 1
         self.batches.insert(position, batch)
@@ -239,20 +264,30 @@ class Accumulator:
             queue = self._queues[topic_partition] = PartitionQueue(topic_partition)
         return queue
 
-    def forget(self, topic: str) -> bool:
-        """Drops the queues of a topic, unless one of them still has something to do."""
+    def forget(self, topic: str, may_drop: Callable[[PartitionQueue], bool]) -> bool:
+        """Forgets a topic that is not used any more; returns False if it has something to do.
+
+        A queue is dropped only if `may_drop` agrees: the sequence numbers of the producer's
+        current epoch must survive, because a broker takes the first number used again for a
+        duplicate, acknowledges the record and drops it.
+        """
         queues = [queue for queue in self._queues.values() if queue.topic_partition.topic == topic]
         if any(queue.batches or queue.sending or queue.sequences.in_flight for queue in queues):
             return False
         for queue in queues:
-            del self._queues[queue.topic_partition]
+            if may_drop(queue):
+                del self._queues[queue.topic_partition]
         return True
 
     def has_room(self, size_bytes: int) -> bool:
         return size_bytes <= self.free_bytes and not self.waiters
 
     async def room(self, size_bytes: int, deadline_s: float) -> None:
-        """Returns when there is room; whoever asked first gets it first."""
+        """Returns when there is room; whoever asked first gets it first.
+
+        The caller appends at once, without awaiting anything. If it does not (it was cancelled,
+        or something raised), the room goes to whoever waits behind it.
+        """
         while not self.has_room(size_bytes):
             waiter: asyncio.Future[None] = self._loop.create_future()
             self.waiters.append((size_bytes, waiter))
@@ -267,10 +302,22 @@ class Accumulator:
                 ) from None
             finally:
                 self.waiters = deque(entry for entry in self.waiters if entry[1] is not waiter)
+                # After this turn of the caller it is plain whether the room was used.
+                self._loop.call_soon(self._wake_waiters)
             if self._closed:
                 raise ClientClosed("the producer was closed while send() waited for room")
             if size_bytes <= self.free_bytes:
                 return
+
+    def _wake_waiters(self) -> None:
+        """Wakes those for whom there is room now, in the order in which they asked."""
+        free = self.free_bytes
+        for size_bytes, waiter in self.waiters:
+            if size_bytes > free:
+                break
+            free -= size_bytes
+            if not waiter.done():
+                waiter.set_result(None)
 
     def append(  # noqa: PLR0917 - called for every record, and keywords cost time
         self,
@@ -322,8 +369,9 @@ class Accumulator:
     def _enqueue(self, queue: PartitionQueue, builder: BatchBuilder) -> ProducerBatch:
         self._opened += 1
         self.opened_since_pause += 1
-        batch = ProducerBatch(queue, builder, self._opened, self._loop.time())
+        batch = ProducerBatch(queue, builder, (self._opened,), self._loop.time())
         if queue.batches:
+            assert queue.batches[-1].order < batch.order, "a queue is ordered"
             self._on_ready(queue)
         queue.batches.append(batch)
         self.incomplete[batch] = None
@@ -343,9 +391,9 @@ class Accumulator:
         parts = [records[:half], records[half:]]
         deliveries = [batch.deliveries[:half], batch.deliveries[half:]]
         pieces = []
-        for part, owed in zip(parts, deliveries, strict=True):
+        for index, (part, owed) in enumerate(zip(parts, deliveries, strict=True)):
             builder = BatchBuilder(self._codec, self._level)
-            piece = ProducerBatch(batch.queue, builder, batch.number, batch.created_s)
+            piece = ProducerBatch(batch.queue, builder, (*batch.order, index), batch.created_s)
             for record in part:
                 piece.builder.append(record.key, record.value, record.headers, record.timestamp_ms)
             piece.deliveries = owed
@@ -354,27 +402,21 @@ class Accumulator:
             self.free_bytes -= piece.held_bytes
             self.incomplete[piece] = None
             pieces.append(piece)
-        # The oldest records go out first, before everything that was never sent.
-        for piece in reversed(pieces):
-            batch.queue.batches.appendleft(piece)
+            batch.queue.put_back(piece)
         batch.deliveries = []
         self.finish(batch)
         return pieces
 
     def finish(self, batch: ProducerBatch) -> None:
         """The batch is done, well or not: its memory is free again."""
+        assert not batch.done, "a batch is done once"
         batch.done = True
         del self.incomplete[batch]
         self.free_bytes += batch.held_bytes
         if batch.done_waiter is not None and not batch.done_waiter.done():
             batch.done_waiter.set_result(None)
-        free = self.free_bytes
-        for size_bytes, waiter in self.waiters:
-            if size_bytes > free:
-                break
-            free -= size_bytes
-            if not waiter.done():
-                waiter.set_result(None)
+        assert self.incomplete or self.free_bytes == self._buffer_bytes, "all memory is returned"
+        self._wake_waiters()
 
     async def flushed(self) -> None:
         """Returns when every batch there is now is done."""

@@ -31,8 +31,13 @@ class BatchTimers:
         self.set()
 
     def was_split(self, pieces: list[ProducerBatch]) -> None:
-        """They inherit the age of the batch they were."""
-        self._expiring.extendleft(reversed(pieces))
+        """They inherit the age of the batch they were, and expire in its place."""
+        expiring = self._expiring
+        position = 0
+        while position < len(expiring) and expiring[position].created_s < pieces[0].created_s:
+            position += 1
+        for piece in reversed(pieces):
+            expiring.insert(position, piece)
 
     def lingered(self) -> Iterator[ProducerBatch]:
         """The batches that are still open and have lingered, each once."""

@@ -242,7 +242,7 @@ class Consumer:
             raise ValueError(f"offset={offset}: an offset cannot be negative")
         self._drop_ahead()
         self._state(partition).seek(offset, leader_epoch)
-        self._wake_fetcher()
+        self._positions_changed()
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """To the first record there is; all assigned partitions unless some are named."""
@@ -273,9 +273,10 @@ class Consumer:
             self._state(partition).is_paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Ends a pause; a poll() that waits returns what is on hand already."""
         for partition in partitions:
             self._state(partition).is_paused = False
-        self._wake_fetcher()
+        self._positions_changed()
 
     def paused(self) -> list[TopicPartition]:
         return [one for one, state in self._positions.assigned.items() if state.is_paused]
@@ -327,6 +328,8 @@ class Consumer:
             while True:
                 if group is not None:
                     await group.serve()
+                # From here to the return nothing is awaited: a poll() that is cancelled has
+                # taken nothing.
                 taken = fetcher.take(limit)
                 if taken:
                     return self._intercepted(taken) if self._interceptors else taken
@@ -343,9 +346,14 @@ class Consumer:
     def _intercepted(
         self, taken: dict[TopicPartition, list[ConsumerRecord]]
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        for interceptor in self._interceptors:
-            taken = interceptor.on_consume(taken)
-        return taken
+        shown = taken
+        try:
+            for interceptor in self._interceptors:
+                shown = interceptor.on_consume(shown)
+        except BaseException:
+            self._put_back(record for records in taken.values() for record in reversed(records))
+            raise
+        return shown
 
     def __aiter__(self) -> Self:
         return self
@@ -365,9 +373,25 @@ class Consumer:
     def _drop_ahead(self) -> None:
         """Puts back what the iterator took and did not hand out."""
         ahead, self._ahead = self._ahead, []
+        self._put_back(ahead)
+
+    def return_unseen(
+        self, taken: "dict[TopicPartition, list[ConsumerRecord]] | ConsumerRecord"
+    ) -> None:
+        """Puts back what poll() or the iterator returned last, because nobody has seen it.
+
+        `sync` calls it when a signal interrupts the thread that waited for the records: they are
+        read again, and are not committed as if they had been handled.
+        """
+        if isinstance(taken, ConsumerRecord):
+            self._ahead.append(taken)
+            return
+        self._put_back(record for records in taken.values() for record in reversed(records))
+
+    def _put_back(self, latest_first: Iterable[ConsumerRecord]) -> None:
+        """Moves the positions back to the first of these records in each partition."""
         returned: dict[TopicPartition, ConsumerRecord] = {}
-        for record in ahead:
-            # The list is reversed: the last one seen is the first to read again.
+        for record in latest_first:
             returned[TopicPartition(record.topic, record.partition)] = record
         for partition, record in returned.items():
             state = self._positions.assigned.get(partition)

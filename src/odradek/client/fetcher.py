@@ -70,7 +70,7 @@ class Fetcher:
         self._fetches: set[asyncio.Task[None]] = set()
         # Answers with records, in the order of their arrival.
         self._on_hand: deque[tuple[PartitionState, int, Fetched]] = deque()
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._read_committed = settings.isolation_level == "read_committed"
         self._deserialize = deserializer_of(
             settings.key_deserializer if callable(settings.key_deserializer) else None,
@@ -373,19 +373,23 @@ class Fetcher:
         return records
 
     async def wait(self, timeout_s: float) -> None:
-        """Returns when there may be something to take, or when the time is over."""
-        waiter = self._waiter
-        if waiter is None or waiter.done():
-            waiter = self._waiter = self._loop.create_future()
+        """Returns when there may be something to take, or when the time is over.
+
+        Several may wait, and each has a future of its own: if one of them is cancelled, the
+        others go on.
+        """
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters[waiter] = None
         timer = self._loop.call_later(timeout_s, _finish, waiter)
         try:
             await waiter
         finally:
             timer.cancel()
+            del self._waiters[waiter]
 
     def _notify(self) -> None:
-        if self._waiter is not None:
-            _finish(self._waiter)
+        for waiter in self._waiters:
+            _finish(waiter)
 
     async def stop(self) -> None:
         for task in list(self._fetches):

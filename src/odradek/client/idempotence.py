@@ -4,7 +4,10 @@ Theory. A broker remembers, for each producer id and partition, the epoch and th
 batches by sequence number. It appends a batch only if its first sequence follows the last one;
 it answers a batch it has already with the offset it gave then. So a batch keeps its number
 when it is sent again, batches of a partition are sent again one at a time and in order, and a
-number is never used twice within an epoch.
+number is never used twice within an epoch: the broker would take the second use for a duplicate,
+acknowledge the record and drop it. Therefore the numbers of a partition are kept for as long as
+the epoch lasts, however long the partition is idle and whatever happens to its topic
+(`may_forget`).
 
 A gap that nobody can fill (a batch expired after it was sent, the broker lost its state) ends
 the epoch: the producer raises its epoch by one and the batches of that partition, in order,
@@ -12,8 +15,14 @@ start again from 0. Other partitions finish what they have in flight under the o
 and so does the same one what it sent before the gap: the broker may have that already, and would
 take it for something new under another epoch.
 
+A broker that does not know a producer accepts whichever batch comes first (KIP-360). So batches of
+one partition overtake each other unless the first is acknowledged before the second is sent. A
+broker may not know us because we are new, because the topic was deleted and created again, or
+because we were silent for `producer.id.expiration.ms`; the sender tells what it knows of this.
+
 Place: pure state, no I/O, no clock; the sender asks and tells. Invariant, for each partition:
-`in_flight` is ordered by sequence, and all of it carries the partition's own id and epoch.
+`in_flight` is ordered as the records were sent, and all of it carries the partition's own id and
+epoch.
 """
 
 from odradek.client.accumulator import PartitionQueue, ProducerBatch
@@ -22,6 +31,9 @@ from odradek.protocol.errors import RetriableError as _Retriable
 
 _LAST_EPOCH = 32_767
 _SEQUENCE_MASK = 0x7FFFFFFF
+# After so long a silence a broker may have forgotten the producer. Its producer.id.expiration.ms,
+# one day by default, is not known to clients; a shorter time here costs one round trip.
+_REMEMBERED_S = 60.0
 
 
 class Idempotence:
@@ -42,7 +54,27 @@ class Idempotence:
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
 
-    def may_send(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+    def may_forget(self, queue: PartitionQueue) -> bool:
+        """Whether the numbers of an idle partition are of no use any more.
+
+        They are needed while the epoch lasts in which they were used. In a later epoch, or under
+        another producer id, the partition starts from 0 in any case.
+        """
+        state = queue.sequences
+        if state.in_flight or queue in self._unresolved or queue in self._to_rewrite:
+            return False
+        return state.producer_id < 0 or self._is_stale(queue)
+
+    @staticmethod
+    def topic_recreated(queue: PartitionQueue) -> None:
+        """The topic was deleted and created again: its new leader does not know this producer.
+
+        The numbers go on, because the broker accepts any number from a producer that it does not
+        know, and because what is in flight keeps its numbers.
+        """
+        queue.sequences.is_known_to_broker = False
+
+    def may_send(self, queue: PartitionQueue, batch: ProducerBatch, now_s: float) -> bool:
         """Whether the oldest waiting batch of a partition may go out now."""
         state = queue.sequences
         if batch.has_sequence:
@@ -52,10 +84,9 @@ class Idempotence:
             return False
         if not state.in_flight:
             return True
-        # A broker that has never heard of a producer takes whichever of its batches comes first
-        # (KIP-360): the second must not overtake the first when that one has to be sent again.
-        is_introduced = state.last_acknowledged_sequence >= 0
-        return is_introduced and not self._is_stale(queue)
+        # The second batch must not overtake the first when that one has to be sent again.
+        is_known = state.is_known_to_broker and now_s - state.last_acknowledged_s < _REMEMBERED_S
+        return is_known and not self._is_stale(queue)
 
     def assign(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Gives a batch that is about to be sent its numbers, unless it has them already."""
@@ -63,27 +94,28 @@ class Idempotence:
             state = queue.sequences
             if self._is_stale(queue):
                 self._start_at_beginning(queue)
+            assert not state.in_flight or state.in_flight[-1].order < batch.order
             batch.set_producer(state.producer_id, state.producer_epoch, state.next_sequence)
             state.next_sequence = (state.next_sequence + batch.record_count) & _SEQUENCE_MASK
             state.in_flight.append(batch)
         batch.sent_epoch = batch.producer_epoch
 
-    def completed(self, batch: ProducerBatch, base_offset: int) -> None:
+    def completed(self, batch: ProducerBatch, now_s: float) -> None:
+        """The broker has the batch."""
         state = batch.queue.sequences
-        if batch.producer_epoch == state.producer_epoch:
+        if batch.producer_epoch == state.producer_epoch and not batch.was_renumbered:
             state.last_acknowledged_sequence = batch.last_sequence
-        if base_offset >= 0:
-            last = base_offset + batch.record_count - 1
-            state.last_acknowledged_offset = max(state.last_acknowledged_offset, last)
+            state.is_known_to_broker = True
+            state.last_acknowledged_s = now_s
         self._forget(batch)
 
     def failed(self, batch: ProducerBatch, *, sequence_unused: bool) -> None:
         """The batch failed for good; `sequence_unused` if the broker said it took nothing."""
         is_oldest = batch.queue.sequences.in_flight[:1] == [batch]
         self._forget(batch)
-        if not batch.has_sequence or not sequence_unused:
+        if not batch.has_sequence:
             return
-        if is_oldest:
+        if is_oldest and sequence_unused:
             self._request_bump(batch.queue)
         else:
             self._leave_gap(batch)
@@ -148,6 +180,9 @@ class Idempotence:
             self._bump()
 
     def _bump(self) -> None:
+        if not self.has_producer_id:
+            # A new id has been asked for; the partitions start again with it.
+            return
         self._bump_required = False
         if self.producer_epoch >= _LAST_EPOCH:
             # The epochs of this id are used up: the sender asks for a new id.
@@ -162,6 +197,7 @@ class Idempotence:
 
     def new_producer_id(self, producer_id: int, producer_epoch: int) -> None:
         """The broker gave an id: partitions that waited for a new epoch start again with it."""
+        self._bump_required = False
         self.set_producer_id(producer_id, producer_epoch)
         for queue in self._to_rewrite:
             self._start_at_beginning(queue)
@@ -178,6 +214,7 @@ class Idempotence:
             sequence += batch.record_count
         state.next_sequence = sequence
         state.last_acknowledged_sequence = -1
+        state.is_known_to_broker = False
 
     def _is_stale(self, queue: PartitionQueue) -> bool:
         state = queue.sequences

@@ -158,6 +158,12 @@ class Producer:
         future need not be awaited: `flush` waits for all. `on_delivery(metadata, error)` is
         called with one of them None.
         """
+        sender = self._sender
+        if sender is not None and sender.accumulator.opened_since_pause >= _BATCHES_BETWEEN_PAUSES:
+            # A loop of sends that never has to wait must not keep the sender from running. The
+            # pause comes first: between finding room and using it nothing is awaited.
+            sender.accumulator.opened_since_pause = 0
+            await asyncio.sleep(0)
         if self._is_transactional:
             self._transactional("send()").check_open("send()")
         if self._interceptors:
@@ -196,12 +202,7 @@ class Producer:
             timestamp_ms = self._now_ms()
         elif timestamp_ms < 0:
             raise ValueError(f"timestamp_ms={timestamp_ms}: a record's time cannot be before 1970")
-        accumulator = sender.accumulator
-        if accumulator.opened_since_pause >= _BATCHES_BETWEEN_PAUSES:
-            # A loop of sends that never has to wait must not keep the sender from running.
-            accumulator.opened_since_pause = 0
-            await asyncio.sleep(0)
-        return accumulator.append(
+        return sender.accumulator.append(
             target.queues[partition], key, value, headers, timestamp_ms, size_bytes, on_delivery
         )
 
@@ -359,7 +360,7 @@ class Producer:
 
     def _make_target(self, topic: Topic, sender: Sender) -> _Target:
         queues = {
-            index: sender.accumulator.queue(TopicPartition(topic.name, index))
+            index: sender.queue(TopicPartition(topic.name, index), topic.id)
             for index in topic.all_partitions
         }
         target = self._targets[topic.name] = _Target(topic, queues)
@@ -379,7 +380,7 @@ class Producer:
                 target.last_used_s = now_s
             if topic is None:
                 del self._targets[name]
-            elif now_s - target.last_used_s > idle_s and sender.accumulator.forget(name):
+            elif now_s - target.last_used_s > idle_s and sender.forget(name):
                 del self._targets[name]
                 cluster.untrack(name)
             else:

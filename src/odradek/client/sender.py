@@ -44,7 +44,7 @@ from odradek.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
 )
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 
 _log = logging.getLogger("odradek.client")
 
@@ -116,6 +116,22 @@ class Sender:
             self.mark_ready(batch.queue)
         self._timers.opened(batch, lingers=lingers)
 
+    def queue(self, partition: TopicPartition, topic_id: TopicId) -> PartitionQueue:
+        """The queue of a partition of a topic that has this id now."""
+        queue = self.accumulator.queue(partition)
+        if topic_id not in (NO_TOPIC_ID, queue.topic_id):
+            if queue.topic_id != NO_TOPIC_ID and self.idempotence is not None:
+                self.idempotence.topic_recreated(queue)
+            queue.topic_id = topic_id
+        return queue
+
+    def forget(self, topic: str) -> bool:
+        """Forgets an idle topic, except for sequence numbers that must not be used again."""
+        idempotence = self.idempotence
+        if idempotence is None:
+            return self.accumulator.forget(topic, lambda _: True)
+        return self.accumulator.forget(topic, idempotence.may_forget)
+
     def wake(self) -> None:
         self._wake.set()
 
@@ -174,8 +190,11 @@ class Sender:
                 self._timers.set()
                 return
         if self.accumulator.waiters and not self._is_busy():
-            # Nothing under way will make room: what lingers has to go.
-            self.mark_all_ready()
+            # Nothing under way will make room: what lingers has to go. This step sends it, so
+            # it must not ask for another one: what may not be sent yet would ask for ever.
+            for batch in self.accumulator.incomplete:
+                if batch.queue.bucket is None and batch.queue.batches:
+                    self._put(batch.queue)
         for leader in list(self._ready):
             self._send_to(leader)
         self._timers.set()
@@ -285,7 +304,7 @@ class Sender:
         transactions = self.transactions
         if transactions is not None and not transactions.may_produce(queue.topic_partition):
             return False
-        return self.idempotence is None or self.idempotence.may_send(queue, batch)
+        return self.idempotence is None or self.idempotence.may_send(queue, batch, now_s)
 
     def _is_due(self, batch: ProducerBatch, now_s: float) -> bool:
         return (
@@ -421,7 +440,7 @@ class Sender:
         if batch.done:
             # It expired in the meantime, and its future says so.
             if not answer.error_code and self.idempotence is not None:
-                self.idempotence.completed(batch, answer.base_offset)
+                self.idempotence.completed(batch, self._loop.time())
         elif answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._complete(batch, answer)
         else:
@@ -440,7 +459,7 @@ class Sender:
 
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
         if self.idempotence is not None:
-            self.idempotence.completed(batch, answer.base_offset)
+            self.idempotence.completed(batch, self._loop.time())
         if answer.error_code:
             batch.complete(-1, -1)
         else:
@@ -546,6 +565,8 @@ class Sender:
         for batch in list(self.accumulator.incomplete):
             if batch in batch.queue.batches:
                 self._remove_from_queue(batch)
+            if batch.attempts and self.idempotence is not None:
+                self.idempotence.expired(batch)
             self._fail(batch, error)
 
     async def stop(self) -> None:

@@ -53,6 +53,7 @@ class PartitionLog:
         self._on_change = on_change
         self.leader_epoch = 0
         self.start_offset = 0
+        self.max_message_bytes: int | None = None
         self.batches: list[bytes] = []
         self.end_offset = 0
         self.epoch_ends: dict[int, int] = {}
@@ -62,6 +63,8 @@ class PartitionLog:
     def append(self, batch: bytes) -> tuple[int, int]:
         """Error code and base offset, as a broker decides them."""
         header = read_header(batch)
+        if self.max_message_bytes is not None and len(batch) > self.max_message_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE, -1
         if header.producer_id >= 0:
             # A producer that the broker has never heard of may begin anywhere (KIP-360).
             epoch, expected, recent = self.producers.get(
@@ -78,7 +81,8 @@ class PartitionLog:
             if header.base_sequence != expected:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             recent.append((header.base_sequence, self.end_offset))
-            self.producers[header.producer_id] = (epoch, header.last_sequence + 1, recent)
+            following = (header.last_sequence + 1) & 0x7FFFFFFF
+            self.producers[header.producer_id] = (epoch, following, recent)
         base = self.end_offset
         self.batches.append(offset_prefix(header, base, self.leader_epoch) + batch[16:])
         self.end_offset += header.record_count
@@ -150,6 +154,14 @@ class MiniCluster:
         ]
         for index, log in enumerate(made):
             self.logs[TopicPartition(topic, index)] = log
+        return made
+
+    def recreate(self, topic: str) -> list[PartitionLog]:
+        """Deletes a topic and creates it again with another id; its old logs are out of reach."""
+        count = sum(one.topic == topic for one in self.logs)
+        before = self.ids[topic]
+        made = self.create(topic, count)
+        self.ids[topic] = TopicId(bytes(before[:-1]) + bytes([before[-1] + 1]))
         return made
 
     def fail_next(self, request: type[Request], *faults: Fault | Instead | int) -> None:
@@ -272,9 +284,16 @@ class MiniCluster:
             name = self.name_of(topic.topic_id) if version >= 13 else topic.name
             answers = []
             for data in topic.partition_data:
-                log = self.logs[TopicPartition(name, data.index)]
+                log = self.logs.get(TopicPartition(name, data.index))
                 error, base = code, -1
                 hint = None
+                if log is None:
+                    answers.append(
+                        produce.PartitionProduceResponse(
+                            index=data.index, error_code=ErrorCode.UNKNOWN_TOPIC_ID
+                        )
+                    )
+                    continue
                 if not error and log.leader != node:
                     error = ErrorCode.NOT_LEADER_OR_FOLLOWER
                     hint = produce.LeaderIdAndEpoch(

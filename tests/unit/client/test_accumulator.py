@@ -152,6 +152,28 @@ def test_room_that_does_not_come_is_an_error_in_time() -> None:
     simulated(test)
 
 
+def test_room_that_was_given_and_not_used_goes_to_the_next() -> None:
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        story = Story(buffer_memory=1_000, batch_size=0)
+        story.append(b"x" * 900)
+        waiting = [
+            loop.create_task(story.accumulator.room(600, loop.time() + limit_s))
+            for limit_s in (30, 5, 30, 30)
+        ]
+        await asyncio.sleep(4)
+        # The first has its room, and is cancelled before it can use it.
+        story.accumulator.finish(story.accumulator.take(story.queue))
+        waiting[0].cancel()
+        await asyncio.sleep(0.1)
+        assert [task.done() for task in waiting] == [True] * 4, "nobody used the room"
+        assert waiting[0].cancelled()
+        assert not story.accumulator.waiters
+        assert story.accumulator.free_bytes == 1_000
+
+    simulated(test)
+
+
 def test_a_batch_is_put_back_before_what_was_never_sent_and_by_sequence() -> None:
     async def test() -> None:
         story = Story(batch_size=0)
@@ -208,9 +230,11 @@ def test_queues_of_a_topic_are_forgotten_only_when_idle() -> None:
     async def test() -> None:
         story = Story()
         story.append(b"v")
-        assert not story.accumulator.forget("t")
+        assert not story.accumulator.forget("t", lambda _: True)
         story.accumulator.finish(story.accumulator.take(story.queue))
-        assert story.accumulator.forget("t")
+        assert story.accumulator.forget("t", lambda _: False)
+        assert story.accumulator.queue(T0) is story.queue, "its numbers are still needed"
+        assert story.accumulator.forget("t", lambda _: True)
         assert story.accumulator.queue(T0) is not story.queue
 
     simulated(test)

@@ -165,6 +165,100 @@ def test_asking_about_offsets() -> None:
     simulate(test, brokers=2)
 
 
+def test_resume_wakes_a_poll_that_waits_while_records_are_on_hand() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(3))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            await read(one, 1, max_records=1)
+            one.pause(T0)
+            polling = asyncio.ensure_future(one.poll(60_000))
+            await asyncio.sleep(1)
+            one.resume(T0)
+            begun_s = asyncio.get_running_loop().time()
+            assert numbers((await polling)[T0]) == [1, 2]
+            assert asyncio.get_running_loop().time() - begun_s < 0.1
+
+    simulate(test)
+
+
+def test_a_poll_that_is_cancelled_disturbs_no_other_call_and_takes_nothing() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0])
+            cluster.fail_next(ListOffsetsRequest, *[ErrorCode.LEADER_NOT_AVAILABLE] * 5)
+            position = asyncio.ensure_future(one.position(T0))
+            polling = asyncio.ensure_future(one.poll(60_000))
+            await asyncio.sleep(0.01)
+            polling.cancel()
+            assert await position == 0
+            for moment in range(50):
+                polling = asyncio.ensure_future(one.poll(60_000))
+                fill(log, [moment])
+                await asyncio.sleep(moment * 0.00001)
+                polling.cancel()
+                await asyncio.wait([polling])
+                if polling.cancelled():
+                    polling = asyncio.ensure_future(one.poll(60_000))
+                assert numbers((await polling)[T0]) == [moment]
+
+    simulate(test)
+
+
+def test_records_that_nobody_saw_are_put_back() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        for log in cluster.create("t", 2):
+            fill(log, range(30))
+        async with consumer(cluster, simulation) as one:
+            one.assign([T0, T1])
+            before = await one.poll(60_000, max_records=25)
+            one.return_unseen(before)
+            assert await one.position(T0) == 0
+            again = await read(one, 60)
+            assert sorted(numbers(again)) == sorted([*range(30)] * 2)
+            one.seek(T0, 10)
+            one.pause(T1)
+            record = await anext(one)
+            one.return_unseen(record)
+            assert await anext(one) == record
+            assert (await anext(one)).offset == 11
+
+    simulate(test)
+
+
+def test_what_an_interceptor_failed_on_is_read_again() -> None:
+    class Failing:
+        def __init__(self) -> None:
+            self.failures = 1
+
+        def on_consume(
+            self, records: dict[TopicPartition, list[ConsumerRecord]]
+        ) -> dict[TopicPartition, list[ConsumerRecord]]:
+            if self.failures:
+                self.failures -= 1
+                raise ValueError("of the interceptor")
+            return records
+
+        def on_commit(self, offsets: object) -> None: ...
+
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, range(5))
+        settings = ConsumerSettings.from_options(
+            {"bootstrap_servers": cluster.bootstrap, "auto_offset_reset": "earliest"}
+        )
+        world = simulation.host("main").world()
+        async with Consumer(settings, interceptors=[Failing()], world=world) as one:
+            one.assign([T0])
+            with pytest.raises(ValueError, match="interceptor"):
+                await one.poll(60_000)
+            assert numbers(await read(one, 5)) == [0, 1, 2, 3, 4]
+
+    simulate(test)
+
+
 def test_paused_partitions_keep_their_place() -> None:
     async def test(cluster: MiniCluster, simulation: Simulation) -> None:
         first, second = cluster.create("t", 2)

@@ -1,9 +1,13 @@
+import itertools
+
 from odradek.client.accumulator import PartitionQueue, ProducerBatch
 from odradek.client.idempotence import Idempotence
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import BatchBuilder
 from odradek.protocol.types import TopicPartition
 
+NOW_S = 100.0
+_numbers = itertools.count(1)
 GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -12,7 +16,7 @@ def queue(name: str = "t") -> PartitionQueue:
 
 
 def batch(partition: PartitionQueue, records: int) -> ProducerBatch:
-    made = ProducerBatch(partition, BatchBuilder(), 1, 0.0)
+    made = ProducerBatch(partition, BatchBuilder(), (next(_numbers),), 0.0)
     for _ in range(records):
         made.builder.append(None, b"v", (), 0)
     return made
@@ -28,14 +32,14 @@ def introduced(state: Idempotence, name: str = "t") -> PartitionQueue:
     """A partition whose broker has acknowledged sequence 0."""
     partition = queue(name)
     (first,) = sent(state, partition, 1)
-    state.completed(first, 0)
+    state.completed(first, NOW_S)
     return partition
 
 
 def sent(state: Idempotence, partition: PartitionQueue, *sizes: int) -> list[ProducerBatch]:
     batches = [batch(partition, size) for size in sizes]
     for one in batches:
-        assert state.may_send(partition, one)
+        assert state.may_send(partition, one, NOW_S)
         state.assign(partition, one)
         one.attempts += 1
     return batches
@@ -62,9 +66,9 @@ def test_sequences_go_round_after_the_largest() -> None:
 def test_the_first_batch_must_be_acknowledged_before_others_follow() -> None:
     state, partition = started(), queue()
     (first,) = sent(state, partition, 1)
-    assert not state.may_send(partition, batch(partition, 1))
-    state.completed(first, 0)
-    assert state.may_send(partition, batch(partition, 1))
+    assert not state.may_send(partition, batch(partition, 1), NOW_S)
+    state.completed(first, NOW_S)
+    assert state.may_send(partition, batch(partition, 1), NOW_S)
 
 
 def test_a_retry_keeps_its_numbers_and_goes_out_alone_and_in_order() -> None:
@@ -72,12 +76,12 @@ def test_a_retry_keeps_its_numbers_and_goes_out_alone_and_in_order() -> None:
     partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
     assert state.may_retry(first, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-    assert not state.may_send(partition, second), "the older one goes first"
-    assert state.may_send(partition, first)
+    assert not state.may_send(partition, second, NOW_S), "the older one goes first"
+    assert state.may_send(partition, first, NOW_S)
     state.assign(partition, first)
     assert first.base_sequence == 1
-    state.completed(first, 10)
-    assert state.may_send(partition, second)
+    state.completed(first, NOW_S)
+    assert state.may_send(partition, second, NOW_S)
 
 
 def test_errors_that_retries_do_not_cure_are_final() -> None:
@@ -108,9 +112,9 @@ def test_a_gap_that_nothing_can_fill_ends_the_epoch() -> None:
     state.settle()
     assert state.producer_epoch == 1
     for one in (second, third):
-        assert state.may_send(partition, one)
+        assert state.may_send(partition, one, NOW_S)
         state.assign(partition, one)
-        state.completed(one, 5)
+        state.completed(one, NOW_S)
     assert [one.base_sequence for one in sent(state, partition, 1)] == [4]
 
 
@@ -118,7 +122,7 @@ def test_a_gap_before_the_oldest_batch_ends_the_epoch_even_if_younger_ones_were_
     state = started()
     partition = introduced(state)
     first, second = sent(state, partition, 1, 1)
-    state.completed(second, 7)
+    state.completed(second, NOW_S)
     assert state.may_retry(first, GAP, 0)
     state.settle()
     assert (first.producer_epoch, first.base_sequence) == (1, 0)
@@ -132,10 +136,10 @@ def test_other_partitions_finish_under_the_old_epoch_first() -> None:
     state.may_retry(lost, ErrorCode.UNKNOWN_PRODUCER_ID, 5)
     state.settle()
     fresh = batch(other, 1)
-    assert not state.may_send(other, fresh)
+    assert not state.may_send(other, fresh, NOW_S)
     assert busy.producer_epoch == 0
-    state.completed(busy, 0)
-    assert state.may_send(other, fresh)
+    state.completed(busy, NOW_S)
+    assert state.may_send(other, fresh, NOW_S)
     state.assign(other, fresh)
     assert (fresh.producer_epoch, fresh.base_sequence) == (1, 0)
 
@@ -146,8 +150,8 @@ def test_what_follows_a_batch_of_unknown_fate_waits_until_it_is_known() -> None:
     first, second = sent(state, partition, 1, 1)
     state.expired(first)
     state.settle()
-    assert not state.may_send(partition, batch(partition, 1))
-    state.completed(second, 1)
+    assert not state.may_send(partition, batch(partition, 1), NOW_S)
+    state.completed(second, NOW_S)
     state.settle()
     assert state.producer_epoch == 0, "the second was taken, so the first is in the log"
     assert sent(state, partition, 1)[0].base_sequence == 3
@@ -192,11 +196,11 @@ def test_what_was_sent_before_a_refused_batch_is_decided_under_its_own_epoch() -
     assert state.may_retry(last, GAP, -1)
     state.settle()
     assert (first.producer_epoch, first.base_sequence) == (0, 1)
-    assert state.may_send(partition, first)
-    assert not state.may_send(partition, last)
-    state.completed(first, 1)
+    assert state.may_send(partition, first, NOW_S)
+    assert not state.may_send(partition, last, NOW_S)
+    state.completed(first, NOW_S)
     state.settle()
-    assert state.may_send(partition, last)
+    assert state.may_send(partition, last, NOW_S)
     assert state.may_retry(last, GAP, -1)
     state.settle()
     assert (last.producer_epoch, last.base_sequence) == (1, 0)
@@ -210,7 +214,7 @@ def test_a_gap_behind_a_batch_of_unknown_fate_waits_for_what_was_sent_before_it(
     assert state.may_retry(last, GAP, -1)
     state.settle()
     assert (first.producer_epoch, last.producer_epoch) == (0, 0)
-    state.completed(first, 1)
+    state.completed(first, NOW_S)
     assert state.may_retry(last, GAP, -1)
     state.settle()
     assert (last.producer_epoch, last.base_sequence) == (1, 0)
