@@ -170,14 +170,17 @@ class Fetched:
         while position < self._end:
             records: list[ConsumerRecord] = []
             fault: ClientError | None = None
+            header: BatchHeader | None = None
             try:
                 header = read_header(buffer, position)
                 self._check(buffer, position, header)
                 if self._is_visible(buffer, position, header):
                     records = self._decode(buffer, position, header)
             except MalformedRecords as error:
+                past = "" if header is None else f"; seek() to {header.next_offset} to pass it over"
                 raise CorruptRecords(
-                    f"{self.partition}: the batch after offset {self.next_offset - 1}: {error}"
+                    f"{self.partition}: the batch after offset {self.next_offset - 1}:"
+                    f" {error}{past}"
                 ) from error
             if records and self._deserialize is not None:
                 records, fault = self._deserialize(records)

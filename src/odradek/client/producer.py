@@ -411,6 +411,8 @@ def _size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
         size += len(key)
     if headers:
         for name, content in headers:
+            if type(name) is not str:
+                raise TypeError(f"the name of a header must be str, not {_kind(name)}")
             size += _HEADER_OVERHEAD + 4 * len(name) + (0 if content is None else len(content))
     return size
 

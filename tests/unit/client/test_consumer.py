@@ -165,6 +165,30 @@ def test_asking_about_offsets() -> None:
     simulate(test, brokers=2)
 
 
+def test_a_header_without_a_name_is_refused_and_can_be_passed_over() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        fill(log, [0])
+        builder = BatchBuilder()
+        builder.append(None, b"bad", [("n", b"1")], 1_000)
+        raw = bytearray(builder.build())
+        # The length of the name becomes -1, as null is written; the checksum is not looked at.
+        at = raw.rindex(bytes([2]) + b"n")
+        raw[at] = 1
+        log.append(bytes(raw))
+        fill(log, [2])
+        async with consumer(cluster, simulation, check_crcs=False) as one:
+            one.assign([T0])
+            assert numbers(await read(one, 1)) == [0]
+            for _ in range(2):
+                with pytest.raises(CorruptRecords, match=r"header's name.*seek\(\) to 2"):
+                    await one.poll(10_000)
+            one.seek(T0, 2)
+            assert numbers(await read(one, 1)) == [2]
+
+    simulate(test)
+
+
 def test_resume_wakes_a_poll_that_waits_while_records_are_on_hand() -> None:
     async def test(cluster: MiniCluster, simulation: Simulation) -> None:
         (log,) = cluster.create("t")
