@@ -25,11 +25,13 @@ from simulation.world import Simulation
 # Where each scenario lives; imported when played.
 SCENARIOS = {
     "broker": "simulation.scenarios.broker",
+    "clients": "simulation.scenarios.clients",
     "cluster": "simulation.scenarios.cluster",
     "failover": "simulation.scenarios.failover",
     "groups": "simulation.scenarios.groups",
     "roles": "simulation.scenarios.roles",
     "topics": "simulation.scenarios.topics",
+    "sink": "simulation.scenarios.sink",
     "storage": "simulation.scenarios.storage",
     "transactions": "simulation.scenarios.transactions",
 }

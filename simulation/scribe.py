@@ -23,12 +23,14 @@ class Scribe:
         options: Options,
         *,
         counts_acks: bool = True,
+        longest_padding: int = 60,
     ) -> None:
         self.name = name
         self.history = history
         self._partitions = partitions
         self._options = options
         self._counts_acks = counts_acks
+        self._longest_padding = longest_padding
         self._wanted: asyncio.Queue[int] = asyncio.Queue()
         self._written = 0
         self.unanswered = 0
@@ -48,7 +50,9 @@ class Scribe:
     async def _send(self, producer: Producer, world: World) -> None:
         self._written += 1
         partition = self._partitions[world.randomness.below(len(self._partitions))]
-        value = f"{self.name}:{self._written}".encode() + b"." * world.randomness.below(60)
+        value = f"{self.name}:{self._written}".encode() + b"." * world.randomness.below(
+            self._longest_padding
+        )
         send = self.history.sending(self.name, partition, value)
 
         def delivered(metadata: RecordMetadata | None, _: BaseException | None) -> None:
