@@ -7,7 +7,7 @@ from simulation.__main__ import find
 from tests.simulation.fresh_seeds import first_fresh_seed
 
 # What one run of the tests spends on each: seeds that everybody plays, and fresh ones.
-WALKS = {"failover": (2, 3)}
+WALKS = {"failover": (2, 3), "roles": (8, 12), "sink": (4, 6)}
 
 
 @pytest.mark.parametrize("name", sorted(WALKS))
