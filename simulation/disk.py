@@ -95,7 +95,8 @@ class SimulatedFile:
         try:
             node = self._begin("sync")
         except OSError:
-            if self._node is not None:
+            # A process that is dead syncs nothing, and spoils nothing.
+            if self._node is not None and self._generation == self._disk.generation:
                 self._node.sync_failed()
             raise
         node.sync()

@@ -7,7 +7,7 @@ durable, the registration goes. An unexpected error in any part ends the broker.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -303,6 +303,9 @@ class Broker:
                     parts.coordinators.run(),
                     parts.controller.run(),
                     parts.offline_logs.run(),
+                    parts.services.replicas.missing_logs.run(
+                        lambda topics: parts.follow_topics_again(images.image, topics)
+                    ),
                     self._stay(parts),
                     watch_lease(parts.services.replicas, parts.coordinators, self._session_s),
                     self._reap(),
@@ -543,6 +546,14 @@ class _Parts:
         """Takes up the roles that the image gives: after everything was resigned, and when a disk
         is full or has room again."""
         self._follow_replicas(difference(ClusterImage(), image))
+
+    def follow_topics_again(self, image: ClusterImage, topics: Collection[str]) -> None:
+        """The same for topics of which a log could not be made."""
+        wanted = dict.fromkeys(topic for topic in topics if topic in image.topics)
+        nobody: dict[int, None] = {}
+        self._follow_replicas(
+            ImageChange(ClusterImage(), image, wanted.keys(), nobody.keys(), broker_configs=False)
+        )
 
     def _follow_replicas(self, change: ImageChange) -> None:
         self.services.replicas.follow(change)

@@ -19,6 +19,7 @@ from odradek.config.live import LiveSettings
 from odradek.metadata import ClusterImage, ImageChange, PartitionImage, TopicImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from odradek.replication.missing_logs import MissingLogs
 from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
 from odradek.replication.throttle import Throttle
@@ -63,6 +64,7 @@ class Replicas:
         self._image = ClusterImage()
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}
+        self.missing_logs = MissingLogs()
         logs.on_start_moved = self._start_moved
 
     def __len__(self) -> int:
@@ -184,14 +186,17 @@ class Replicas:
         name = log.topic_partition
         if log.directory.store_id == self._image.store_id:
             logger.warning("deleting %s: %s", log.path, reason)
-            self._logs.delete(name)
+            retire: Callable[[TopicPartition], object] = self._logs.delete
         else:
-            logger.warning(
-                "%s: %s, and the metadata store never knew it; it is kept as %s",
-                log.path,
-                reason,
-                self._logs.set_aside(name),
-            )
+            logger.warning("%s: %s, and the metadata store never knew it", log.path, reason)
+            retire = self._logs.set_aside
+        try:
+            kept = retire(name)
+        except StorageError as error:
+            logger.error("cannot put %s aside: %s", log.path, error)
+        else:
+            if kept:
+                logger.warning("%s is kept as %s", log.path, kept)
 
     def resign(self) -> None:
         """Leads nothing any more: everyone who waits is sent on at once."""
@@ -260,6 +265,7 @@ class Replicas:
             log = self._logs.create(topic_partition, topic.topic_id, settings)
         except StorageError as error:
             logger.error("cannot make a log for %s: %s", topic_partition, error)
+            self.missing_logs.add(topic_partition.topic)
             return None
         partition = Partition(topic_partition, topic.topic_id, log, self._broker_id)
         self._by_name[topic_partition] = partition

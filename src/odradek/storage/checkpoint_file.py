@@ -16,6 +16,7 @@ from typing import Final
 from odradek.protocol.types import TopicPartition
 from odradek.storage.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
 from odradek.storage.directory import LogDirectory
+from odradek.storage.disk_errors import is_passing
 from odradek.world import World
 
 # Beside the name that `Disk.replace` uses, so that the two never write one file at once.
@@ -135,4 +136,5 @@ class CheckpointFile:
                         disk.remove(self._path)
                         disk.sync_directory(directory.path)
                 except OSError as failure:
-                    directory.fail(failure, is_halfway=True)
+                    # If it cannot be synced for want of a descriptor, a kill finds it gone, too.
+                    directory.fail(failure, is_halfway=not is_passing(failure))

@@ -1,8 +1,8 @@
 """Taking records away: from the end (truncation) and from the start (DeleteRecords, `retention`).
 
 `Log` checks what it is asked and calls these; nobody else does. Segments that leave are
-renamed at once and deleted later, so that tools and slow readers get time to finish. A disk
-error takes the directory offline, as everywhere; halfway through a truncation a full disk is one.
+renamed at once and deleted later, so that tools and slow readers get time to finish. A truncation
+that has begun cannot be left halfway: any error then takes the directory offline.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from odradek.storage.aborted import rewrite
 from odradek.storage.directory import LogDirectory
+from odradek.storage.names import PARTITION_METADATA
 from odradek.storage.rolling import begin_segment
 from odradek.storage.segment import Segment
 from odradek.storage.segments import mark_deleted
 from odradek.storage.snapshots import drop_snapshots, rebuild_producers
+from odradek.world.disk import File
 
 if TYPE_CHECKING:
     from odradek.storage.log import Log
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 def truncate(log: "Log", offset: int) -> None:
     """Cuts every batch that reaches `offset`, which lies inside the log."""
     disk = log.directory.disk
+    require_descriptors(log)
     try:
         removed = log.row.behind(offset)
         log.flusher.segments_gone(removed)
@@ -52,9 +55,27 @@ def truncate(log: "Log", offset: int) -> None:
     _was_truncated(log)
 
 
+def require_descriptors(log: "Log") -> None:
+    """Refuses a truncation before anything is changed if no descriptors are left for it.
+
+    It needs two at a time. No connection is accepted before it is done.
+    """
+    disk, path = log.directory.disk, f"{log.path}/{PARTITION_METADATA}"
+    files: list[File] = []
+    try:
+        for _ in range(2):
+            files.append(disk.open(path, create=True))
+    except OSError as error:
+        raise log.directory.fail(error) from error
+    finally:
+        for file in files:
+            file.close()
+
+
 def start_over(log: "Log", offset: int) -> None:
     """Removes everything; the log is empty at `offset`."""
     removed = list(log.segments)
+    require_descriptors(log)
     try:
         log.flusher.segments_gone(removed)
         log.remove(removed)
@@ -76,6 +97,7 @@ def start_over(log: "Log", offset: int) -> None:
 def _was_truncated(log: "Log") -> None:
     log.high_watermark = min(log.high_watermark, log.log_end_offset)
     log.flusher.truncated(log.log_end_offset)
+    log.lacks_aborted = {base for base in log.lacks_aborted if base < log.log_end_offset}
     log.first_dirty_offset = min(log.first_dirty_offset, log.log_end_offset)
     if log.directory.on_truncation is not None:
         log.directory.on_truncation(log)

@@ -9,14 +9,13 @@ Invariant: a pinned file is never closed, so a slice stays readable after its se
 evicted, rolled, deleted or its directory renamed.
 """
 
-import errno
 from collections import deque
-from typing import Final
 
+from odradek.storage.disk_errors import NO_DESCRIPTOR_LEFT
 from odradek.world.disk import Disk, File, send_file
 
-# The process or the machine has too many files open: no fault of a disk.
-NO_DESCRIPTOR_LEFT: Final = (errno.EMFILE, errno.ENFILE)
+# How many idle files are closed at once when the process has no descriptor left.
+_GIVEN_BACK = 16
 
 
 class SegmentFile:
@@ -73,11 +72,24 @@ class Descriptors:
     def open(self, file: SegmentFile, *, create: bool = False) -> File:
         if self.open_files >= self._limit:
             self._make_room()
-        handle = self._disk.open(file.path, create=create)
+        try:
+            handle = self._disk.open(file.path, create=create)
+        except OSError as error:
+            # Connections may have taken what was left: then this broker needs to hold fewer files.
+            if error.errno not in NO_DESCRIPTOR_LEFT or not self._give_back():
+                raise
+            handle = self._disk.open(file.path, create=create)
         file.handle = handle
         self.open_files += 1
         self._ring.append(file)
         return handle
+
+    def _give_back(self) -> bool:
+        """Closes some files that nobody has pinned; False if there are none."""
+        idle = [file for file in self._ring if file.handle is not None and not file.pins]
+        for file in idle[:_GIVEN_BACK]:
+            file.close()
+        return bool(idle)
 
     def _make_room(self) -> None:
         ring = self._ring

@@ -15,9 +15,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
-from odradek.storage.descriptors import NO_DESCRIPTOR_LEFT
-from odradek.storage.errors import LogDirectoryFailed, LogDirectoryFull, StorageError
-from odradek.storage.reserve import NO_ROOM, Reserve
+from odradek.storage.disk_errors import Answer, answer_to
+from odradek.storage.errors import (
+    LogDirectoryFailed,
+    LogDirectoryFull,
+    ResourceShortage,
+    StorageError,
+)
+from odradek.storage.reserve import Reserve
 from odradek.storage.segment import SegmentStores
 from odradek.world.disk import Disk
 
@@ -96,17 +101,16 @@ class LogDirectory:
         return self.failure is None
 
     def fail(self, error: OSError, *, is_halfway: bool = False) -> StorageError:
-        """Takes the directory offline, if it is not, and returns what to raise.
+        """Does what `disk_errors` says about an error, and returns what to raise.
 
-        Too many open files is not the disk's fault: the call fails, the directory stays. For want
-        of room it takes no records, unless the caller is `is_halfway` through something that
-        cannot be left so.
+        `is_halfway`: the caller cannot leave what it has begun as it is.
         """
         if self.failure is not None:
             return self.failure
-        if error.errno in NO_DESCRIPTOR_LEFT:
-            return StorageError(f"too many open files, raise the limit (ulimit -n): {error}")
-        if error.errno in NO_ROOM and not is_halfway:
+        answer = answer_to(error, is_halfway=is_halfway)
+        if answer is Answer.REFUSE:
+            return ResourceShortage(error)
+        if answer is Answer.FULL:
             return self.run_out_of_room(error)
         failure = self.failure = LogDirectoryFailed(self.path, str(error))
         logs, self.logs = self.logs, {}

@@ -6,11 +6,13 @@ StorageError
 ├── TooLargeToOpen         a batch holds more inside than a broker looks into
 ├── CorruptLog             bytes in a segment are not the batches they should be
 ├── LogClosed              the log was deleted, closed, or cut below what was waited for
+├── ResourceShortage       no descriptor or memory left; nothing was changed, a retry may succeed
 ├── LogDirectoryFull       no room on the disk; nothing was written, reads go on
 └── LogDirectoryFailed     a disk error; every log of that directory is offline from now on
 """
 
 from odradek.protocol.errors import ErrorCode
+from odradek.storage.disk_errors import NO_DESCRIPTOR_LEFT
 
 
 class StorageError(Exception):
@@ -70,6 +72,13 @@ class CorruptLog(StorageError):
 
 class LogClosed(StorageError):
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class ResourceShortage(StorageError):
+    def __init__(self, error: OSError) -> None:
+        is_files = error.errno in NO_DESCRIPTOR_LEFT
+        what = "too many open files, raise the limit (ulimit -n)" if is_files else "short of memory"
+        super().__init__(f"{what}: {error}")
 
 
 class LogDirectoryFull(StorageError):

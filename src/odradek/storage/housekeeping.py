@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _TICK_S = 1.0
 _SHORTEST_TICK_S = 0.01
+_DELETION_RETRY_S = 10.0
 # Work on this many logs, then let requests in.
 _LOGS_A_TURN = 16
 
@@ -116,10 +117,13 @@ class Housekeeping:
         for directory in self._manager.directories:
             now_s = self._world.clock.monotonic_s()
             while due := directory.take_due_deletions(now_s):
-                try:
-                    await self._world.workers.run_blocking(partial(_run_all, due))
-                except OSError as error:
+                error = await self._world.workers.run_blocking(partial(_run_all, due))
+                if error is not None:
                     directory.fail(error)
+                    # What is left waits for a better time.
+                    for delete in due:
+                        directory.delete_later(now_s + _DELETION_RETRY_S, delete)
+                    break
 
     async def write_checkpoints(self) -> None:
         for directory in self._manager.directories:
@@ -137,7 +141,8 @@ class Housekeeping:
                 await asyncio.sleep(0)
             if log.is_usable:
                 start = log.log_start_offset
-                with suppress(StorageError):  # Then its directory is offline, and says so itself.
+                # The directory says so itself if it is offline or full; else the next check tries.
+                with suppress(StorageError):
                     log.delete_old_segments(log.high_watermark)
                 if log.log_start_offset > start:
                     self._manager.start_moved(log)
@@ -151,12 +156,17 @@ class Housekeeping:
             log.producers.expire(now_ms, settings.producer_id_expiration_ms)
 
 
-def _run_all(deletions: list[Callable[[], None]]) -> None:
-    for delete in deletions:
+def _run_all(deletions: list[Callable[[], None]]) -> OSError | None:
+    """Runs in a worker thread. Takes out of the list what is done, up to the first error."""
+    while deletions:
         try:
-            delete()
+            deletions[0]()
         except FileNotFoundError:
-            continue
+            pass
+        except OSError as error:
+            return error
+        del deletions[0]
+    return None
 
 
 async def _every(

@@ -14,7 +14,8 @@ Invariant: offsets rise from batch to batch and from segment to segment; a faile
 the directory offline before anything else sees the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from odradek.config import TopicSettings
@@ -43,7 +44,7 @@ from odradek.storage.flushing import Flusher
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.names import partition_directory
 from odradek.storage.producer_state import Membership, ProducerStates, RememberedBatch
-from odradek.storage.producing import check_producer, note_producer
+from odradek.storage.producing import check_producer, note_producer, write_lacking_aborted
 from odradek.storage.retention import apply_retention
 from odradek.storage.rolling import MOST_RELATIVE_OFFSET, must_roll
 from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
@@ -82,6 +83,7 @@ class Log:
         "directory",
         "first_dirty_offset",
         "high_watermark",
+        "lacks_aborted",
         "leader_epochs",
         "log_end_offset",
         "log_start_offset",
@@ -123,6 +125,8 @@ class Log:
         self.leader_epochs = leader_epochs or LeaderEpochs()
         self.producers = producers or ProducerStates(log_start_offset)
         self.aborted = aborted or AbortedTransactions()
+        # Segments, by base offset, whose transaction index lacks entries for want of a descriptor.
+        self.lacks_aborted: set[int] = set()
         self.unflushed_since_s = 0.0
         self.world = world
         self._clock = world.clock
@@ -191,6 +195,14 @@ class Log:
     def segments(self) -> Sequence[Segment]:
         return self.row.all
 
+    @contextmanager
+    def disk_errors(self) -> Iterator[None]:
+        """Turns an error of the disk into what is to be raised. Too slow for every append."""
+        try:
+            yield
+        except OSError as error:
+            raise self.directory.fail(error) from error
+
     # Flushing
 
     @property
@@ -236,6 +248,8 @@ class Log:
         try:
             if was_touched and self.active_segment.size:
                 self.active_segment.finish()
+            if self.lacks_aborted:
+                write_lacking_aborted(self)
             if producers.end_offset > producers.snapshot_offset:
                 write_snapshot(self.directory.disk, self.path, producers)
                 was_touched = True
@@ -390,10 +404,8 @@ class Log:
         """Begins a new segment now, unless the active one is empty."""
         self.require_usable()
         if self.active_segment.size:
-            try:
+            with self.disk_errors():
                 rolling.roll(self, self.log_end_offset)
-            except OSError as error:
-                raise self.directory.fail(error) from error
 
     # Reading
 
@@ -430,12 +442,14 @@ class Log:
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record that is not older than this."""
         self.require_usable()
-        return find_by_timestamp(self.row.all, timestamp_ms, self.log_start_offset)
+        with self.disk_errors():
+            return find_by_timestamp(self.row.all, timestamp_ms, self.log_start_offset)
 
     def max_timestamp(self) -> TimestampOffset | None:
         """The youngest record, the first if there are several."""
         self.require_usable()
-        return find_youngest(self.row.all)
+        with self.disk_errors():
+            return find_youngest(self.row.all)
 
     def earliest(self) -> TimestampOffset:
         epoch = self.leader_epochs.epoch_for(self.log_start_offset)
@@ -479,7 +493,8 @@ class Log:
         """
         self.require_usable()
         limit = self.log_end_offset if high_watermark is None else high_watermark
-        return apply_retention(self, limit, self._clock.now_ms())
+        with self.disk_errors():
+            return apply_retention(self, limit, self._clock.now_ms())
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Takes segments out of the log. Their files go after `file.delete.delay.ms`."""

@@ -71,7 +71,7 @@ class Owner:
             try:
                 self._write_properties(directory)
             except OSError as error:
-                directory.fail(error, is_halfway=True)
+                directory.fail(error)
 
     def _write_properties(self, directory: LogDirectory) -> None:
         properties = DirectoryProperties(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import BatchHeader, Buffer
-from odradek.storage.aborted import append_entry
+from odradek.storage.aborted import append_entry, rewrite
+from odradek.storage.disk_errors import Answer, answer_to
 from odradek.storage.errors import AppendRejected
 from odradek.storage.producer_state import Membership, RememberedBatch, TransactionNotOpen
-from odradek.storage.reserve import NO_ROOM
 from odradek.storage.snapshots import end_in_producers, recall_batches
 
 if TYPE_CHECKING:
@@ -72,17 +72,28 @@ def note_producer(log: "Log", header: BatchHeader, batch: Buffer, base_offset: i
     entry = log.producers.as_aborted(ended)
     log.aborted.add(entry)
     segment_base = log.row.base_of(base_offset)
-    directory = log.directory
     try:
-        try:
-            is_new = append_entry(directory.disk, log.path, segment_base, entry)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            # The marker is in the log: its entry goes where the reserve was.
-            directory.run_out_of_room(error)
-            is_new = append_entry(directory.disk, log.path, segment_base, entry)
-    except OSError as error:
-        raise directory.fail(error, is_halfway=True) from error
-    if is_new:
+        if log.lacks_aborted:
+            write_lacking_aborted(log)
+        else:
+            append_entry(log.directory.disk, log.path, segment_base, entry)
         log.flusher.has_new_names = True
+    except OSError as error:
+        if answer_to(error) is not Answer.REFUSE:
+            # If the disk is full, no records are taken until there is room.
+            reason = log.directory.fail(error)
+            if not log.is_usable:
+                raise reason from error
+        # The marker cannot be taken back. Its entry is written before anybody relies on the file.
+        log.lacks_aborted.add(segment_base)
+
+
+def write_lacking_aborted(log: "Log") -> None:
+    """Completes the transaction indexes that lack entries: before a segment is closed, and before
+    a clean stop. After a crash recovery makes them from the markers."""
+    for base_offset in sorted(log.lacks_aborted):
+        behind = log.row.base_behind(base_offset)
+        end_offset = log.row.active.next_offset if behind is None else behind
+        content = log.aborted.encode(base_offset, end_offset)
+        rewrite(log.directory.disk, log.path, base_offset, content)
+        log.lacks_aborted.discard(base_offset)

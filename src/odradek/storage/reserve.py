@@ -6,14 +6,9 @@ that size, allocated but never filled; removing it takes no room, and making it 
 that there is some.
 """
 
-import errno
 from contextlib import suppress
-from typing import Final
 
 from odradek.world.disk import Disk
-
-# The disk or the user's share of it is used up.
-NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 _NAME = ".odradek_reserve"
 # Without a reserve: as much must be free before appends go on.

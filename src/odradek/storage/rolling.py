@@ -6,6 +6,7 @@
 import logging
 from typing import TYPE_CHECKING, Final
 
+from odradek.storage.producing import write_lacking_aborted
 from odradek.storage.segment import Segment
 from odradek.storage.snapshots import write_snapshot
 
@@ -52,6 +53,8 @@ def roll(log: "Log", base_offset: int) -> Segment:
     try:
         if old.size:
             old.finish()
+            if log.lacks_aborted:
+                write_lacking_aborted(log)
             write_snapshot(log.directory.disk, log.path, log.producers)
         else:
             log.remove([old])

@@ -22,7 +22,8 @@ from odradek.protocol.records import (
     MalformedRecords,
     read_header,
 )
-from odradek.storage.descriptors import NO_DESCRIPTOR_LEFT, Descriptors, SegmentFile
+from odradek.storage.descriptors import Descriptors, SegmentFile
+from odradek.storage.disk_errors import is_passing
 from odradek.storage.errors import CorruptLog
 from odradek.storage.index import (
     MOST_RELATIVE_OFFSET,
@@ -34,7 +35,6 @@ from odradek.storage.index import (
     last_time_entry,
 )
 from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file
-from odradek.storage.reserve import NO_ROOM
 from odradek.world.disk import Buffer, Disk, File
 
 # Boundaries kept for tail reads: trimmed to half when they are this many.
@@ -46,9 +46,6 @@ _MOST_RESUME_POINTS = 64
 
 # Enough for the headers between two index entries, unless batches are large.
 _SCAN_BYTES = 8192
-
-# No fault of the disk: it may go better next time.
-_PASSING = (*NO_DESCRIPTOR_LEFT, *NO_ROOM)
 
 # Base offset, length and last offset delta: all that a search needs of a header.
 _SEARCHED = struct.Struct(">qi11xi")
@@ -207,7 +204,7 @@ class Segment:
             try:
                 self.write_indexes()
             except OSError as error:
-                if error.errno not in _PASSING:
+                if not is_passing(error):
                     raise  # Else the entries wait for the next lump: the batch is in the log.
 
     # Indexes

@@ -101,6 +101,11 @@ class Segments:
         """The base offset of the segment that an offset falls into."""
         return self._bases[max(bisect_right(self._bases, offset) - 1, 0)]
 
+    def base_behind(self, base_offset: int) -> int | None:
+        """The base offset of the next segment; None behind the last one."""
+        number = bisect_right(self._bases, base_offset)
+        return self._bases[number] if number < len(self._bases) else None
+
     # Cutting
 
     def behind(self, offset: int) -> list[Segment]:

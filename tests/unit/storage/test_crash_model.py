@@ -339,11 +339,13 @@ class CrashMachine(RuleBasedStateMachine):
 
     @rule()
     def kill(self) -> None:
+        self.end_tasks()
         self.disk.drop_handles()
         self.check_what_is_left(self.batches, is_kill=True)
 
     @rule(seed=st.integers(0, 1 << 16))
     def cut_power(self, seed: int) -> None:
+        self.end_tasks()
         self.flushed = self.log.flushed.value
         self.disk.random.seed(seed)
         self.disk.crash()

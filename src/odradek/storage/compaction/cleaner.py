@@ -190,6 +190,7 @@ class LogCleaner:
         except OSError as error:
             if log.is_usable:  # The files of a deleted log are expected to be gone.
                 log.directory.fail(error)
+                self._rest(log, str(error))
         finally:
             self.metrics.end()
             if not is_done:

@@ -1,0 +1,40 @@
+"""Tries again to make the logs that could not be made.
+
+A partition may be given to this broker while it is short of descriptors or its disk fails. Until
+its log is made, clients get KAFKA_STORAGE_ERROR. `Replicas` notes the topic here; the broker runs
+`run`, which has the image's roles taken up again for these topics, after 0.5 s at first and then
+ever more seldom. A directory that failed meanwhile is not chosen again, another one may be.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Final
+
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 30.0
+
+
+class MissingLogs:
+    """Invariant: `_topics` holds every topic of which a log could not be made at the last try."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, None] = {}
+        self._noted = asyncio.Event()
+
+    def add(self, topic: str) -> None:
+        """A log of this topic could not be made."""
+        self._topics[topic] = None
+        self._noted.set()
+
+    async def run(self, follow_again: Callable[[Collection[str]], None]) -> None:
+        """Calls `follow_again`, which adds those that failed again, until cancelled."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            await self._noted.wait()
+            await asyncio.sleep(pause_s)
+            topics = list(self._topics)
+            self._topics.clear()
+            self._noted.clear()
+            follow_again(topics)
+            is_done = not self._topics
+            pause_s = _FIRST_PAUSE_S if is_done else min(2 * pause_s, _LONGEST_PAUSE_S)
