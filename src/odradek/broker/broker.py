@@ -17,6 +17,7 @@ from odradek.broker.adopting import take_over
 from odradek.broker.all_topics import AllTopics
 from odradek.broker.client_images import ClientImages
 from odradek.broker.connections import Connections
+from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import Coordinators
 from odradek.broker.dispatch import Dispatcher
 from odradek.broker.fetch_sessions import PARTITION_BYTES, FetchSessions
@@ -347,6 +348,7 @@ class Broker:
             configs=Configs(store, images, settings),
             replicas=replicas,
             groups=coordinators.groups,
+            consumer_joins=ConsumerJoins(coordinators.groups),
             transactions=coordinators.transactions,
             markers=coordinators.markers,
             joins=coordinators.joins,

@@ -8,6 +8,7 @@ from odradek.broker.absences import Absences
 from odradek.broker.all_topics import AllTopics
 from odradek.broker.client_images import ClientImages
 from odradek.broker.connection import Connection
+from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
 from odradek.cluster.acls import AccessRules
@@ -41,6 +42,7 @@ class Services:
     configs: Configs
     replicas: Replicas
     groups: GroupCoordinators
+    consumer_joins: ConsumerJoins
     transactions: TransactionCoordinators
     markers: LocalMarkers
     joins: Joins

@@ -11,7 +11,7 @@ can read what the other wrote.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
@@ -21,7 +21,7 @@ from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication.partition_log import PartitionLog, unleased
 from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
-from odradek.statemachine.machine import Machine, Marker
+from odradek.statemachine.machine import Caller, Machine, Marker
 from odradek.statemachine.pending_replies import CommitLimit
 from odradek.statemachine.runner import Runner
 from odradek.storage import StorageError
@@ -31,6 +31,7 @@ logger = logging.getLogger("odradek.server")
 
 Command = TypeVar("Command")
 Event = TypeVar("Event")
+T = TypeVar("T")
 
 
 _FIRST_PAUSE_S: Final = 0.02
@@ -102,6 +103,16 @@ class StatePartitions(Generic[Command, Event]):
     def begin(self, key: str, command: Command) -> asyncio.Future[object]:
         """The same for who would rather not wait: see `Runner.begin`."""
         return self._runner(partition_of(key, self._image, self.topic)).begin(command)
+
+    def begin_together(
+        self,
+        key: str,
+        commands: Sequence[T],
+        together: Callable[[Sequence[tuple[T, Caller]]], Command],
+    ) -> list[asyncio.Future[object]]:
+        """Several commands about one key, decided as one: see `Runner.begin_together`."""
+        runner = self._runner(partition_of(key, self._image, self.topic))
+        return runner.begin_together(commands, together)
 
     def tell(self, key: str, command: Command) -> None:
         self._runner(partition_of(key, self._image, self.topic)).tell(command)

@@ -20,8 +20,9 @@ Every reply asks the log, at the moment when it leaves, whether this broker may 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from odradek.statemachine.machine import (
@@ -41,6 +42,7 @@ from odradek.world.timeslice import Timeslice
 
 Command = TypeVar("Command")
 Event = TypeVar("Event")
+T = TypeVar("T")
 
 # When a deadline passed and the log took nothing.
 _LOOK_AGAIN_MS: Final = 200
@@ -181,6 +183,27 @@ class Runner(Generic[Command, Event]):
             self._callers[waiting] = None
             waiting.future.add_done_callback(lambda _: self._callers.pop(waiting, None))
         return waiting.future
+
+    def begin_together(
+        self, commands: Sequence[T], together: Callable[[Sequence[tuple[T, Caller]]], Command]
+    ) -> list[asyncio.Future[object]]:
+        """Decides several commands as one, which `together` makes of them and their callers. The
+        machine answers each caller; it does not raise for the sake of one of them."""
+        self._require_running()
+        loop = asyncio.get_running_loop()
+        callers = [_Waiting(loop.create_future()) for _ in commands]
+        for caller in callers:
+            self._callers[caller] = None
+            caller.future.add_done_callback(partial(self._forget, caller))
+        try:
+            command = together(list(zip(commands, callers, strict=True)))
+            self._carry_out(self._machine.decide(command, None, self._now()))
+        except NotWritten as refused:
+            raise refused.reason from None
+        return [caller.future for caller in callers]
+
+    def _forget(self, caller: _Waiting, _: asyncio.Future[object]) -> None:
+        self._callers.pop(caller, None)
 
     def tell(self, command: Command) -> None:
         """A command nobody waits for."""

@@ -1,6 +1,7 @@
 """ConsumerGroupHeartbeat 0-1: a member of a consumer group joins, lives, reconciles and leaves.
 
-It is answered at once: there is no barrier to wait at. From version 1 a client makes its member
+It is answered at once: there is no barrier to wait at, and members that join at the same time are
+only taken in together (`broker.consumer_joins`). From version 1 a client makes its member
 id itself and may subscribe by a regular expression (RE2, whole names; no word boundaries).
 """
 
@@ -8,7 +9,7 @@ from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
-from odradek.groups.consumer.member import TopicIdPartition
+from odradek.groups.consumer.member import JOINING_EPOCH, TopicIdPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -27,7 +28,11 @@ async def handle(
     if "consumer" not in services.settings.broker.group_coordinator_rebalance_protocols:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
-        answer = await services.groups.ask(request.group_id, _command(context, request))
+        command = _command(context, request)
+        if command.member_epoch == JOINING_EPOCH:
+            answer = await services.consumer_joins.join(command)
+        else:
+            answer = await services.groups.ask(request.group_id, command)
     except Refused as refusal:
         return ConsumerGroupHeartbeatResponse(
             error_code=refusal.code, error_message=refusal.message

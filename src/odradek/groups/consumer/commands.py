@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from odradek.groups.consumer.member import ConsumerMember, TopicIdPartition
 from odradek.protocol.types import TopicId
+from odradek.statemachine.machine import Caller
 
 
 class ConsumerHeartbeat(NamedTuple):
@@ -26,6 +27,15 @@ class ConsumerHeartbeat(NamedTuple):
     assignor: str | None = None
     owned: frozenset[TopicIdPartition] | None = None
     makes_own_id: bool = True
+
+
+class JoinTogether(NamedTuple):
+    """Several members join a group at once, each with its first heartbeat and its caller. Each
+    caller is answered with a `ConsumerHeartbeatReply`, or with the `Refused` that it would get
+    alone. The assignment is made once for all of them."""
+
+    group_id: str
+    joins: Sequence[tuple[ConsumerHeartbeat, Caller]]
 
 
 class ConsumerHeartbeatReply(NamedTuple):

@@ -19,6 +19,7 @@ from odradek.groups.consumer.commands import (
     ConsumerHeartbeatReply,
     ConsumerMemberDescription,
     DescribeConsumerGroup,
+    JoinTogether,
     TopicsChanged,
 )
 from odradek.groups.consumer.group import ConsumerGroup, Images
@@ -35,7 +36,7 @@ from odradek.groups.consumer.migration import may_upgrade, remove_or_downgrade, 
 from odradek.groups.consumer.records import GROUP, KINDS, by_topic, read_key
 from odradek.groups.consumer.subscriptions import metadata_hash, resolve_again, subscribes_to_any
 from odradek.groups.consumer.turn import DEADLINES, REBALANCE, Turn, assignor_of, known_assignors
-from odradek.groups.group import Group, GroupOutcome, Groups
+from odradek.groups.group import Group, GroupOutcome, Groups, members_of
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller, Now, Outcome, Reply
@@ -47,7 +48,7 @@ _TIMES_FASTER: Final = 5
 class ConsumerGroups:
     """`images` gives the cluster's topics as they are now."""
 
-    commands = frozenset({ConsumerHeartbeat, DescribeConsumerGroup, TopicsChanged})
+    commands = frozenset({ConsumerHeartbeat, JoinTogether, DescribeConsumerGroup, TopicsChanged})
     record_kinds = KINDS
     deadlines = DEADLINES
 
@@ -70,6 +71,8 @@ class ConsumerGroups:
             if command.member_epoch < JOINING_EPOCH:
                 return self._leave(groups, command, caller, now)
             return self._heartbeat(groups, command, caller, now)
+        if isinstance(command, JoinTogether):
+            return self._join_together(groups, command, now)
         if isinstance(command, DescribeConsumerGroup):
             description = self._describe(groups, command.group_id)
             return self._turn(_existing(groups, command.group_id), now).outcome(caller, description)
@@ -138,14 +141,51 @@ class ConsumerGroups:
         self, groups: Groups, asked: ConsumerHeartbeat, caller: Caller | None, now: Now
     ) -> GroupOutcome:
         turn = self._find(groups, asked, now)
-        self._check_room(turn.group, asked)
-        member = self._member(turn, asked)
-        before = member
-        profile = _profile(member.profile, asked)
-        if turn.update_profile(member, profile):
+        before, is_changed = self._take_in(turn, asked)
+        if is_changed:
             turn.bump_epoch()
-        member = turn.group.members[member.member_id]
         turn.assign_if_due()
+        return turn.outcome(caller, self._reply(turn, asked, before))
+
+    def _join_together(self, groups: Groups, command: JoinTogether, now: Now) -> GroupOutcome:
+        """Takes all members in, makes one assignment, then answers each of them."""
+        turn: Turn | None = None
+        refusals: list[Reply] = []
+        taken_in: list[tuple[ConsumerHeartbeat, Caller, ConsumerMember]] = []
+        is_any_changed = False
+        for asked, caller in command.joins:
+            try:
+                self._check(asked)
+                turn = turn or self._find(groups, asked, now)
+                before, is_changed = self._take_in(turn, asked)
+            except Refused as refusal:
+                refusals.append(Reply(caller, refusal))
+            else:
+                taken_in.append((asked, caller, before))
+                is_any_changed |= is_changed
+        if turn is None:
+            return Outcome(replies=refusals, subjects=(members_of(command.group_id),))
+        if is_any_changed:
+            turn.bump_epoch()
+        turn.assign_if_due()
+        for asked, caller, before in taken_in:
+            turn.answer(caller, self._reply(turn, asked, before))
+        turn.replies += refusals
+        return turn.outcome(None, None)
+
+    def _take_in(self, turn: Turn, asked: ConsumerHeartbeat) -> tuple[ConsumerMember, bool]:
+        """Notes what the member says about itself. Returns it as it was before, and whether the
+        group has to be assigned anew. Refuses before it changes anything."""
+        self._check_room(turn.group, asked)
+        turn.check_pattern(asked.pattern)
+        before = self._member(turn, asked)
+        return before, turn.update_profile(before, _profile(before.profile, asked))
+
+    def _reply(
+        self, turn: Turn, asked: ConsumerHeartbeat, before: ConsumerMember
+    ) -> ConsumerHeartbeatReply:
+        """Brings the member as near to its target as it can get now, and says so."""
+        member = turn.group.members[before.member_id]
         is_joining = asked.member_epoch == JOINING_EPOCH
         member = turn.reconcile(member, asked.owned, may_be_late=not is_joining)
         turn.expect_sign_of_life(member)
@@ -154,13 +194,12 @@ class ConsumerGroups:
             or _says_everything(asked)
             or member.assigned.keys() != before.assigned.keys()
         )
-        reply = ConsumerHeartbeatReply(
+        return ConsumerHeartbeatReply(
             member.member_id,
             member.epoch,
             _interval_ms(turn, member),
             by_topic(member.assigned) if is_told else None,
         )
-        return turn.outcome(caller, reply)
 
     def _find(self, groups: Groups, asked: ConsumerHeartbeat, now: Now) -> Turn:
         """The group, or one that begins with this member."""

@@ -123,6 +123,11 @@ class Turn:
             self._forget_pattern(before.profile.pattern)
         return old != member_subscription(member)
 
+    def check_pattern(self, pattern: str | None) -> None:
+        """Refuses an expression that is wrong, before anything is changed because of it."""
+        if pattern and pattern not in self.group.patterns:
+            resolve(pattern, self.image, self.now)
+
     def _resolve(self, pattern: str) -> None:
         if pattern and pattern not in self.group.patterns:
             self.put_pattern(pattern, resolve(pattern, self.image, self.now))

@@ -6,7 +6,9 @@ from odradek.groups.commands import DeleteGroup
 from odradek.groups.consumer.commands import (
     ConsumerGroupDescription,
     ConsumerHeartbeat,
+    ConsumerHeartbeatReply,
     DescribeConsumerGroup,
+    JoinTogether,
 )
 from odradek.groups.consumer.group import GroupState
 from odradek.groups.consumer.member import MemberState
@@ -14,6 +16,7 @@ from odradek.groups.consumer.records import GROUP as GROUP_KIND
 from odradek.groups.consumer.records import read_key
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
+from odradek.replication.refusal import Refused
 from tests.unit.groups.consumer.driver import (
     REBALANCE_MS,
     SESSION_MS,
@@ -22,7 +25,7 @@ from tests.unit.groups.consumer.driver import (
     settle,
     topic_id,
 )
-from tests.unit.groups.driver import GROUP
+from tests.unit.groups.driver import GROUP, Waiting
 
 
 def refused(consumer: Consumer, request: ConsumerHeartbeat | None = None) -> ErrorCode:
@@ -471,3 +474,53 @@ def test_a_group_is_described_and_listed() -> None:
     (listing,) = coordinator.machine.listings(types=["Consumer"], states=["stable"])
     assert listing == (GROUP, "consumer", "Stable", "consumer")
     assert coordinator.refusal(DescribeConsumerGroup("?")) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+# Many at once
+
+
+def test_members_that_join_together_share_one_assignment() -> None:
+    coordinator = ConsumerCoordinator({"t": 30})
+    consumers = [Consumer(coordinator, f"m-{number}") for number in range(10)]
+    wrong = Consumer(coordinator, "wrong", topics=None, pattern="(")
+    waiting = [Waiting() for _ in range(11)]
+    requests = [each.request() for each in (*consumers, wrong)]
+    before = len(coordinator.log)
+    coordinator.ask(JoinTogether(GROUP, list(zip(requests, waiting, strict=True))))
+    refusal = waiting[-1].answer(Refused)
+    assert refusal.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    for consumer, each in zip(consumers, waiting, strict=False):
+        consumer.receive(each.answer(ConsumerHeartbeatReply))
+    assert sorted(one for each in consumers for one in each.partitions) == list(range(30))
+    assert {len(each.partitions) for each in consumers} == {3}
+    group = coordinator.consumer_group
+    assert (group.epoch, group.assignment_epoch) == (2, 2)
+    assert set(group.members) == {each.member_id for each in consumers}
+    # For each member what it wants, what it is meant to have and what it has; and two epochs.
+    assert len(coordinator.log) - before == 3 * 10 + 2
+    coordinator.check_replay()
+
+
+def test_joining_together_repeated_or_as_a_stranger_is_as_if_alone() -> None:
+    coordinator = ConsumerCoordinator({"t": 4})
+    one, two = (Consumer(coordinator, name) for name in ("one", "two"))
+    other = Consumer(coordinator, "other", instance="i")
+    thief = Consumer(coordinator, "thief", instance="i")
+    requests = [each.request() for each in (one, two, one, other, thief)]
+    waiting = [Waiting() for _ in requests]
+    coordinator.ask(JoinTogether(GROUP, list(zip(requests, waiting, strict=True))))
+    assert waiting[-1].answer(Refused).code is ErrorCode.UNRELEASED_INSTANCE_ID
+    told = [each.answer(ConsumerHeartbeatReply) for each in waiting[:-1]]
+    assert told[0] == told[2]
+    assert list(coordinator.consumer_group.members) == ["one", "two", "other"]
+    coordinator.check_replay()
+
+
+def test_nobody_joins_together_where_nobody_may() -> None:
+    coordinator = ConsumerCoordinator(group_consumer_migration_policy="disabled")
+    coordinator.join()
+    coordinator.pass_time(6_000)
+    waiting = Waiting()
+    one = Consumer(coordinator, "one")
+    coordinator.ask(JoinTogether(GROUP, [(one.request(), waiting)]))
+    assert waiting.answer(Refused).code is ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,0 +1,79 @@
+"""Members that join at once are decided together, some in each turn of the event loop."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from odradek.broker.consumer_joins import ConsumerJoins
+from odradek.groups.consumer.commands import ConsumerHeartbeat, JoinTogether
+from odradek.protocol.errors import ErrorCode
+from odradek.replication.refusal import Refused
+from odradek.statemachine.machine import Caller
+
+
+class Groups:
+    """Answers every join with its member id, except that of "wrong", when it may."""
+
+    def __init__(self) -> None:
+        self.loads = False
+        self.decided: list[list[str]] = []
+
+    def begin_together(
+        self,
+        key: str,
+        commands: Sequence[ConsumerHeartbeat],
+        together: Callable[[Sequence[tuple[ConsumerHeartbeat, Caller]]], JoinTogether],
+    ) -> list[asyncio.Future[object]]:
+        if self.loads:
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        command = together([(each, Caller()) for each in commands])
+        assert command.group_id == key
+        self.decided.append([each.member_id for each, _ in command.joins])
+        answers = []
+        for each in commands:
+            answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+            is_wrong = each.member_id == "wrong"
+            answer.set_result(Refused(ErrorCode.INVALID_REQUEST) if is_wrong else each.member_id)
+            answers.append(answer)
+        return answers
+
+
+def joins_at(groups: Groups) -> ConsumerJoins:
+    return ConsumerJoins(cast("Any", groups))
+
+
+async def test_joins_of_one_turn_are_decided_together_and_not_too_many_at_once() -> None:
+    groups = Groups()
+    joins = joins_at(groups)
+    names = [f"m-{number}" for number in range(120)]
+    answers = await asyncio.gather(
+        *(joins.join(ConsumerHeartbeat("g", name, 0)) for name in names),
+        joins.join(ConsumerHeartbeat("h", "alone", 0)),
+    )
+    assert answers == [*names, "alone"]
+    assert groups.decided[:2] == [names[:50], ["alone"]]
+    assert groups.decided[2:] == [names[50:100], names[100:]]
+
+
+async def test_the_refusal_of_one_is_not_that_of_the_others() -> None:
+    joins = joins_at(Groups())
+    answers = await asyncio.gather(
+        *(joins.join(ConsumerHeartbeat("g", name, 0)) for name in ("one", "wrong", "two")),
+        return_exceptions=True,
+    )
+    assert (answers[0], answers[2]) == ("one", "two")
+    assert isinstance(answers[1], Refused)
+
+
+async def test_a_coordinator_that_is_not_there_refuses_all() -> None:
+    groups = Groups()
+    groups.loads = True
+    joins = joins_at(groups)
+    for _ in range(2):
+        with pytest.raises(Refused) as refused:
+            await joins.join(ConsumerHeartbeat("g", "one", 0))
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    groups.loads = False
+    assert await joins.join(ConsumerHeartbeat("g", "one", 0)) == "one"
