@@ -84,6 +84,8 @@ class PendingReplies:
         """Forgets everything; whoever waits is told by somebody else."""
         if self._task is not None:
             self._task.cancel()
+            self._task = None
+            self._awaited = -1
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -423,3 +423,22 @@ async def test_no_deadline_passes_without_a_lease() -> None:
     async with asyncio.timeout(5):
         await machine.has_expired.wait()
     assert machine.expired == ["a"]
+
+
+async def test_whoever_waits_is_sent_away_without_a_lease_and_the_next_one_is_answered() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log)
+    waiting = [runner.begin(("add", "a")), runner.begin(("wait", "b"))]
+    await asyncio.sleep(0)
+    runner.send_away()  # Nothing happens as long as there is a lease.
+    assert not any(each.done() for each in waiting)
+    log.is_leased = False
+    runner.send_away()
+    for each in waiting:
+        assert isinstance(each.exception(), InterruptedError)
+    log.is_leased = True
+    read = runner.begin(("read", "a"))
+    await asyncio.sleep(0)
+    assert not read.done()
+    log.high_watermark.advance(1)
+    assert await read == 1
