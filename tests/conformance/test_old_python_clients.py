@@ -1,8 +1,6 @@
 """Python clients as they were years ago, each in a process of its own beside today's versions."""
 
-import fcntl
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.apache_kafka import CACHE_DIRECTORY
-from benchmarks.broker_process import BrokerProcess, ToolMissing
+from benchmarks.broker_process import BrokerProcess
 from tests.conformance.clients import ConfluentClient
+from tests.conformance.generations.matrix import install_python_client
 from tests.conformance.peer import Peer
 from tests.conformance.rows import AWKWARD_ROWS, CODECS
 from tests.conformance.topics import create_topic
@@ -24,22 +22,6 @@ RUNS_OLD_KAFKA_PYTHON = sys.version_info < (3, 12)
 NEEDS_OLD_PYTHON = pytest.mark.skipif(not RUNS_OLD_KAFKA_PYTHON, reason="needs Python 3.11")
 
 PeerByRequirement = Callable[[str], Peer]
-
-
-def install_python_client(requirement: str) -> Path:
-    """The library alone in a directory of the cache, without what it depends on."""
-    directory = CACHE_DIRECTORY / "python-clients" / requirement
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with (directory.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not directory.exists():
-            command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
-            command += ["--only-binary", ":all:", "--target", str(directory), requirement]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                reason = done.stderr.strip().splitlines()[-1:]
-                raise ToolMissing(f"pip could not install {requirement}: {reason}")
-    return directory
 
 
 @pytest.fixture(scope="session")

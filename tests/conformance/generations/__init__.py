@@ -1,0 +1,1 @@
+"""Generations of clients against one broker: one story each, one table in the docs."""
