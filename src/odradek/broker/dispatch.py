@@ -9,7 +9,7 @@ serve and to encode. Each of the three is done in steps, and others are served i
 (`world.timeslice`, `broker.pieces`).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple, cast
@@ -30,9 +30,10 @@ Reply = Response | Encoded | None
 Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] | Pipelined]
 
 _API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
-_PRODUCE: Final = int(ApiKey.PRODUCE)
-# Larger requests have thousands of elements, but for those that bring records.
+# Larger requests may have thousands of elements.
 _LARGE_BYTES: Final = 64 * 1024
+# So many are decoded at once: a millisecond's work. Requests that bring records have fewer.
+_STEPS_AT_ONCE: Final = 1000
 # Responses with more elements are encoded in steps: some milliseconds' work.
 _LARGE_ELEMENTS: Final = 1000
 # What is asked most often. Requests of these APIs are either small or large as a whole.
@@ -56,11 +57,10 @@ class _Handler(NamedTuple):
 
 
 class _Large(NamedTuple):
-    """A request that is still to be decoded."""
+    """A request that is decoded in part."""
 
     handler: _Handler
-    frame: Buffer
-    position: int
+    steps: Generator[None, None, Request]
     version: int
     correlation_id: int
 
@@ -83,15 +83,20 @@ class Dispatcher:
         handler = self._handlers.get(key) or self._load(key)
         if not handler.lowest <= version <= handler.highest:
             return self._refuse_version(key, version, correlation_id)
-        if len(frame) > _LARGE_BYTES and key != _PRODUCE:
-            large = _Large(handler, frame, position, version, correlation_id)
-            return Pending(
-                self._serve_large(connection, client_id, large),
-                encoded_already,
-                is_pipelined=False,
-            )
         # librdkafka pads a Metadata request for all topics with three bytes; Kafka ignores them.
-        request = handler.request.decode(frame, version, position, allow_trailing=True)
+        if len(frame) <= _LARGE_BYTES:
+            request = handler.request.decode(frame, version, position, allow_trailing=True)
+        else:
+            steps = handler.request.decode_stepwise(frame, version, position)
+            decoded = _begin(steps)
+            if decoded is None:
+                large = _Large(handler, steps, version, correlation_id)
+                return Pending(
+                    self._serve_large(connection, client_id, large),
+                    encoded_already,
+                    is_pipelined=False,
+                )
+            request = decoded
         context = RequestContext(connection, version, client_id)
         reply = handler.handle(self._services, context, request)
         return _answer(reply, version, correlation_id)
@@ -100,8 +105,7 @@ class Dispatcher:
         self, connection: Connection, client_id: str | None, large: "_Large"
     ) -> Parts | None:
         version = large.version
-        decode = large.handler.request.decode_stepwise(large.frame, version, large.position)
-        request = await Timeslice.of_running_loop().run(decode)
+        request = await Timeslice.of_running_loop().run(large.steps)
         context = RequestContext(connection, version, client_id)
         reply = large.handler.handle(self._services, context, request)
         if isinstance(reply, Pipelined):
@@ -135,6 +139,17 @@ class Dispatcher:
 
         response = supported(ErrorCode.UNSUPPORTED_VERSION, 0)
         return cast("Parts", encode_response(response, 0, correlation_id))
+
+
+def _begin(steps: Generator[None, None, Request]) -> Request | None:
+    """Decodes the first elements of a request; returns it if there are no more."""
+    try:
+        for _ in range(_STEPS_AT_ONCE):
+            next(steps)
+    except StopIteration as end:
+        request: Request = end.value
+        return request
+    return None
 
 
 def _answer(

@@ -70,7 +70,7 @@ CUTS: Final[dict[int, Sequence[Cut]]] = {
     ApiKey.DELETE_RECORDS: [_PARTITIONS],
     ApiKey.OFFSET_FOR_LEADER_EPOCH: [_PARTITIONS],
     ApiKey.ADD_PARTITIONS_TO_TXN: [Cut("transactions", "results_by_transaction")],
-    ApiKey.WRITE_TXN_MARKERS: [Cut("markers", "markers")],
+    ApiKey.WRITE_TXN_MARKERS: [Cut("markers", "markers")],  # Gives way within a marker too.
     ApiKey.TXN_OFFSET_COMMIT: [_COMMITS],
     ApiKey.CREATE_ACLS: [Cut("creations", "results")],
     ApiKey.DELETE_ACLS: [Cut("filters", "filter_results")],

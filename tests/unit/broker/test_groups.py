@@ -384,3 +384,24 @@ def test_a_group_outlives_its_broker() -> None:
             assert await member.state() == "Empty"
 
     run(main, seed=1)
+
+
+def test_a_member_that_brings_more_than_can_be_stored_is_refused() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
+        for size, expected in ((900_000, ErrorCode.NONE), (2_000_000, ErrorCode.MESSAGE_TOO_LARGE)):
+            request = JoinGroupRequest(
+                group_id=f"{GROUP}-{size}",
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=10_000,
+                protocol_type="consumer",
+                protocols=[
+                    JoinGroupRequestProtocol(name="range", metadata=bytes(size // 2)),
+                    JoinGroupRequestProtocol(name="sticky", metadata=bytes(size // 2)),
+                ],
+            )
+            response = await client.ask(request, JoinGroupResponse, version=3)
+            assert response.error_code == expected
+
+    with_broker(test)

@@ -21,6 +21,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.local_markers import AppendedMarkers, Outcomes
+from odradek.world.timeslice import Timeslice
 
 _FIRST_TRANSACTION_VERSION_THAT_RAISES: Final = 2
 
@@ -34,7 +35,7 @@ async def handle(
         markers=[
             WritableTxnMarkerResult(
                 producer_id=asked.producer_id,
-                topics=_results(asked.topics, await markers.committed()),
+                topics=await _results(asked.topics, await markers.committed()),
             )
             for asked, markers in zip(request.markers, appended, strict=True)
         ]
@@ -48,26 +49,27 @@ async def _append(services: Services, asked: WritableTxnMarker) -> AppendedMarke
         asked.coordinator_epoch,
         asked.transaction_version >= _FIRST_TRANSACTION_VERSION_THAT_RAISES,
     )
-    partitions = [
+    partitions = (
         TopicPartition(topic.name, index)
         for topic in asked.topics
         for index in topic.partition_indexes
-    ]
+    )
     return await services.markers.append(partitions, marker)
 
 
-def _results(
+async def _results(
     topics: Sequence[WritableTxnMarkerTopic], outcomes: Outcomes
 ) -> list[WritableTxnMarkerTopicResult]:
-    return [
-        WritableTxnMarkerTopicResult(
-            name=topic.name,
-            partitions=[
-                WritableTxnMarkerPartitionResult(
-                    partition_index=index, error_code=outcomes[TopicPartition(topic.name, index)]
-                )
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in topics
-    ]
+    timeslice = Timeslice.of_running_loop()
+    results = []
+    for topic in topics:
+        result = WritableTxnMarkerTopicResult(name=topic.name)
+        results.append(result)
+        for index in topic.partition_indexes:
+            if timeslice.is_over():
+                await timeslice.next_turn()
+            error = outcomes[TopicPartition(topic.name, index)]
+            result.partitions.append(
+                WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+            )
+    return results
