@@ -24,7 +24,7 @@ from odradek.world.timeslice import Timeslice
 
 _REPLAY_BYTES: Final = 1024 * 1024
 # How many records are held back at most in case that others replace them.
-_MOST_HELD: Final = 100_000
+_MOST_HELD: Final = 20_000
 # How many records are made into objects at a time.
 _PART: Final = 500
 

@@ -26,7 +26,15 @@ from odradek.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from tests.unit.broker.test_coordinators_apart import LOADING, coordinator_of
+from odradek.world import World
+from tests.unit.broker.test_coordinators_apart import (
+    LOADING,
+    as_client,
+    coordinator_of,
+    create_spread,
+    producer_for,
+    read_committed,
+)
 from tests.unit.replication.cluster import Cluster, with_cluster
 
 
@@ -251,3 +259,50 @@ def test_what_waits_at_a_broker_that_loses_its_lease_is_sent_away() -> None:
         assert loop.time() - began_s < 10
 
     with_three(test)
+
+
+def test_a_coordinator_whose_lease_comes_back_goes_on_where_it_was() -> None:
+    """Its session has not expired, so nobody else has led: what it remembers is right. Markers that
+    it left undone meanwhile are written, because nobody else would write them."""
+
+    async def test(cluster: Cluster) -> None:
+        await create_spread(cluster)
+        broker = await coordinator_of(cluster, "tx", 1)
+        others = [number for number in (1, 2, 3) if number != broker]
+        names = [f"g-{number}" for number in range(20)]
+        coordinators = {name: await coordinator_of(cluster, name, 0) for name in names}
+        group = next(name for name in names if coordinators[name] == broker)
+        await insist_on_commit(cluster, broker, group, 50)
+
+        async def decide(world: World) -> None:
+            producer = producer_for(world, "tx")
+            await producer.init_transactions()
+            await producer.begin_transaction()
+            for partition in range(3):
+                await producer.send("t", b"decided", partition=partition)
+            await producer.flush()
+            # Others still fetch the decision; its own requests to them do not get through.
+            for number in others:
+                cluster.simulation.network.refuse(f"broker-{number}", 9092)
+            await producer.commit_transaction()
+            await producer.close(timeout_ms=100)
+
+        await as_client(cluster, decide)
+        session_s = cluster.metadata.session_timeout_s
+        cluster.brokers[broker].cut_from_store()
+        await asyncio.sleep(session_s * 5 / 6)
+        assert await fetch(cluster, broker, group) == (ErrorCode.NOT_COORDINATOR, -1)
+        cluster.brokers[broker].back_at_store()
+        for number in others:
+            cluster.simulation.network.admit(f"broker-{number}")
+        found = await as_client(cluster, lambda world: read_committed(world, 3))
+        assert found == [(index, b"decided") for index in range(3)]
+        assert await coordinator_of(cluster, "tx", 1, others[0]) == broker
+        assert await fetch(cluster, broker, group) == (0, 50)
+
+    with_cluster(
+        test,
+        offsets_topic_num_partitions="6",
+        transaction_state_log_num_partitions="6",
+        min_insync_replicas="2",
+    )
