@@ -6,8 +6,8 @@ ones, the handler is asked for each, and other connections get a turn in between
 pieces have taken long enough (`world.timeslice`). The client gets one answer. Its own next request
 waits for it, as always.
 
-Handlers know nothing of this. What is left out serves its elements together (a group's members),
-or looks after itself (Produce).
+Handlers know nothing of this. What is left out serves its elements together, or looks after
+itself (Produce).
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
@@ -64,6 +64,8 @@ CUTS: Final[dict[int, Sequence[Cut]]] = {
     ApiKey.OFFSET_COMMIT: [_COMMITS],
     ApiKey.OFFSET_FETCH: [Cut("groups", "groups")],
     ApiKey.FIND_COORDINATOR: [Cut("coordinator_keys", "coordinators")],
+    # A rebalance follows when the last of them have left, or its time is up.
+    ApiKey.LEAVE_GROUP: [Cut("members", "members", at_once=500)],
     ApiKey.DESCRIBE_GROUPS: [Cut("groups", "groups")],
     ApiKey.DELETE_GROUPS: [Cut("groups_names", "results")],
     ApiKey.DELETE_TOPICS: [Cut("topics", "responses"), Cut("topic_names", "responses")],
@@ -107,10 +109,13 @@ def in_pieces(key: int, handle: "Handle") -> "Handle":
         services: "Services", context: "RequestContext", request: Request
     ) -> "Reply | Awaitable[Reply] | object":
         for cut in cuts:
-            if cut.identity is not None:
-                _leave_out_duplicates(request, cut, cut.identity)
             if count(request, cut) > cut.at_once:
                 return _piece_by_piece(cut, request, lambda piece: handle(services, context, piece))
+            if cut.identity is not None:
+                elements = getattr(request, cut.outer) or ()
+                known = {cut.identity(element): element for element in elements}
+                if len(known) < len(elements):
+                    setattr(request, cut.outer, list(known.values()))
         return handle(services, context, request)
 
     return cast("Handle", handle_any)
@@ -130,6 +135,8 @@ async def _piece_by_piece(
 ) -> Response:
     whole: Response | None = None
     timeslice = Timeslice.of_running_loop()
+    if cut.identity is not None:
+        await _leave_out_duplicates(request, cut, cut.identity)
     for piece in cut_up(request, cut):
         if timeslice.is_over():
             await timeslice.next_turn()
@@ -145,13 +152,16 @@ async def _piece_by_piece(
     return whole
 
 
-def _leave_out_duplicates(request: Request, cut: Cut, identity: Callable[[Any], Hashable]) -> None:
-    elements = getattr(request, cut.outer)
-    if elements is None or len(elements) < 2:
-        return
-    known = {identity(element): element for element in elements}
-    if len(known) < len(elements):
-        setattr(request, cut.outer, list(known.values()))
+async def _leave_out_duplicates(
+    request: Request, cut: Cut, identity: Callable[[Any], Hashable]
+) -> None:
+    timeslice = Timeslice.of_running_loop()
+    known = {}
+    for element in getattr(request, cut.outer):
+        if timeslice.is_over():
+            await timeslice.next_turn()
+        known[identity(element)] = element
+    setattr(request, cut.outer, list(known.values()))
 
 
 def cut_up(request: Request, cut: Cut) -> Iterator[Piece]:
