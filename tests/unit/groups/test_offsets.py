@@ -275,6 +275,18 @@ class TestRetention:
         coordinator.pass_time(100)
         assert not coordinator.machine.groups
 
+    def test_groups_with_many_offsets_are_dropped_in_more_turns(self) -> None:
+        coordinator = Coordinator(offsets_retention_minutes="1")
+        offsets = tuple(OffsetToCommit(TopicPartition("t", each), 1) for each in range(6000))
+        for number in range(5):
+            coordinator.ask(CommitOffsets(f"g{number}", "", None, -1, offsets))
+        coordinator.pass_time(600_000)
+        assert len(coordinator.machine.groups) == 3
+        coordinator.pass_time(10)
+        assert len(coordinator.machine.groups) == 1
+        coordinator.pass_time(10)
+        assert not coordinator.machine.groups
+
 
 @pytest.mark.parametrize(
     "act",
