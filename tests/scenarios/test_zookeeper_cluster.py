@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from benchmarks.broker_process import (
+    BrokerProcess,
+    free_ports,
+    odradek_program,
+    wait_until_ready,
+)
+from odradek.config import parse_properties
 from tests.needs import need
 from tests.scenarios.chaos_cluster import ChaosCluster, Seat
 from tests.scenarios.chaos_load import LOAD, PAIRS
@@ -66,6 +73,35 @@ def test_nothing_is_lost_when_the_controller_is_deleted_and_brokers_die(
     # Nobody waits for a session to expire of which somebody knows that it is over.
     assert watched.without_leader_s < SESSION_TIMEOUT_S / 2
     assert killed.silence_s < SESSION_TIMEOUT_S / 2
+
+
+def test_brokers_of_a_kafka_file_without_an_id_are_given_one_and_keep_it(
+    ensemble: Ensemble, tmp_path: Path
+) -> None:
+    def run(name: str) -> str:
+        """Starts the broker on a file, stops it when it is ready; its id."""
+        directory = tmp_path / name
+        directory.mkdir(exist_ok=True)
+        (port,) = free_ports(1)
+        file = directory / "server.properties"
+        file.write_text(
+            f"listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={directory}/data\n"
+            f"zookeeper.connect={ensemble.address}/given\n"
+        )
+        broker = BrokerProcess.start(
+            name=name,
+            command=[odradek_program(), "broker", str(file)],
+            port=port,
+            data_directory=directory / "data",
+            output=directory / "output",
+        )
+        try:
+            wait_until_ready(broker)
+        finally:
+            broker.stop()
+        return parse_properties((directory / "data" / "meta.properties").read_text())["node.id"]
+
+    assert [run("first"), run("second"), run("first")] == ["1001", "1002", "1001"]
 
 
 class Deleting:

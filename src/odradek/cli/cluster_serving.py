@@ -102,9 +102,11 @@ class LocalCluster:
                 **self._overrides,
             }
             write_settings(self._disk, place, decided, self._defaults)
+        said: set[str] = set()
         for place in self.places:
             # Read back, so that a mistake is said before anything starts.
-            self.settings.append(settings_from(read_properties(place.properties_path), self._typed))
+            properties = read_properties(place.properties_path)
+            self.settings.append(settings_from(properties, self._typed, said=said))
             self._typed = []  # Complaints about these are the same for every broker.
 
     def _store_settings(self) -> dict[str, str]:

@@ -29,9 +29,17 @@ MEMORY_DIRECTORY = "/odradek"
 
 
 def settings_from(
-    properties: Mapping[str, str], overrides: Iterable[str], *, in_memory: bool = False
+    properties: Mapping[str, str],
+    overrides: Iterable[str],
+    *,
+    in_memory: bool = False,
+    said: set[str] | None = None,
 ) -> BrokerSettings:
-    """Settings with the overrides of the command line; a mistyped name there is an error."""
+    """Settings with the overrides of the command line; a mistyped name there is an error.
+
+    Warnings go to standard error. `said` remembers them where several brokers are started, so that
+    each is said once.
+    """
     try:
         typed = parse_overrides(overrides)
         settings = BrokerSettings.from_properties({**properties, **typed, **_memory(in_memory)})
@@ -40,10 +48,17 @@ def settings_from(
     for warning in settings.warnings:
         if any(warning.startswith(f"Unknown setting {name} ") for name in typed):
             raise CommandFailed(warning.replace(" is ignored", " in --override"))
-        print(f"warning: {warning}", file=sys.stderr)
+        _warn(warning, said)
     if settings.idle_sentence is not None:
-        print(f"warning: {settings.idle_sentence}", file=sys.stderr)
+        _warn(settings.idle_sentence, said)
     return settings
+
+
+def _warn(line: str, said: set[str] | None) -> None:
+    if said is None or line not in said:
+        print(f"warning: {line}", file=sys.stderr)
+    if said is not None:
+        said.add(line)
 
 
 def _memory(in_memory: bool) -> dict[str, str]:

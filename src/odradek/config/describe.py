@@ -161,7 +161,7 @@ def _description(
         read_only=read_only,
         kind=0 if setting is None else int(setting.kind),
         synonyms=synonyms,
-        documentation="" if setting is None else setting.doc,
+        documentation="" if setting is None else setting.full_doc,
     )
 
 

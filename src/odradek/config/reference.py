@@ -70,7 +70,7 @@ def _topic_table(settings: Iterable[Setting[object]]) -> str:
             _default(setting),
             setting.takes,
             ", ".join(f"`{synonym.name}`" for synonym in setting.synonyms) or "none",
-            _meaning(setting),
+            setting.full_doc,
         )
         for setting in settings
     ]
@@ -94,16 +94,12 @@ def _broker_table(settings: Iterable[Setting[object]]) -> str:
             setting.takes,
             "no" if setting.scope is Scope.READ_ONLY else setting.scope.value,
             setting.importance.value,
-            _meaning(setting),
+            setting.full_doc,
         )
         for setting in settings
     ]
     head = ("Name", "Type", "Default", "Takes", "Changes while running", "Importance", "Meaning")
     return _table(head, rows)
-
-
-def _meaning(setting: Setting[object]) -> str:
-    return f"{setting.doc} *Without effect.*" if setting.no_effect else setting.doc
 
 
 def _default(setting: Setting[object]) -> str:

@@ -152,6 +152,11 @@ class Setting(Generic[T_co]):
     def is_sensitive(self) -> bool:
         return self.kind is Kind.PASSWORD
 
+    @property
+    def full_doc(self) -> str:
+        """The explanation, and why the setting has no effect where it has none."""
+        return f"{self.doc} Without effect here: {self.no_effect}." if self.no_effect else self.doc
+
     def parse(self, text: str) -> T_co:
         try:
             return self.read(text.strip())

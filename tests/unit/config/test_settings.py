@@ -198,13 +198,29 @@ def test_a_topic_override_wins_and_equal_overrides_share_an_object() -> None:
     assert settings.topic({"segment.bytes": "500"}) is overridden
 
 
-def test_a_stored_override_that_cannot_be_used_is_reported_not_fatal() -> None:
-    topic = BrokerSettings().topic({"segment.bytes": "tiny", "retention.ms": "9"})
+def test_a_stored_override_that_cannot_be_used_is_reported_not_fatal(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topic = BrokerSettings().topic(
+        {
+            "segment.bytes": "tiny",
+            "retention.ms": "9",
+            "preallocate": "true",
+            "local.retention.ms": "-2",
+        }
+    )
     assert topic.segment_bytes == DEFAULTS.segment_bytes
     assert topic.retention_ms == 9
     assert topic.problems == (
         "Invalid value tiny for segment.bytes: it takes a whole number of at least 14",
     )
+    assert [record.getMessage() for record in caplog.records] == [
+        f"a topic's settings: {topic.problems[0]}",
+        (
+            "a topic's settings: preallocate=true has no effect here: segments grow as they are"
+            " written"
+        ),
+    ]
 
 
 def test_cleanup_policy_as_questions() -> None:

@@ -23,8 +23,6 @@ OTHER_SETTINGS = ("client", "spark", "recipes", "schemas", "testing")
 HOLDERS = ("settings", "_settings", "broker", "self")
 # A value that is always refused, so nothing else can read it.
 REFUSED = {"remote.storage.enable"}
-# Settings whose implementation is on its way.
-NOT_YET = {"offsets.commit.timeout.ms"}
 
 
 def all_settings() -> list[Setting[object]]:
@@ -71,7 +69,7 @@ def test_every_setting_is_read_or_declared_to_have_no_effect() -> None:
         for setting in all_settings()
         if setting.attribute not in found and not setting.no_effect
     }
-    assert unread - REFUSED - NOT_YET == set(), "implement these, or say why they have no effect"
+    assert unread - REFUSED == set(), "implement these, or say why they have no effect"
 
 
 def test_no_setting_without_effect_is_read() -> None:
