@@ -22,6 +22,7 @@ from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.headers import decode_request_header, encode_response, frame_response
+from odradek.protocol.layout import StructType
 from odradek.protocol.schema import Request, Response, Struct
 from odradek.protocol.types import Buffer, Part
 from odradek.world.timeslice import Timeslice
@@ -47,6 +48,10 @@ _NEVER_LARGE: Final = frozenset(
         ApiKey.CONSUMER_GROUP_HEARTBEAT,
     }
 )
+
+
+# The names of the fields of each message that are arrays of structs.
+_ARRAYS_OF: Final[dict[StructType, tuple[str, ...]]] = {}
 
 
 class _Handler(NamedTuple):
@@ -195,15 +200,20 @@ def _is_large(response: Response) -> bool:
 
 def _count_elements(message: Struct, so_far: int) -> int:
     """Counts the structs in all arrays of a message, and gives up when there are many."""
-    for field in type(message).fields:
-        if field.kind != "array" or isinstance(field.element, str):
-            continue
-        elements = getattr(message, field.name)
-        if not elements:
-            continue
-        so_far += len(elements)
-        for element in elements:
-            if so_far > _LARGE_ELEMENTS:
-                return so_far
-            so_far = _count_elements(element, so_far)
+    made = type(message)
+    names = _ARRAYS_OF.get(made)
+    if names is None:
+        names = _ARRAYS_OF[made] = tuple(
+            field.name
+            for field in made.fields
+            if field.kind == "array" and isinstance(field.element, StructType)
+        )
+    for name in names:
+        elements = getattr(message, name)
+        if elements:
+            so_far += len(elements)
+            for element in elements:
+                if so_far > _LARGE_ELEMENTS:
+                    return so_far
+                so_far = _count_elements(element, so_far)
     return so_far

@@ -112,9 +112,9 @@ def in_pieces(key: int, handle: "Handle") -> "Handle":
             if count(request, cut) > cut.at_once:
                 return _piece_by_piece(cut, request, lambda piece: handle(services, context, piece))
             if cut.identity is not None:
-                elements = getattr(request, cut.outer) or ()
-                known = {cut.identity(element): element for element in elements}
-                if len(known) < len(elements):
+                elements = getattr(request, cut.outer)
+                if elements and len(elements) > 1:
+                    known = {cut.identity(element): element for element in elements}
                     setattr(request, cut.outer, list(known.values()))
         return handle(services, context, request)
 
