@@ -16,7 +16,7 @@ from odradek.protocol.varint import read_zigzag
 # Beyond this (a hundred million years) sums of timestamps would leave 64 bits.
 MOST_TIMESTAMP = 1 << 62
 # Length, attributes, time, offset, key, value and header count, each of one byte.
-_LEAST_RECORD_BYTES = 7
+LEAST_RECORD_BYTES = 7
 
 
 class MalformedRecords(MalformedMessage):
@@ -41,7 +41,7 @@ def parse_records(
     append_time_ms: int | None,
 ) -> list[Record]:
     """Exactly `count` records; `append_time_ms` is in place of their own time if it is given."""
-    if count * _LEAST_RECORD_BYTES > len(data):
+    if count * LEAST_RECORD_BYTES > len(data):
         raise MalformedRecords(f"{len(data)} bytes cannot hold {count} records")
     try:
         return _parse(data, count, base_offset, base_timestamp_ms, append_time_ms)
@@ -202,10 +202,10 @@ def parse_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
         raise MalformedRecords(f"a record holds {error}") from None
 
 
-def parse_outlines(  # noqa: C901, PLR0912 - a call a field would halve its speed
+def parse_outlines(  # noqa: C901, PLR0912, PLR0915 - a call a field would halve its speed
     data: bytes, count: int, first: int = 0, position: int = 0
 ) -> tuple[list[tuple[int, bool]], int]:
-    """Each record's distance in time, and whether it has a key; its other fields are not read.
+    """Each record's distance in time, and whether it has a key; its other fields are only measured.
     Then the position behind them: record `first + count` is there, for who takes a few at a time.
 
     The offsets must be those of a batch as producers make it: every one, in order. A loop of its
@@ -247,13 +247,91 @@ def parse_outlines(  # noqa: C901, PLR0912 - a call a field would halve its spee
                         delta, position = read_zigzag(data, position - 3)
             if delta != offset:
                 raise MalformedRecords("the offsets of a batch are not consecutive")
-            outlines.append(((elapsed >> 1) ^ -(elapsed & 1), not data[position] & 1))
+            key = data[position]
+            outlines.append(((elapsed >> 1) ^ -(elapsed & 1), not key & 1))
+            # Without headers and with a short key, in place; else with care.
+            behind = position + 1 + (key >> 1)
+            if key > 127 or key & 1:
+                check_fields(data, position, end)
+            else:
+                value = data[behind]
+                if value > 127:
+                    behind += 1
+                    value += (data[behind] << 7) - 128
+                behind += 1 + (value >> 1)
+                if value > 16383 or value & 1 or behind + 1 != end or data[behind]:
+                    check_fields(data, position, end)
             position = end
     except IndexError:
         raise MalformedRecords("a record ends beyond its batch") from None
     except OverflowError as error:
         raise MalformedRecords(f"a record holds {error}") from None
     return outlines, position
+
+
+def check_record(
+    data: bytes | bytearray | memoryview, position: int, size: int, offset_delta: int
+) -> int:
+    """Returns where a record ends that must be whole and have this distance in offset.
+
+    `IndexError` or `OverflowError` where the bytes end too early or an integer is too large.
+    """
+    length = data[position]
+    position += 1
+    if length > 127:
+        length, position = read_zigzag(data, position - 1)
+    end = position + (length >> 1)
+    if length & 1 or end > size:
+        raise MalformedRecords("a record's length is wrong")
+    elapsed = data[position + 1]
+    position += 2
+    if elapsed > 127:
+        elapsed, position = read_zigzag(data, position - 1, 64)
+        if elapsed > MOST_TIMESTAMP:
+            raise MalformedRecords("a record's timestamp is out of range")
+    delta = data[position]
+    position += 1
+    if delta > 127:
+        delta, position = read_zigzag(data, position - 1)
+    if delta != offset_delta << 1:
+        raise MalformedRecords("the offsets of a batch are not consecutive")
+    key = data[position]
+    if key < 128 and not key & 1:
+        behind = position + 1 + (key >> 1)
+        value = data[behind]
+        behind += 1
+        if value > 127:
+            value, behind = read_zigzag(data, behind - 1)
+        behind += value >> 1
+        if not value & 1 and behind + 1 == end and not data[behind]:
+            return end
+    check_fields(data, position, end)
+    return end
+
+
+def check_fields(data: bytes | bytearray | memoryview, position: int, end: int) -> None:
+    """Key, value and headers, from `position` on, must fill a record exactly up to `end`."""
+    for _ in range(2):
+        length, position = read_zigzag(data, position)
+        if length & 1 and length != 1:
+            raise MalformedRecords("a record's key or value has a negative length")
+        position += length >> 1
+    if position >= end:
+        raise MalformedRecords("a record's key or value ends behind the record")
+    count, position = read_zigzag(data, position)
+    if count & 1 or count >> 1 > end - position:
+        raise MalformedRecords("a record declares more headers than it can hold")
+    for _ in range(count >> 1):
+        length, position = read_zigzag(data, position)
+        position += length >> 1
+        if length & 1 or position > end:
+            raise MalformedRecords("a record header's name has a wrong length")
+        length, position = read_zigzag(data, position)
+        position += length >> 1
+        if (length & 1 and length != 1) or position > end:
+            raise MalformedRecords("a record header's value has a wrong length")
+    if position != end:
+        raise MalformedRecords("a record's length does not fit its fields")
 
 
 def parse_offset(data: bytes, position: int) -> int:

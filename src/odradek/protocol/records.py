@@ -271,6 +271,8 @@ class OpenedBatch(NamedTuple):
             count = min(at_once, self.record_count - first)
             outlines, position = parse_outlines(self.data, count, first, position)
             yield outlines
+        if position != len(self.data):
+            raise MalformedRecords(f"{len(self.data) - position} bytes follow the last record")
 
 
 def open_batch(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> OpenedBatch:

@@ -25,7 +25,9 @@ def encode_varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def read_zigzag(data: bytes, position: int, width: int = 32) -> tuple[int, int]:
+def read_zigzag(
+    data: bytes | bytearray | memoryview, position: int, width: int = 32
+) -> tuple[int, int]:
     """The integer at `position`, still zigzagged, and the position behind it.
 
     `IndexError` where the data end too early, `OverflowError` where the integer takes more

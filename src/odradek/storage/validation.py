@@ -1,9 +1,9 @@
 """What a producer's batch must be before the log takes it.
 
-The header is checked, and the checksum over the rest; records stay closed, with three
-exceptions that a topic asks for by its settings: another codec, keys (compaction) and a
-limit on how old a record may be. A checksum that holds means the bytes are the producer's
-own, so what lies inside a batch is between producer and consumer.
+The header is checked, the checksum over the rest, and of a batch that is not compressed the first
+and the last record (`record_sample`): a batch that cannot be read would block its partition for
+every consumer. All records are looked at where a topic asks for it by its settings: another codec,
+keys (compaction) and a limit on how old a record may be. Decision 18 has the figures.
 
 To open a batch may take longer than others should wait: `admit` then raises `TakesLong`, and
 `admit_patiently` does the same in small pieces and beside the loop.
@@ -19,7 +19,9 @@ from typing import Final, NamedTuple
 from odradek.config import TopicSettings
 from odradek.protocol.compression import Codec
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.record_sample import check_sample
 from odradek.protocol.records import (
+    HEADER_SIZE,
     LENGTH_OVERHEAD,
     OPENED_BYTES,
     BatchHeader,
@@ -119,7 +121,7 @@ class AppendRules:
         """The batch to write, most often the very one given, and its header."""
         records, header = self._check_header(records, now_ms)
         attributes = header.attributes
-        if self._looks_inside:
+        if self._looks_inside or _is_doubtful(header):
             if header.record_count > _RECORDS_AT_ONCE:
                 raise TakesLong
             most_bytes = _BYTES_AT_ONCE if attributes & _CODEC_MASK else OPENED_BYTES
@@ -134,7 +136,7 @@ class AppendRules:
     async def admit_patiently(self, records: Buffer, now_ms: int, workers: Workers) -> Admitted:
         """The same; others get their turns meanwhile. To compress releases the interpreter lock."""
         records, header = self._check_header(records, now_ms)
-        if self._looks_inside:
+        if self._looks_inside or _is_doubtful(header):
             opened = await workers.compute(partial(_opened, records, OPENED_BYTES))
             for _ in self._inspection(opened, now_ms):
                 await asyncio.sleep(0)
@@ -171,6 +173,11 @@ class AppendRules:
             or attributes & _CODEC_MASK > Codec.ZSTD
         ):
             raise _inconsistent(header)
+        if not attributes & _CODEC_MASK:
+            try:
+                check_sample(records, HEADER_SIZE, header.record_count)
+            except MalformedRecords as error:
+                raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
         if self.is_log_append_time:
             records = set_log_append_time(records, now_ms)
             header = read_header(records)
@@ -246,6 +253,12 @@ class AppendRules:
         if size > self._max_message_bytes:
             raise self._too_large(size)
         return records, read_header(records)
+
+
+def _is_doubtful(header: BatchHeader) -> bool:
+    """Whether a compressed batch declares more records than it has bytes. Few do, so it is opened:
+    what it declares moves the log's end, and consumers cannot pass what is not there."""
+    return bool(header.attributes & _CODEC_MASK) and header.record_count > header.batch_length
 
 
 def _opened(records: Buffer, most_bytes: int) -> OpenedBatch:

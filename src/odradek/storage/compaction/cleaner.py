@@ -264,6 +264,14 @@ class LogCleaner:
 
     def _report(self, log: Log, outcome: "Outcome") -> None:
         self.metrics.done(outcome)
+        if outcome.unreadable:
+            logger.warning(
+                "%s: the records of %d batches cannot be read, the first at offset %d; "
+                "these batches are kept as they are",
+                _name(log),
+                outcome.unreadable,
+                outcome.first_unreadable,
+            )
         logger.info(
             "%s: compacted up to offset %d in %.1f s (%.1f indexing, %.1f cleaning, %.1f paused): "
             "%d of %d records stay, %d of %d bytes, %d keys in a %s",

@@ -72,6 +72,9 @@ class Outcome:
     index_s: float = 0.0
     clean_s: float = 0.0
     paused_s: float = 0.0
+    # Batches whose records cannot be read, which were kept as they are, and the first of them.
+    unreadable: int = 0
+    first_unreadable: int = -1
     # How the keys were held, for the log.
     key_map: str = ""
 

@@ -15,6 +15,7 @@ the order of the log, so a value goes before the tombstone that deleted it.
 from array import array
 from bisect import bisect_left
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import compress
 from typing import Any
 
@@ -27,7 +28,6 @@ from odradek.storage.compaction.job import Job, Message, Outcome, Replacement, r
 from odradek.storage.compaction.key_map import KeyMap, make_key_map
 from odradek.storage.compaction.reading import Chunk, payload, read_chunks
 from odradek.storage.compaction.transactions import TransactionLedger
-from odradek.storage.errors import CorruptLog
 from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, offset_file
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk
@@ -58,6 +58,7 @@ class Compaction:
         "_path",
         "_producers",
         "_survivors",
+        "_unreadable",
         "outcome",
     )
 
@@ -71,6 +72,8 @@ class Compaction:
         self._producers = {entry[0]: (entry[1], entry[2]) for entry in job.producers}
         self._survivors: array[int] = array("q")
         self._path = job.directory
+        # Base offsets of batches whose records cannot be read.
+        self._unreadable: set[int] = set()
         self.outcome = Outcome(end_offset=job.end_offset, key_map=type(keys).__name__)
 
     def run(self) -> Steps:
@@ -95,8 +98,14 @@ class Compaction:
         finally:
             file.close()
 
-    def _damaged(self, header: BatchHeader, error: MalformedRecords) -> CorruptLog:
-        return CorruptLog(self._path, -1, f"the batch at offset {header.base_offset}: {error}")
+    def _set_aside(self, header: BatchHeader) -> None:
+        """The records of a batch cannot be read, though its checksum is right: a producer wrote it
+        so. It makes no other record superfluous and stays as it is."""
+        if header.base_offset not in self._unreadable:
+            self._unreadable.add(header.base_offset)
+            self.outcome.unreadable += 1
+            if self.outcome.first_unreadable < 0:
+                self.outcome.first_unreadable = header.base_offset
 
     # Noting keys
 
@@ -137,8 +146,9 @@ class Compaction:
                 keys = [record.key for record in records]
                 tombstones = [i for i, record in enumerate(records) if record.is_tombstone]
                 values = [2 * (first + record.offset_delta) for record in records]
-        except MalformedRecords as error:
-            raise self._damaged(header, error) from error
+        except MalformedRecords:
+            self._set_aside(header)
+            return
         if tombstones:
             values = list(values)
             for number in tombstones:
@@ -216,6 +226,8 @@ class Compaction:
             self.outcome.records_read += header.record_count
             if header.base_offset >= self.outcome.end_offset:
                 kept: Buffer | None = batch
+            elif header.base_offset in self._unreadable:
+                kept = batch
             elif header.is_control:
                 kept = self._rewrite_control(header, batch)
             elif self._ledger.data(header):
@@ -223,8 +235,9 @@ class Compaction:
             else:
                 try:
                     kept = self._rewrite_data(header, batch, scanned.get(header.base_offset))
-                except MalformedRecords as error:
-                    raise self._damaged(header, error) from error
+                except MalformedRecords:
+                    self._set_aside(header)
+                    kept = batch
             if kept is None and self._must_stay(header):
                 kept = without_records(header) if header.record_count else batch
             if kept is not None:
@@ -248,8 +261,9 @@ class Compaction:
     def _rewrite_control(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         try:
             is_over = self._ledger.marker(header, batch)
-        except MalformedRecords as error:
-            raise self._damaged(header, error) from error
+        except MalformedRecords:
+            self._set_aside(header)
+            return batch
         if not header.record_count:
             return None
         horizon_ms = header.delete_horizon_ms
@@ -270,8 +284,9 @@ class Compaction:
             if header.base_offset < self._job.first_dirty_offset and not header.is_control:
                 try:
                     records = scan_records(payload(header, batch), header.record_count)
-                except MalformedRecords as error:
-                    raise self._damaged(header, error) from error
+                except MalformedRecords:
+                    self._set_aside(header)
+                    continue
                 found.append((header.base_offset, records))
         if not found:
             return {}
@@ -360,7 +375,8 @@ class Compaction:
 def _is_void(ledger: TransactionLedger, header: BatchHeader, batch: memoryview) -> bool:
     """Whether a batch makes no other record superfluous: a marker, or of an aborted transaction."""
     if header.is_control:
-        ledger.marker(header, batch)
+        with suppress(MalformedRecords):  # Then it stays, whatever it was.
+            ledger.marker(header, batch)
         return True
     return ledger.data(header)
 

@@ -1,0 +1,80 @@
+"""Checks the first and the last record of a batch that is not compressed: for every append.
+
+A broker does not read the records of a batch, which would cost it more than all the rest of an
+append. But a batch that no consumer can read blocks its partition for all of them, so what can be
+told cheaply is told: that the bytes can hold as many records as the batch declares, that the first
+record and the last are whole and have the first and the last offset, and that nothing follows.
+
+The last record is found from the end: its length reaches exactly to the end of the batch, and its
+offset is known. Where that is not found within the last bytes, the lengths are walked from the
+start, which happens for few or for large records; both are cheap then.
+"""
+
+from typing import Final
+
+from odradek.protocol.record_parser import LEAST_RECORD_BYTES, MalformedRecords, check_record
+from odradek.protocol.varint import encode_varint, read_zigzag
+
+# Up to so many records, or if they are this large on average, walking costs less than searching.
+_FEW: Final = 16
+_LARGE_BYTES: Final = 1024
+# How much of the end is searched for the last record, and how many places are tried.
+_SEARCHED_BYTES: Final = 4096
+_MOST_TRIES: Final = 4
+_MOST_TIMESTAMP_BYTES: Final = 10
+
+
+def check_sample(data: bytes | bytearray | memoryview, start: int, count: int) -> None:
+    """`data` ends with the batch, whose records begin at `start`. Raises `MalformedRecords`."""
+    size = len(data)
+    if count < 1 or count * LEAST_RECORD_BYTES > size - start:
+        raise MalformedRecords(f"{size - start} bytes cannot hold {count} records")
+    try:
+        end = check_record(data, start, size, 0)
+        if count > 1:
+            if count <= _FEW or size - start >= count * _LARGE_BYTES:
+                last = _walk(data, end, count - 2)
+            else:
+                last = _find_last(data, end, count)
+            end = check_record(data, last, size, count - 1)
+    except IndexError:
+        raise MalformedRecords("a record ends beyond its batch") from None
+    except OverflowError as error:
+        raise MalformedRecords(f"a record holds {error}") from None
+    if end != size:
+        raise MalformedRecords(f"{size - end} bytes follow the last record")
+
+
+def _walk(data: bytes | bytearray | memoryview, position: int, count: int) -> int:
+    """Passes over so many records by their lengths alone."""
+    for _ in range(count):
+        length = data[position]
+        if length < 128:
+            position += 1 + (length >> 1)
+        elif (byte := data[position + 1]) < 128:
+            position += 2 + (((byte << 7) + length - 128) >> 1)
+        else:
+            length, position = read_zigzag(data, position)
+            position += length >> 1
+    return position
+
+
+def _find_last(data: bytes | bytearray | memoryview, second: int, count: int) -> int:
+    """Where the last record begins, or where it would have to: then the check of it fails."""
+    size = len(data)
+    window = max(second, size - _SEARCHED_BYTES)
+    tail = bytes(data[window:])
+    offset = encode_varint(count - 1)
+    end = len(tail)
+    for _ in range(_MOST_TRIES):
+        # A record: its length, attributes, timestamp, offset and the rest.
+        found = tail.rfind(offset, 0, end)
+        if found < 0:
+            break
+        for attributes in range(found - 2, max(found - 2 - _MOST_TIMESTAMP_BYTES, 0), -1):
+            length = encode_varint(len(tail) - attributes)
+            start = attributes - len(length)
+            if start >= 0 and tail[start:attributes] == length:
+                return window + start
+        end = found + len(offset) - 1
+    return _walk(data, second, count - 2)
