@@ -291,6 +291,7 @@ class Broker:
             parts = self._assemble(store, images, logs, peers)
             await self._join(parts)
             images.subscribe(parts.follow)
+            images.prepare = parts.services.replicas.prepare
             logs.on_room_changed = lambda: parts.follow_again(images.image)
             parts.follow(difference(ClusterImage(), images.image))
             parts.services.replicas.remove_strays()

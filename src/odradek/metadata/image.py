@@ -273,7 +273,7 @@ class ImageBuilder:
         if topic is None or partition >= len(topic.partitions):
             return
         old = topic.partitions[partition]
-        new = _with_state(old, _state_path(name, partition), state)
+        new = _partition_image(name, partition, old.replicas, state, old.adding, old.removing)
         if new != old:
             partitions = (*topic.partitions[:partition], new, *topic.partitions[partition + 1 :])
             self._put_topic(name, topic._replace(partitions=partitions))
@@ -443,46 +443,47 @@ def _topic_image(
     name: str, node: Node, states: Mapping[int, Node], config: Node | None
 ) -> TopicImage:
     assignment = TopicAssignment.decode(topic_path(name), node.value)
-    partitions = []
-    for partition, replicas in enumerate(assignment.replicas):
-        bare = PartitionImage(
+    partitions = [
+        _partition_image(
+            name,
             partition,
             replicas,
-            NO_LEADER,
-            LeaderEpoch(-1),
-            (),
-            0,
-            -1,
+            states.get(partition),
             assignment.adding.get(partition, ()),
             assignment.removing.get(partition, ()),
         )
-        partitions.append(_with_state(bare, _state_path(name, partition), states.get(partition)))
+        for partition, replicas in enumerate(assignment.replicas)
+    ]
     overrides = _NOTHING
     if config is not None:
         overrides = ConfigOverrides.decode(topic_config_path(name), config.value).settings
     return TopicImage(name, assignment.topic_id, tuple(partitions), overrides, node.version)
 
 
-def _with_state(partition: PartitionImage, path: str, node: Node | None) -> PartitionImage:
+def _partition_image(  # noqa: PLR0917 - called for each of thousands of partitions
+    topic: str,
+    partition: int,
+    replicas: tuple[int, ...],
+    node: Node | None,
+    adding: tuple[int, ...],
+    removing: tuple[int, ...],
+) -> PartitionImage:
+    # By position: a topic may have thousands of partitions, and is read whole when it changes.
     if node is None:
-        return partition._replace(
-            leader=NO_LEADER,
-            leader_epoch=LeaderEpoch(-1),
-            isr=(),
-            controller_epoch=0,
-            version=-1,
-            is_recovering=False,
-            eligible=(),
-            last_known=(),
-        )
-    state = PartitionState.decode(path, node.value)
-    return partition._replace(
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=state.isr,
-        controller_epoch=state.controller_epoch,
-        version=node.version,
-        is_recovering=state.is_recovering,
-        eligible=state.eligible,
-        last_known=state.last_known,
+        nobody = LeaderEpoch(-1)
+        return PartitionImage(partition, replicas, NO_LEADER, nobody, (), 0, -1, adding, removing)
+    state = PartitionState.decode(_state_path(topic, partition), node.value)
+    return PartitionImage(
+        partition,
+        replicas,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        state.controller_epoch,
+        node.version,
+        adding,
+        removing,
+        state.is_recovering,
+        state.eligible,
+        state.last_known,
     )

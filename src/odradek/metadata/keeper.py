@@ -10,7 +10,7 @@ difference is published. A read that somebody gave up waiting for goes on.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from odradek.metadata.image import (
@@ -54,6 +54,8 @@ class ImageKeeper:
         self._refreshing = asyncio.Lock()
         self._newer = asyncio.Event()
         self._subscribers: list[Callable[[ImageChange], None]] = []
+        # Awaited before an image is published, for what takes too long for one turn of the loop.
+        self.prepare: Callable[[ImageChange], Awaitable[None]] | None = None
 
     @property
     def store(self) -> MetadataStore:
@@ -134,12 +136,19 @@ class ImageKeeper:
             nodes = await self._store.read_tree("/")
             after = self._built(nodes, lambda: image_of(nodes, self.image.number + 1))
             if self.image.number == 0 or after != self.image._replace(number=after.number):
-                self._publish(difference(self.image, after))
+                await self._prepare_and_publish(difference(self.image, after))
             return
         nodes = await self._read_nodes(affected)
         change = self._built(nodes, lambda: change_of(self.image, affected, nodes))
         if change is not None:
-            self._publish(change)
+            await self._prepare_and_publish(change)
+
+    async def _prepare_and_publish(self, change: ImageChange) -> None:
+        """Nobody else publishes meanwhile: `_refreshing` is held."""
+        if self.prepare is not None:
+            await self.prepare(change)
+        assert change.before is self.image
+        self._publish(change)
 
     async def _read_nodes(self, affected: Affected) -> dict[str, Node]:
         """Topics one by one, all else in one request: a broker that dies or returns changes

@@ -273,20 +273,7 @@ class PartitionState(NamedTuple):
     last_known: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
-        fields: dict[str, Json] = {
-            "version": 1,
-            "leader": self.leader,
-            "leader_epoch": self.leader_epoch,
-            "isr": list(self.isr),
-            "controller_epoch": self.controller_epoch,
-        }
-        if self.is_recovering:
-            fields["leader_recovery_state"] = 1
-        if self.eligible:
-            fields["eligible_leader_replicas"] = list(self.eligible)
-        if self.last_known:
-            fields["last_known_elr"] = list(self.last_known)
-        return _encode(fields)
+        return _encoded_state(self)
 
     @classmethod
     def decode(cls, path: str, value: bytes) -> "PartitionState":
@@ -294,6 +281,25 @@ class PartitionState(NamedTuple):
             return _partition_state(value)
         except MalformedNode as error:
             raise MalformedNode(path, error.reason) from None
+
+
+@lru_cache(maxsize=1024)
+def _encoded_state(state: PartitionState) -> bytes:
+    # Remembered for the same reason as below.
+    fields: dict[str, Json] = {
+        "version": 1,
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+        "controller_epoch": state.controller_epoch,
+    }
+    if state.is_recovering:
+        fields["leader_recovery_state"] = 1
+    if state.eligible:
+        fields["eligible_leader_replicas"] = list(state.eligible)
+    if state.last_known:
+        fields["last_known_elr"] = list(state.last_known)
+    return _encode(fields)
 
 
 @lru_cache(maxsize=1024)

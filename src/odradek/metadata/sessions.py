@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from odradek.metadata.store import EVERYTHING, SessionExpired
 
 # Beyond this many paths, reading everything again is cheaper than remembering each.
-_MOST_PATHS = 20_000
+_MOST_PATHS = 50_000
 
 
 class Sessions:

@@ -164,7 +164,7 @@ class SqliteMetadata:
                 continue
             overlay = Overlay(together)
             try:
-                versions = overlay.plan(
+                versions = await overlay.plan_in_turns(
                     waiting.session_id, waiting.operations, self.tree.transaction + 1
                 )
             except MetadataError as refusal:

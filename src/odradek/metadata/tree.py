@@ -5,7 +5,7 @@ multi is checked whole before anything happens, and several of them before one d
 `Tree.apply` then makes the changes and tells the watches.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from odradek.metadata.store import (
     ANY_VERSION,
@@ -22,8 +22,11 @@ from odradek.metadata.store import (
     Operation,
     Set,
 )
+from odradek.world.timeslice import Timeslice
 
 _ROOT = Node(b"", 0, 0)
+# About a millisecond's worth.
+_PLANNED_AT_ONCE = 200
 
 
 class Tree:
@@ -180,6 +183,20 @@ class Overlay:
                 case Check(path, version):
                     self._expect(path, version)
                     versions.append(ANY_VERSION)
+        return versions
+
+    async def plan_in_turns(
+        self, session_id: int, operations: Sequence[Operation], transaction: int
+    ) -> list[int]:
+        """The same for many operations, without holding up the event loop. The tree may lose the
+        nodes of sessions that end meanwhile, as it may until the changes are applied."""
+        timeslice = Timeslice.of_running_loop()
+        versions: list[int] = []
+        for first in range(0, len(operations), _PLANNED_AT_ONCE):
+            if first and timeslice.is_over():
+                await timeslice.next_turn()
+            some = operations[first : first + _PLANNED_AT_ONCE]
+            versions += self.plan(session_id, some, transaction)
         return versions
 
     def _create(self, path: str, node: Node) -> None:

@@ -354,7 +354,8 @@ class LogManager:
         """New settings for all logs of a topic, from the next append on."""
         rules = self._rules_for(settings)
         for log in self._by_topic.get(topic, {}).values():
-            self._configure(log, rules)
+            if log.rules is not rules:
+                self._configure(log, rules)
 
     def _configure(self, log: Log, rules: AppendRules) -> None:
         log.configure(rules)

@@ -1,0 +1,180 @@
+"""Topics of many partitions come and go without holding up anybody else."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import count
+from types import MappingProxyType
+
+import pytest
+
+from odradek.config import BrokerSettings
+from odradek.config.live import LiveSettings
+from odradek.metadata import ClusterImage
+from odradek.metadata.image import ImageChange, PartitionImage, TopicImage, difference
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+from odradek.replication.refusal import Refused
+from odradek.replication.replicas import Replicas
+from odradek.storage import LogManager
+from odradek.world import MemoryDisk, World
+from odradek.world.timeslice import measured_by
+from tests.unit.cluster.crew import Crew, with_crew
+
+WIDE = 300
+
+
+def topic(number: int, partitions: int = WIDE, name: str = "t") -> TopicImage:
+    states = tuple(
+        PartitionImage(index, (1,), BrokerId(1), LeaderEpoch(0), (1,), 1, 0)
+        for index in range(partitions)
+    )
+    return TopicImage(name, TopicId(bytes([number] * 16)), states, {}, 0)
+
+
+def image(*topics: TopicImage, number: int = 1) -> ClusterImage:
+    return ClusterImage(
+        number=number,
+        topics=MappingProxyType({one.name: one for one in topics}),
+        topics_by_id=MappingProxyType({one.topic_id: one for one in topics}),
+    )
+
+
+class Watched:
+    """Replicas of broker 1, and how many turns others had while something was prepared."""
+
+    def __init__(self) -> None:
+        settings = BrokerSettings.from_properties({"node.id": "1", "log.dirs": "/data"})
+        self.logs = LogManager(settings, World(disk=MemoryDisk()), cluster_id="c", node_id=1)
+        self.replicas = Replicas(BrokerId(1), self.logs, LiveSettings(settings))
+        self.image = ClusterImage()
+        self._ticks: Iterator[int] = count()
+
+    async def change_to(self, after: ClusterImage) -> int:
+        change = difference(self.image, after)
+        turns = await self.turns_of_others(change)
+        self.replicas.follow(change)
+        self.image = after
+        return turns
+
+    async def turns_of_others(self, change: ImageChange) -> int:
+        """Each reading of the stopwatch takes a millisecond here, so each step does."""
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        waiting = asyncio.create_task(others())
+        with measured_by(lambda: next(self._ticks) / 1000):
+            await self.replicas.prepare(change)
+        waiting.cancel()
+        return turns
+
+
+async def test_a_wide_topic_is_made_and_removed_by_turns() -> None:
+    watched = Watched()
+    await watched.logs.load()
+    assert await watched.change_to(image(topic(1))) > WIDE / 10
+    assert all(watched.replicas.leader("t", index).is_leader for index in range(WIDE))
+    assert await watched.change_to(image(number=2)) > WIDE / 10
+    assert len(watched.replicas) == 0
+    assert not watched.logs.logs
+
+
+async def test_a_narrow_topic_is_made_at_once() -> None:
+    watched = Watched()
+    await watched.logs.load()
+    assert await watched.change_to(image(topic(1, partitions=3))) <= 1
+    assert len(watched.replicas) == 3
+
+
+async def test_what_is_prepared_is_not_served_before_the_image_shows_it() -> None:
+    watched = Watched()
+    await watched.logs.load()
+    coming = difference(ClusterImage(), image(topic(1)))
+    await watched.replicas.prepare(coming)
+    assert watched.replicas.get("t", 0) is None
+    assert len(watched.replicas) == 0
+    watched.replicas.follow(coming)
+    assert len(watched.replicas) == WIDE
+
+
+async def test_a_topic_that_ends_by_turns_is_unknown_meanwhile() -> None:
+    watched = Watched()
+    await watched.logs.load()
+    before = image(topic(1))
+    await watched.change_to(before)
+    going = difference(before, image(number=2))
+    await watched.replicas.prepare(going)
+    with pytest.raises(Refused) as caught:
+        watched.replicas.leader("t", 0)
+    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    watched.replicas.follow(going)
+    assert len(watched.replicas) == 0
+
+
+async def test_a_wide_topic_is_replaced_by_another_one_of_its_name() -> None:
+    watched = Watched()
+    await watched.logs.load()
+    await watched.change_to(image(topic(1)))
+    assert await watched.change_to(image(topic(2), number=2)) > WIDE / 10
+    assert len(watched.replicas) == WIDE
+    assert {one.topic_id for one in watched.replicas.partitions()} == {topic(2).topic_id}
+    assert {log.topic_id for log in watched.logs.logs.values()} == {topic(2).topic_id}
+
+
+async def test_a_wide_topic_grows_and_keeps_what_it_has() -> None:
+    watched = Watched()
+    await watched.logs.load()
+    await watched.change_to(image(topic(1)))
+    first = watched.replicas.get("t", 0)
+    await watched.change_to(image(topic(1, partitions=2 * WIDE), number=2))
+    assert len(watched.replicas) == 2 * WIDE
+    assert watched.replicas.get("t", 0) is first
+
+
+async def test_an_image_of_another_store_takes_no_log_with_it() -> None:
+    watched = Watched()
+    await watched.logs.load()
+    before = image(topic(1))._replace(store_id="one")
+    await watched.change_to(before)
+    for directory in watched.logs.directories:
+        directory.store_id = "one"
+    watched.image = before
+    await watched.change_to(image(number=2)._replace(store_id="another"))
+    assert len(watched.replicas) == 0
+    assert len(watched.logs.logs) == WIDE
+
+
+def test_wide_topics_come_and_go_on_several_brokers() -> None:
+    async def story(crew: Crew) -> None:
+        brokers = {index: [index % 3 + 1, (index + 1) % 3 + 1] for index in range(90)}
+        await crew.create("t", brokers)
+        await crew.until(
+            lambda: all(
+                len([one for one in broker.partitions() if one.topic_partition.topic == "t"]) == 60
+                for broker in crew.brokers.values()
+            )
+        )
+        for _ in range(2):
+            request = DeleteTopicsRequest(
+                topics=[DeleteTopicState(name="t")], topic_names=["t"], timeout_ms=5000
+            )
+            response = await crew.ask(1, request, DeleteTopicsResponse)
+            assert response.responses[0].error_code == 0
+            await crew.create("t", brokers)
+        await crew.until(
+            lambda: all(len(list(broker.partitions())) == 60 for broker in crew.brokers.values())
+        )
+        await crew.until(
+            lambda: all(len(one.isr) == 2 for one in crew.image.topics["t"].partitions)
+        )
+
+    with_crew(story)
