@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from odradek.broker.handlers import TABLE
+from odradek.cluster.producer_ids import ProducerIds
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import (
@@ -48,6 +49,9 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from odradek.protocol.types import ProducerId
+from odradek.replication.refusal import Refused
+from odradek.transactions.transaction import LAST_EPOCH
 from simulation.run import run
 from simulation.world import Simulation
 from tests.unit.broker.harness import BrokerHost, Client, with_broker
@@ -487,5 +491,25 @@ def test_a_topic_that_is_gone_holds_nothing_up() -> None:
         await client.ask(DeleteTopicsRequest(topic_names=["t"]), DeleteTopicsResponse, version=5)
         assert await producer.end(committed=True) == 0
         assert await settled(client) == "CompleteCommit"
+
+    with_broker(test)
+
+
+def test_an_end_that_needs_a_producer_id_and_gets_none_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The metadata store is out of reach: the client tries again on the same connection."""
+
+    async def nothing(_: ProducerIds) -> ProducerId:
+        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        producer = Producer(client)
+        await producer.start()
+        monkeypatch.setattr(ProducerIds, "next", nothing)
+        producer.identity = (producer.identity[0], LAST_EPOCH - 1)
+        error = await producer.end(committed=True)
+        assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     with_broker(test)
