@@ -20,11 +20,11 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import psutil
 
@@ -52,6 +52,8 @@ class Seat:
         self.host = host
         self.port = port
         self.namespace: str | None = None
+        # What starts it; the file with its properties follows.
+        self.program = [odradek(), "broker"]
         self.is_paused = False
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -88,7 +90,7 @@ class Seat:
             self._process = subprocess.Popen(
                 [
                     *inside,
-                    *(odradek(), "broker", str(self.directory / "server.properties")),
+                    *(*self.program, str(self.directory / "server.properties")),
                     *("--log-file", str(log)),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -133,7 +135,9 @@ class Seat:
         )
 
     def unmount(self) -> None:
-        subprocess.run(["umount", str(self.directory)], check=False, capture_output=True)
+        """Everything that is mounted there, one above the other."""
+        for _ in range(2):
+            subprocess.run(["umount", str(self.directory)], check=False, capture_output=True)
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
@@ -170,7 +174,23 @@ class Seat:
             time.sleep(0.002)
 
 
+class Hosting(Protocol):
+    """Network namespaces for brokers."""
+
+    def name(self, host: int, /) -> str: ...
+
+    def address(self, host: int, /) -> str: ...
+
+    def remove(self) -> None: ...
+
+
 class ChaosCluster:
+    """Brokers as real processes. `hosting` and `on_moved` are for those who bring a network.
+
+    `on_moved` is called with the seats when their brokers are stopped and not yet started on their
+    hosts.
+    """
+
     def __init__(
         self,
         directory: Path,
@@ -180,15 +200,19 @@ class ChaosCluster:
         overrides: Sequence[str] = (),
         apart: bool = False,
         small_disks: bool = False,
+        hosting: Hosting | None = None,
+        on_moved: Callable[[Mapping[int, Seat]], None] | None = None,
     ) -> None:
         self.directory = directory
+        self._hosting = hosting
+        self._on_moved = on_moved
         self._brokers = brokers
         self._zookeeper = zookeeper
         self._overrides = overrides
         self._apart = apart
         self._small_disks = small_disks
         self._up: subprocess.Popen[bytes] | None = None
-        self._network: Namespaces | None = None
+        self._network: Hosting | None = None
         self.seats: dict[int, Seat] = {}
 
     @property
@@ -245,7 +269,7 @@ class ChaosCluster:
             time.sleep(0.01)
 
     def _move_apart(self) -> None:
-        self._network = Namespaces(list(self.seats))
+        self._network = self._hosting or Namespaces(list(self.seats))
         for seat in self.seats.values():
             seat.stop()
             seat.host, seat.port = self._network.address(seat.id), PORT_INSIDE
@@ -255,16 +279,18 @@ class ChaosCluster:
                 "listeners",
                 f"PLAINTEXT://{seat.address}",
             )
+        if self._on_moved is not None:
+            self._on_moved(self.seats)
         for seat in self.seats.values():
             seat.start()
 
     def cut(self, number: int) -> None:
         """Nothing goes to or from this broker any more; nobody is told."""
-        assert self._network is not None, "only brokers in namespaces can be cut off"
+        assert isinstance(self._network, Namespaces), "only brokers in namespaces can be cut off"
         self._network.cut(number)
 
     def heal(self, number: int) -> None:
-        assert self._network is not None
+        assert isinstance(self._network, Namespaces)
         self._network.heal(number)
 
     def said(self) -> str:

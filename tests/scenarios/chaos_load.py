@@ -43,7 +43,7 @@ def create_topics(bootstrap: str, partitions: int, replicas: int = 3) -> None:
         made.result(PATIENCE_S)
 
 
-class _Worker:
+class Worker:
     """Runs in a thread until told to stop; what it raised is raised again by `finish`."""
 
     def __init__(self, name: str) -> None:
@@ -74,7 +74,7 @@ class _Worker:
         raise NotImplementedError
 
 
-class IdempotentLoad(_Worker):
+class IdempotentLoad(Worker):
     """acks=all and default retries, so that nothing may ever fail."""
 
     def __init__(
@@ -132,7 +132,7 @@ class IdempotentLoad(_Worker):
             self._history.sends.remove(send)
 
 
-class TransactionalLoad(_Worker):
+class TransactionalLoad(Worker):
     """Each transaction is a number in both partitions. `fates` says what became of it."""
 
     def __init__(self, bootstrap: str, pause_s: float = 0.02) -> None:
@@ -184,8 +184,12 @@ class TransactionalLoad(_Worker):
             _insist(lambda: producer.abort_transaction(PATIENCE_S))
             return
         self.fates[number] = "unknown"
+        self.committing(number)
         _insist(lambda: producer.commit_transaction(PATIENCE_S))
         self.fates[number] = "committed"
+
+    def committing(self, number: int) -> None:
+        """Called before the commit of a transaction is asked for."""
 
     def _abort(self, producer: Producer, number: int) -> bool:
         """Whether the producer can go on. An abort that succeeds settles what was unknown."""
@@ -211,7 +215,7 @@ def _insist(call: Callable[[], object]) -> None:
             return
 
 
-class Follower(_Worker):
+class Follower(Worker):
     """Polls a topic from its beginning on, for as long as it lives."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, history: History) -> None:

@@ -436,12 +436,18 @@ class Transactions:
         self.outbox.wake()
 
     async def abandon(self) -> None:
-        """The producer closes: what is open does not wait for its time-out."""
-        if self.may_abort and self._ending is None:
-            try:
+        """The producer closes: what is open does not wait for its time-out.
+
+        A commit or an abort whose caller was interrupted goes on and is waited for, so that its
+        outcome is not left to the coordinator's time-out.
+        """
+        try:
+            if self._ending is not None:
+                await self._within("close()", self._ended(is_commit=self._is_commit))
+            if self.may_abort and self._ending is None:
                 await self.abort()
-            except (ClientError, KafkaError) as error:
-                _log.warning("transaction %s is left open: %s", self.transactional_id, error)
+        except (ClientError, KafkaError) as error:
+            _log.warning("transaction %s is left open: %s", self.transactional_id, error)
 
     async def close(self) -> None:
         tasks = [task for task in (self._adding, self._ending) if task is not None]

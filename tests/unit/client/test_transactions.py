@@ -1,10 +1,12 @@
 """Transactions, against a real broker in the simulation, in both versions of the protocol."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from odradek.client import connection as connections
+from odradek.client import transactions
 from odradek.client.connection import Connection
 from odradek.client.errors import (
     MustAbort,
@@ -225,6 +227,32 @@ def test_closing_aborts_what_is_open() -> None:
         await producer.close()
         # A reader of committed records does not wait for a transaction that nobody ends.
         assert await visible(cluster) == []
+
+    with_groups(test)
+
+
+def test_closing_lets_a_commit_end_whose_caller_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    end = transactions.end
+
+    async def end_late(*arguments: Any, **options: Any) -> Any:
+        await asyncio.sleep(5)
+        return await end(*arguments, **options)
+
+    monkeypatch.setattr(transactions, "end", end_late)
+
+    async def test(cluster: GroupCluster) -> None:
+        producer = await ready(cluster)
+        await producer.begin_transaction()
+        await producer.send("t", b"kept")
+        committing = asyncio.ensure_future(producer.commit_transaction())
+        await asyncio.sleep(0)
+        committing.cancel()
+        await asyncio.wait([committing])
+        assert committing.cancelled()
+        await producer.close()
+        assert await visible(cluster) == [b"kept"]
 
     with_groups(test)
 
