@@ -59,8 +59,10 @@ class BatchProducer:
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Waits for what is left, up to a time, and ends. An open transaction is aborted."""
-        self._thread.call(self._producer.close(timeout_ms))
-        self._thread.stop()
+        try:
+            self._thread.call(self._producer.close(timeout_ms))
+        finally:
+            self._thread.stop()
 
     def partition_count(self, topic: str) -> int:
         return len(self._thread.call(self._producer.partitions_for(topic)))

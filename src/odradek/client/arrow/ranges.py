@@ -86,8 +86,10 @@ class RangeReader:
         self.close()
 
     def close(self) -> None:
-        self._thread.call(self._cluster.close())
-        self._thread.stop()
+        try:
+            self._thread.call(self._cluster.close())
+        finally:
+            self._thread.stop()
 
     def read(
         self,
