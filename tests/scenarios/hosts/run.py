@@ -91,6 +91,7 @@ class HostsRun:
         stores = STORES if self._store == "zookeeper" else ()
         self.network = Network([*BROKERS, *stores, *CLIENTS], self._seed)
         self._stack.callback(self.network.remove)
+        self._stack.callback(self._wait_for_disks)
         zookeeper = None
         if stores:
             ensemble = HostedEnsemble(self.network, stores, self._directory / "stores")
@@ -140,6 +141,10 @@ class HostsRun:
             self._disks[last.id] = StallingDisk(last.directory)
         except CannotRun as reason:
             self.missing["stall"] = str(reason)
+
+    def _wait_for_disks(self) -> None:
+        for disk in self._disks.values():
+            disk.wait()
 
     def _start_workers(self) -> None:
         load, pairs_seen = self.load, PairsSeen()

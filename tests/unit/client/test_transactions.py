@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from odradek.client import connection as connections
-from odradek.client import transactions
+from odradek.client import transaction_requests, transactions
 from odradek.client.connection import Connection
 from odradek.client.errors import (
     MustAbort,
@@ -234,7 +234,7 @@ def test_closing_aborts_what_is_open() -> None:
 def test_closing_lets_a_commit_end_whose_caller_was_interrupted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    end = transactions.end
+    end = transaction_requests.end
 
     async def end_late(*arguments: Any, **options: Any) -> Any:
         await asyncio.sleep(5)
