@@ -1,9 +1,14 @@
 """Settings of a broker's place in the cluster: identity, metadata store, replication, rights."""
 
+from typing import Final
+
 from odradek.config.setting import (
     MOST_LONG,
     Importance,
+    Kind,
+    Refused,
     Scope,
+    Setting,
     Settings,
     boolean,
     integer,
@@ -11,6 +16,14 @@ from odradek.config.setting import (
     string,
     without_effect,
 )
+
+_SELECTORS: Final = ("RackAwareReplicaSelector", "LeaderSelector")
+
+
+def _read_selector(text: str) -> str | None:
+    if text and text.rpartition(".")[2] not in _SELECTORS:
+        raise Refused(f"other classes are not loaded; it takes {' or '.join(_SELECTORS)}")
+    return text or None
 
 
 class ClusterSettings(Settings):
@@ -151,11 +164,14 @@ class ClusterSettings(Settings):
             importance=Importance.HIGH,
         ),
     )
-    replica_selector_class = string(
+    replica_selector_class: Setting[str | None] = Setting(
         "replica.selector.class",
+        Kind.STRING,
         None,
-        "How a consumer's nearest replica is found; a name that ends in RackAwareReplicaSelector "
-        "switches it on.",
+        "How a consumer's nearest replica is found: Kafka's RackAwareReplicaSelector lets it read"
+        " from a follower in its rack, LeaderSelector and nothing from leaders only.",
+        read=_read_selector,
+        takes=" or ".join(_SELECTORS),
     )
     num_replica_fetchers = integer(
         "num.replica.fetchers",

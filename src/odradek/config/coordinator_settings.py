@@ -6,12 +6,16 @@ from odradek.config.setting import (
     MOST_INT,
     Importance,
     Kind,
+    Refused,
     Scope,
+    Setting,
     Settings,
     boolean,
+    in_a_line,
     integer,
     long,
     names,
+    split_names,
     string,
     without_effect,
 )
@@ -20,6 +24,24 @@ _NO_SHARE_GROUPS: Final = "there are no share groups"
 _NO_QUOTAS: Final = "there are no client quotas"
 _OWN_LOADING: Final = "coordinators choose the size of their reads themselves"
 _PACED: Final = "replication throttles pace every read, without a window"
+
+
+_ASSIGNORS: Final = {
+    "uniform": "uniform",
+    "range": "range",
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+
+
+def _read_assignors(text: str) -> tuple[str, ...]:
+    named = split_names(text)
+    if not named:
+        raise Refused("name at least one of uniform, range")
+    for name in named:
+        if name not in _ASSIGNORS:
+            raise Refused(f"there is no assignor {in_a_line(name)}; it takes uniform, range")
+    return tuple(_ASSIGNORS[name] for name in named)
 
 
 class GroupSettings(Settings):
@@ -98,10 +120,13 @@ class GroupSettings(Settings):
     group_consumer_max_size = integer(
         "group.consumer.max.size", MOST_INT, "The most members of a new-style group.", at_least=1
     )
-    group_consumer_assignors = names(
+    group_consumer_assignors: Setting[tuple[str, ...]] = Setting(
         "group.consumer.assignors",
+        Kind.LIST,
         ("uniform", "range"),
         "Assignors of new-style groups; the first is used where a member names none.",
+        read=_read_assignors,
+        takes="a list of uniform, range, or Kafka's classes of these names",
     )
     group_consumer_migration_policy = string(
         "group.consumer.migration.policy",

@@ -10,7 +10,8 @@ anybody silently, so each rule below obeys, or refuses with `InvalidSetting`, or
 4. A broker that belongs to a KRaft quorum of other processes is refused, unless a metadata store
    was chosen: it would start as a cluster of its own.
 5. `log.dirs` wins over `log.dir`; if both are set and differ, a warning says so.
-6. Protection that would be missing (access rules on ZooKeeper's nodes, TLS to ZooKeeper, secrets
+6. A setting of which only a part is obeyed is warned about.
+7. Protection that would be missing (access rules on ZooKeeper's nodes, TLS to ZooKeeper, secrets
    from a provider) is refused.
 """
 
@@ -37,9 +38,22 @@ def interpret(values: dict[str, object], given: Mapping[str, str], warnings: lis
     _choose_id(values, given)
     _leave_out_controller_listeners(values, given)
     _refuse_quorum(values, given)
+    _warn_of_halves(values, warnings)
     log_dir, log_dirs = given.get("log.dir"), given.get("log.dirs")
     if log_dir is not None and log_dirs is not None and log_dir.strip() != log_dirs.strip():
         warnings.append(f"log.dir={log_dir} is ignored: log.dirs={log_dirs} wins")
+
+
+def _warn_of_halves(values: dict[str, object], warnings: list[str]) -> None:
+    """Settings of which only a part is obeyed."""
+    threads = values["log_cleaner_threads"]
+    assert isinstance(threads, int)
+    if threads > 1:
+        warnings.append(f"log.cleaner.threads={threads}: one log at a time is compacted")
+    protocols = values["group_coordinator_rebalance_protocols"]
+    assert isinstance(protocols, tuple)
+    if "share" in protocols:
+        warnings.append("group.coordinator.rebalance.protocols: there are no share groups")
 
 
 def _refuse_missing_protection(given: Mapping[str, str]) -> None:

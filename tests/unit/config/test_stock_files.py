@@ -156,3 +156,26 @@ def test_settings_without_effect_are_said_only_where_they_ask_for_something() ->
         " num.io.threads (a broker is one process on one event loop);"
         " quota.window.num (there are no client quotas)"
     )
+
+
+def test_classes_of_kafka_are_known_by_name_and_others_are_refused() -> None:
+    package = "org.apache.kafka.coordinator.group.assignor"
+    found = settings(group_consumer_assignors=f"{package}.RangeAssignor, uniform")
+    assert found.group_consumer_assignors == ("range", "uniform")
+    assert "there is no assignor com.example.Mine" in refusal(
+        {"group.consumer.assignors": "uniform,com.example.Mine"}
+    )
+    assert "name at least one" in refusal({"group.consumer.assignors": ""})
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    assert settings(replica_selector_class=selector).replica_selector_class == selector
+    assert settings(replica_selector_class="").replica_selector_class is None
+    assert "other classes are not loaded" in refusal({"replica.selector.class": "com.example.Mine"})
+
+
+def test_a_setting_of_which_a_part_is_obeyed_is_warned_about() -> None:
+    assert settings(log_cleaner_threads="4").warnings == (
+        "log.cleaner.threads=4: one log at a time is compacted",
+    )
+    assert settings(group_coordinator_rebalance_protocols="classic,share").warnings == (
+        "group.coordinator.rebalance.protocols: there are no share groups",
+    )
