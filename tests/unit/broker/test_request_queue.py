@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
+from random import Random
 
 import psutil
 import pytest
@@ -296,3 +297,51 @@ async def test_the_backlog_of_a_listener_is_the_one_that_is_set(
     with pytest.raises(OSError, match="cannot listen"):
         await Listeners((listener,), (listener,), backlog=7).open(lambda _: asyncio.Protocol())
     assert asked == [7]
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_nothing_is_lost_or_forgotten_whatever_comes_first(seed: int) -> None:
+    """Peers send in pieces, are stopped and resumed, go away, are answered late: the counts are
+    right at every step, and in the end everybody who stayed has been served."""
+    random = Random(seed)
+    peers = Peers(
+        max_bytes=random.choice([50_000, 200_000, MOST_INT]),
+        max_queued=random.choice([1, 3, MOST_INT]),
+        waits=random.random() < 0.5,
+    )
+    senders: list[tuple[Connection, FakeTransport, bytearray]] = []
+    expected = 0
+    for _ in range(12):
+        connection, transport = peers.connect()
+        sizes = [random.choice([10, 1_000, 30_000, 90_000]) for _ in range(random.randrange(1, 40))]
+        stream = b"".join(begin(size, 4 + size) for size in sizes)
+        senders.append((connection, transport, bytearray(stream)))
+        expected += len(sizes)
+    leaving = {id(senders[index][0]) for index in random.sample(range(12), 3)}
+    answered = 0
+    for _ in range(20_000):
+        for connection, transport, left in senders:
+            if transport.reads and left and random.random() < 0.7:
+                piece = bytes(left[: random.choice([1, 100, 20_000, 64_000])])
+                del left[: len(piece)]
+                connection.data_received(piece)
+            if id(connection) in leaving and random.random() < 0.01:
+                leaving.discard(id(connection))
+                left.clear()
+                connection.connection_lost(None)
+                assert connection.held_bytes == 0
+        await asyncio.sleep(0)
+        if answered < len(peers.replies) and random.random() < 0.8:
+            if not peers.replies[answered].done():
+                peers.replies[answered].set_result(None)
+            answered += 1
+        held = sum(connection.held_bytes for connection in peers.connections.open)
+        assert peers.queue.held_bytes == held
+        if not held and not any(left for _, _, left in senders):
+            break
+    assert peers.queue.held_bytes == 0
+    assert peers.queue.queued == 0
+    assert peers.queue.stopped == 0
+    assert not any(left for _, _, left in senders)
+    if len(peers.connections.open) == 12:
+        assert peers.served == expected
