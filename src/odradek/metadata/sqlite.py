@@ -13,6 +13,7 @@ their sessions again when it is back.
 import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from odradek.metadata.local import LocalSession
@@ -27,6 +28,7 @@ from odradek.metadata.store import (
 )
 from odradek.metadata.tree import Overlay, Tree
 from odradek.world import World
+from odradek.world.disk import make_private
 
 _FORMAT = 1
 
@@ -251,6 +253,10 @@ def _open(
     path: str, keeps_sessions: bool
 ) -> tuple[sqlite3.Connection, dict[str, Node], int, dict[int, KeptSession]]:
     """The database, what it holds, how often it has been opened, and which sessions it keeps."""
+    # It holds the keys of users. SQLite gives its other files the rights of this one, and says
+    # itself what is wrong if it cannot be opened.
+    with suppress(OSError):
+        make_private(path)
     # Commits run in a worker thread, one at a time, so the connection may change threads.
     database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:

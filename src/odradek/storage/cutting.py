@@ -7,7 +7,7 @@ that has begun cannot be left halfway: any error then takes the directory offlin
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odradek.storage.aborted import rewrite
 from odradek.storage.directory import LogDirectory
@@ -20,6 +20,10 @@ from odradek.world.disk import File
 
 if TYPE_CHECKING:
     from odradek.storage.log import Log
+
+
+# How many segments are removed in one step: a few milliseconds' work.
+REMOVED_AT_ONCE: Final = 8
 
 
 def truncate(log: "Log", offset: int) -> None:
@@ -107,7 +111,11 @@ def advance_start(log: "Log", offset: int) -> None:
     log.log_start_offset = offset
     log.leader_epochs.truncate_from_start(offset)
     log.directory.log_starts_changed = True
-    remove_first(log, log.row.wholly_below(offset))
+    passed = log.row.wholly_below(offset)
+    # Housekeeping removes the rest within a second: five renames a segment hold up everyone.
+    if passed > REMOVED_AT_ONCE:
+        log.directory.shortened[log] = None
+    remove_first(log, min(passed, REMOVED_AT_ONCE))
 
 
 def remove_first(log: "Log", count: int) -> None:

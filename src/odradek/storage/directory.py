@@ -59,6 +59,7 @@ class LogDirectory:
         "on_truncation",
         "path",
         "reserve",
+        "shortened",
         "store_id",
         "stores",
         "synced_version",
@@ -87,6 +88,8 @@ class LogDirectory:
         self.synced_version = 0
         # Whether a log start offset has moved since it was last checkpointed.
         self.log_starts_changed = False
+        # Logs whose start has passed more segments than were removed at once.
+        self.shortened: dict[Log, None] = {}
         # Whether a log could not be closed as a whole: then the next start must recover.
         self.must_recover = False
         self.on_failure: Callable[[LogDirectory], None] | None = None

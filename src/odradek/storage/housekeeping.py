@@ -1,28 +1,30 @@
 """What logs need from time to time: syncs by age, checkpoints, retention, deletions.
 
-Each concern has its own loop with its own interval. A round over thousands of logs yields to
-the event loop often, so that none of them is felt by a request.
+Each concern has its own loop with its own interval. A round over thousands of logs or segments
+gives way by time (`Timeslice`), so that none of them is felt by a request.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odradek.storage.cutting import REMOVED_AT_ONCE
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log
 from odradek.storage.validation import MOST_LONG
 from odradek.world import World
+from odradek.world.timeslice import Timeslice
 
 if TYPE_CHECKING:
     from odradek.storage.manager import LogManager
 
+logger = logging.getLogger("odradek.storage")
+
 _TICK_S = 1.0
 _SHORTEST_TICK_S = 0.01
 _DELETION_RETRY_S = 10.0
-# Work on this many logs, then let requests in.
-_LOGS_A_TURN = 16
 
 
 class Housekeeping:
@@ -59,6 +61,7 @@ class Housekeeping:
             await self.write_indexes()
             if self._manager.full_directories:
                 await self.make_room()
+            await self.remove_passed()
             await self.delete_files()
             # DeleteRecords was asked for: what is deleted should not come back after a kill.
             await self._manager.keep_log_starts()
@@ -101,9 +104,10 @@ class Housekeeping:
     async def write_indexes(self) -> None:
         """Index entries that wait for more to come: tools should see them within a second."""
         for directory in self._manager.directories:
-            for number, segment in enumerate(list(directory.stores.unwritten)):
-                if number % _LOGS_A_TURN == 0:
-                    await asyncio.sleep(0)
+            timeslice = Timeslice.of_running_loop()
+            for segment in list(directory.stores.unwritten):
+                if timeslice.is_over():
+                    await timeslice.next_turn()
                 if segment not in directory.stores.unwritten or not directory.is_online:
                     continue  # It was written or removed meanwhile.
                 if directory.full is not None:
@@ -136,23 +140,48 @@ class Housekeeping:
             await self._manager.checkpoints.write_log_starts(directory)
 
     async def apply_retention(self) -> None:
-        for number, log in enumerate(self._logs()):
-            if number % _LOGS_A_TURN == 0:
-                await asyncio.sleep(0)
-            if log.is_usable:
-                start = log.log_start_offset
+        for log in self._logs():
+            await self._shorten(log)
+
+    async def remove_passed(self) -> None:
+        """Removes the segments that DeleteRecords has left behind the start of a log."""
+        for directory in self._manager.directories:
+            shortened, directory.shortened = directory.shortened, {}
+            for log in shortened:
+                await self._shorten(log)
+
+    async def _shorten(self, log: Log) -> None:
+        """Removes what may go from the start of a log, a few segments at a time."""
+        timeslice = Timeslice.of_running_loop()
+        start, removed, is_done = log.log_start_offset, 0, False
+        while not is_done:
+            if timeslice.is_over():
+                await timeslice.next_turn()
+            if not log.is_usable:
+                break
+            try:
+                count = log.delete_old_segments(log.high_watermark, REMOVED_AT_ONCE)
+            except StorageError:
                 # The directory says so itself if it is offline or full; else the next check tries.
-                with suppress(StorageError):
-                    log.delete_old_segments(log.high_watermark)
-                if log.log_start_offset > start:
-                    self._manager.start_moved(log)
+                break
+            removed += count
+            is_done = count < REMOVED_AT_ONCE
+        if log.log_start_offset > start:
+            logger.info(
+                "%s: retention takes what lies below offset %d (segments: %d)",
+                log.topic_partition,
+                log.log_start_offset,
+                removed,
+            )
+            self._manager.start_moved(log)
 
     async def expire_producers(self) -> None:
         settings = self._manager.settings
         now_ms = self._world.clock.now_ms()
-        for number, log in enumerate(self._logs()):
-            if number % _LOGS_A_TURN == 0:
-                await asyncio.sleep(0)
+        timeslice = Timeslice.of_running_loop()
+        for log in self._logs():
+            if timeslice.is_over():
+                await timeslice.next_turn()
             log.producers.expire(now_ms, settings.producer_id_expiration_ms)
 
 

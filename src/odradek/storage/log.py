@@ -485,16 +485,19 @@ class Log:
         if offset > self.log_start_offset:
             cutting.advance_start(self, offset)
 
-    def delete_old_segments(self, high_watermark: int | None = None) -> int:
+    def delete_old_segments(
+        self, high_watermark: int | None = None, at_most: int | None = None
+    ) -> int:
         """Applies `retention.ms` and `retention.bytes`; returns how many segments went.
 
         Only what lies below the high watermark goes, and never the active segment: if its
-        records have all expired a new one is begun.
+        records have all expired a new one is begun. If `at_most` went, there may be more.
         """
         self.require_usable()
         limit = self.log_end_offset if high_watermark is None else high_watermark
         with self.disk_errors():
-            return apply_retention(self, limit, self._clock.now_ms())
+            at_most = len(self.segments) if at_most is None else at_most
+            return apply_retention(self, limit, self._clock.now_ms(), at_most)
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Takes segments out of the log. Their files go after `file.delete.delay.ms`."""

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("odradek.storage")
 
 
-def apply_retention(log: "Log", high_watermark: int, now_ms: int) -> int:
-    """Removes what is too old or too much, and what the log start has passed."""
+def apply_retention(log: "Log", high_watermark: int, now_ms: int, at_most: int) -> int:
+    """Removes what is too old or too much, and what the log start has passed.
+
+    At most so many segments: each takes five renames, and the event loop waits meanwhile.
+    """
     settings = log.settings
-    passed = log.row.wholly_below(log.log_start_offset)
+    passed = min(log.row.wholly_below(log.log_start_offset), at_most)
     expired = beyond_size = 0
     if settings.removes_old_segments:
-        deletable = _deletable(log.segments, high_watermark)
+        deletable = _deletable(log.segments, high_watermark, at_most)
         expired = _count_expired(deletable, settings.retention_ms, now_ms)
         beyond_size = _count_beyond_size(deletable, settings.retention_bytes, log.size_bytes)
     count = max(passed, expired, beyond_size)
@@ -35,7 +38,7 @@ def apply_retention(log: "Log", high_watermark: int, now_ms: int) -> int:
     first_kept = log.segments[count].base_offset
     if first_kept > log.log_start_offset:
         reason = "retention.ms" if expired >= beyond_size else "retention.bytes"
-        logger.info(
+        logger.debug(
             "%s: %s takes what lies below offset %d (segments: %d)",
             log.topic_partition,
             reason,
@@ -49,11 +52,13 @@ def apply_retention(log: "Log", high_watermark: int, now_ms: int) -> int:
     return count
 
 
-def _deletable(segments: Sequence[Segment], high_watermark: int) -> Sequence[Segment]:
+def _deletable(segments: Sequence[Segment], high_watermark: int, at_most: int) -> Sequence[Segment]:
     """Those that hold nothing at or above the high watermark; not an empty active one."""
-    for count, following in enumerate(segments[1:]):
+    for count, following in enumerate(segments[1 : at_most + 1]):
         if following.base_offset > high_watermark:
             return segments[:count]
+    if at_most < len(segments):
+        return segments[:at_most]
     active = segments[-1]
     goes_too = active.size and active.next_offset <= high_watermark
     return segments if goes_too else segments[:-1]

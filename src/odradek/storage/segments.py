@@ -51,7 +51,8 @@ class Segments:
 
     def remove(self, segments: Sequence[Segment]) -> None:
         """Takes segments out of the row; their files are the caller's to delete."""
-        self._all = [segment for segment in self._all if segment not in segments]
+        gone = set(segments)
+        self._all = [segment for segment in self._all if segment not in gone]
         self._bases = [segment.base_offset for segment in self._all]
 
     def replace(self, old: Sequence[Segment], new: Segment) -> None:

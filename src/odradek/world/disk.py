@@ -14,6 +14,11 @@ from odradek.world.limits import raise_descriptor_limit
 
 Buffer = bytes | bytearray | memoryview
 
+# Records and keys of users are nobody else's business. Who must read them from outside, a backup
+# say, runs as the broker's user, or is given access by the owner of the directory above.
+_PRIVATE_FILE = 0o600
+_PRIVATE_DIRECTORY = 0o700
+
 # Linux takes at most this many buffers in one writev.
 _MOST_BUFFERS = 1024
 
@@ -154,6 +159,18 @@ def send_file(file: File, position: int, length: int, descriptor: int) -> int:
     return os.sendfile(descriptor, file.descriptor, position, length)
 
 
+def make_private(path: str) -> None:
+    """Creates a file that only its owner may read, or makes it so: for one that a library opens.
+
+    A file that exists is not opened: to close it would give up the locks that this process has
+    on it.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE_FILE))
+    except FileExistsError:
+        os.chmod(path, _PRIVATE_FILE)
+
+
 class OsLock:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -171,7 +188,7 @@ class OsDisk:
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY)
         if create:
             flags |= os.O_CREAT
-        return OsFile(os.open(path, flags, 0o644))
+        return OsFile(os.open(path, flags, _PRIVATE_FILE))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -186,7 +203,16 @@ class OsDisk:
         return sorted(os.listdir(path))
 
     def make_directories(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        missing = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path) or "."
+        for directory in reversed(missing):
+            try:
+                os.mkdir(directory, _PRIVATE_DIRECTORY)
+            except FileExistsError:
+                if not os.path.isdir(directory):
+                    raise
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
@@ -212,7 +238,9 @@ class OsDisk:
 
     def replace(self, path: str, content: bytes) -> None:
         temporary = path + ".tmp"
-        file = OsFile(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+        file = OsFile(
+            os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _PRIVATE_FILE)
+        )
         try:
             if content:
                 file.write_at(0, [content])
@@ -223,7 +251,7 @@ class OsDisk:
         self.sync_directory(os.path.dirname(path) or ".")
 
     def allocate(self, path: str, size_bytes: int) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE)
         try:
             os.ftruncate(descriptor, size_bytes)
             if size_bytes:
@@ -232,7 +260,7 @@ class OsDisk:
             os.close(descriptor)
 
     def lock(self, path: str) -> OsLock:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

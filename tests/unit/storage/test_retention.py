@@ -1,6 +1,8 @@
 """Retention by time and size, as Kafka does it: whole segments, below the high watermark."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
+from itertools import count
 
 import pytest
 
@@ -10,6 +12,7 @@ from odradek.storage import Log, LogManager
 from odradek.storage.housekeeping import Housekeeping
 from odradek.storage.validation import AppendRules
 from odradek.world import MemoryDisk, World
+from odradek.world.timeslice import measured_by
 from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,
@@ -270,3 +273,42 @@ def test_the_finest_unit_wins(properties: dict[str, str], retention_ms: int) -> 
 def test_a_broker_keeps_records_for_no_time_at_all_only_by_topic(name: str) -> None:
     with pytest.raises(InvalidSetting, match=name):
         BrokerSettings.from_properties({name: "0"})
+
+
+async def turns_during(work: Coroutine[None, None, None]) -> int:
+    """How often others had a turn, if every look at the stopwatch takes two milliseconds."""
+    readings = count()
+    with measured_by(lambda: 0.002 * next(readings)):
+        task = asyncio.ensure_future(work)
+        turns = 0
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        task.result()
+    return turns
+
+
+async def test_retention_of_many_segments_lets_others_have_turns() -> None:
+    world = make_world()
+    manager = await started(world)
+    log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200, retention_bytes=0))
+    fill(log, 200)
+    assert len(log.segments) == 200
+    log.high_watermark = 200
+    told: list[TopicPartition] = []
+    manager.on_start_moved = told.append
+    assert await turns_during(Housekeeping(manager, world).apply_retention()) > 10
+    assert (len(log.segments), log.log_start_offset) == (1, 200)
+    assert told == [PARTITION]
+
+
+async def test_a_deletion_of_many_segments_is_finished_by_housekeeping() -> None:
+    world = make_world()
+    manager = await started(world)
+    log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=200))
+    fill(log, 200)
+    log.advance_log_start(150)
+    assert log.log_start_offset == 150
+    assert len(log.segments) > 150
+    assert await turns_during(Housekeeping(manager, world).remove_passed()) > 5
+    assert len(log.segments) == 50

@@ -1,12 +1,14 @@
 """The disk in memory behaves as the machine's own, as far as anyone above can see."""
 
 import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from odradek.world import Disk, MemoryDisk, OsDisk
+from odradek.world.disk import make_private
 
 
 @pytest.fixture(params=["machine", "memory"])
@@ -106,3 +108,27 @@ def test_a_lock_is_held_once(place: tuple[Disk, str]) -> None:
         disk.lock(f"{root}/.lock")
     lock.release()
     disk.lock(f"{root}/.lock").release()
+
+
+def test_nobody_else_may_read_what_a_broker_writes(tmp_path: Path) -> None:
+    disk, root = OsDisk(), f"{tmp_path}/logs/of/a/broker"
+    before = os.umask(0o022)
+    try:
+        disk.make_directories(root)
+        write(disk, f"{root}/file", b"secret")
+        disk.replace(f"{root}/checkpoint", b"secret")
+        disk.allocate(f"{root}/reserve", 10)
+        disk.lock(f"{root}/.lock").release()
+        (tmp_path / "old").touch(0o644)
+        make_private(f"{tmp_path}/old")
+        make_private(f"{tmp_path}/new")
+    finally:
+        os.umask(before)
+    for directory, _, names in os.walk(tmp_path / "logs"):
+        assert os.stat(directory).st_mode & 0o777 == 0o700
+        for name in names:
+            assert os.stat(f"{directory}/{name}").st_mode & 0o777 == 0o600
+    for name in ("old", "new"):
+        assert os.stat(tmp_path / name).st_mode & 0o777 == 0o600
+    with pytest.raises(FileExistsError):
+        disk.make_directories(f"{root}/file")
