@@ -80,3 +80,17 @@ def test_what_retention_took_is_missed(brokers: Cluster) -> None:
         admin.delete_records({TopicPartition(topic, 0): 4})
     with pytest.raises(DataLost, match="the log now begins at 4"):
         values_from(brokers, topic, 0, 10)
+
+
+def test_many_batches_that_are_too_large_for_the_topic_all_arrive(brokers: Cluster) -> None:
+    """Several are on their way at once when the first one is refused; order is kept."""
+    topic = brokers.create_topic(config={"max.message.bytes": "5000"})
+    wanted = [b"%06d" % index + b"x" * 200 for index in range(400)]
+    settings = ProducerSettings(bootstrap_servers=brokers.bootstrap, delivery_timeout_ms=60_000)
+    columns = record_columns(pa.record_batch([pa.array(wanted)], names=["value"]), 1000)
+    with BatchProducer(settings) as producer:
+        encoder = ArrowEncoder(topic, producer.partition_count, batch_bytes=9_000)
+        for packed in encoder.pack(columns):
+            producer.send(*packed)
+        producer.flush()
+    assert values_in(brokers, topic, 1) == wanted

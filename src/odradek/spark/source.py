@@ -85,7 +85,9 @@ class OdradekDataSource(DataSource):
     """Reads topics and writes to them, with the options of Spark's own Kafka source."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Made anew for each micro-batch by the worker of Spark's that plans the write."""
         super().__init__(options)
+        keep_loaded()
 
     def __setstate__(self, state: dict[str, object]) -> None:
         """In a worker of Spark's, where the class came with everything that it imports."""

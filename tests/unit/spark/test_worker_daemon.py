@@ -1,10 +1,12 @@
 """The daemon that workers are forked from: none is forked while threads run."""
 
+import socket
 import threading
 
 import pytest
 
-from odradek.spark.worker_daemon import _refuse_threads
+from odradek.spark import source, worker_daemon
+from odradek.spark.worker_daemon import _refuse_threads, without_delays
 
 
 def test_it_does_not_fork_while_a_thread_runs() -> None:
@@ -18,3 +20,40 @@ def test_it_does_not_fork_while_a_thread_runs() -> None:
     finally:
         end.set()
         thread.join()
+
+
+def test_what_java_sends_is_acknowledged_and_answered_at_once() -> None:
+    seen: list[int] = []
+
+    def worker(connection: socket.socket, authenticated: bool) -> int:
+        assert authenticated
+        if connection.family == socket.AF_INET:
+            seen.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        return 7
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert without_delays(worker)(accepted, True) == 7
+    assert seen[0] != 0
+    one, other = socket.socketpair()
+    with one, other:
+        assert without_delays(worker)(one, True) == 7
+
+
+def test_a_source_that_is_made_in_a_process_of_sparks_is_no_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process that plans writes makes one from its class for each micro-batch."""
+    frozen: list[bool] = []
+    monkeypatch.setattr(worker_daemon, "_is_forked_by_spark", lambda: True)
+    monkeypatch.setattr("gc.freeze", lambda: frozen.append(True))
+    worker_daemon.keep_loaded.cache_clear()
+    try:
+        source.OdradekDataSource({})
+        source.OdradekDataSource({})
+    finally:
+        worker_daemon.keep_loaded.cache_clear()
+    assert frozen == [True]
