@@ -35,7 +35,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
  */
 public final class GenerationStory {
     private static final String[] CODECS = {"none", "gzip", "snappy", "lz4", "zstd"};
-    private static final long PATIENCE_MS = 20_000;
+    private static final long PATIENCE_MS = 60_000;
 
     private final String bootstrap;
     private final String topic;

@@ -15,7 +15,7 @@ from typing import Any
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("0", "1", "all")
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Absent(Exception):
