@@ -16,6 +16,7 @@ else a late batch would open one that nobody ever ends.
 """
 
 import struct
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from odradek.protocol.checksum import crc32c
@@ -30,6 +31,8 @@ NO_OFFSET = -1
 # Producers that the coordinator is asked for; beyond, the oldest is forgotten.
 _MOST_ATTEMPTS = 1000
 
+# Up to so many producers a snapshot is encoded anew every time.
+_FEW_PRODUCERS = 1000
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = struct.Struct(">hIi")
 _SNAPSHOT_CRC_END = 6
@@ -111,11 +114,55 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else -1
 
 
+def _encode_entry(known: "tuple[int, ProducerEntry]") -> bytes:
+    producer_id, entry = known
+    last = entry.batches[-1] if entry.batches else None
+    return _SNAPSHOT_ENTRY.pack(
+        producer_id,
+        entry.epoch,
+        entry.last_sequence,
+        NO_OFFSET if last is None else last.last_offset,
+        0 if last is None else last.offset_delta,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.transaction_first_offset,
+    )
+
+
+class SnapshotImage:
+    """The entries of a snapshot of many producers, encoded, 46 bytes each.
+
+    Invariant: every producer that is not in `changed` is encoded as it is now, in its place.
+    """
+
+    __slots__ = ("_body", "_places", "changed")
+
+    def __init__(self, body: bytearray, producer_ids: Iterable[int]) -> None:
+        self._body = body
+        self._places = {producer_id: place for place, producer_id in enumerate(producer_ids)}
+        self.changed: dict[int, None] = {}
+
+    def updated(self, entries: "dict[int, ProducerEntry]") -> bytearray:
+        body, places, size = self._body, self._places, _SNAPSHOT_ENTRY.size
+        for producer_id in self.changed:
+            encoded = _encode_entry((producer_id, entries[producer_id]))
+            place = places.get(producer_id)
+            if place is None:
+                places[producer_id] = len(places)
+                body += encoded
+            else:
+                body[place * size : (place + 1) * size] = encoded
+        self.changed.clear()
+        assert len(body) == len(entries) * size
+        return body
+
+
 class ProducerStates:
     """All producers of one log. `end_offset` is the offset up to which it is complete."""
 
     __slots__ = (
         "_attempts",
+        "_image",
         "_unreplicated",
         "end_offset",
         "entries",
@@ -131,6 +178,8 @@ class ProducerStates:
         self._unreplicated: list[tuple[int, int]] = []
         # Producer id to epoch and lowest sequence of batches that wait for the coordinator.
         self._attempts: dict[int, tuple[int, int]] = {}
+        # Of the last snapshot, if there were many producers.
+        self._image: SnapshotImage | None = None
         self.end_offset = end_offset
         self.snapshot_offset = end_offset
 
@@ -266,6 +315,8 @@ class ProducerStates:
             if len(batches) > REMEMBERED_BATCHES:
                 del batches[0]
         entry.last_timestamp = max_timestamp
+        if len(self.entries) > _FEW_PRODUCERS:
+            self._note_change(header.producer_id)
         if header.is_transactional and entry.transaction_first_offset == NO_OFFSET:
             entry.transaction_first_offset = base_offset
             self.ongoing[header.producer_id] = base_offset
@@ -286,6 +337,8 @@ class ProducerStates:
         entry.last_marker_offset = offset
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
+        if len(self.entries) > _FEW_PRODUCERS:
+            self._note_change(header.producer_id)
         self.ongoing.pop(header.producer_id, None)
         if first_offset == NO_OFFSET:
             return None
@@ -328,9 +381,12 @@ class ProducerStates:
         ]
         for producer_id in old:
             del self.entries[producer_id]
+        if old:
+            self._image = None
 
     def clear(self, end_offset: int) -> None:
         self.entries.clear()
+        self._image = None
         self.ongoing.clear()
         self._unreplicated.clear()
         self._attempts.clear()
@@ -338,22 +394,28 @@ class ProducerStates:
 
     # Snapshots
 
+    def _note_change(self, producer_id: int) -> None:
+        """Keeps the image of many producers at most a thousand changes behind."""
+        image = self._image
+        if image is None:
+            body = bytearray().join(map(_encode_entry, self.entries.items()))
+            self._image = SnapshotImage(body, self.entries)
+            return
+        image.changed[producer_id] = None
+        if len(image.changed) > _FEW_PRODUCERS:
+            image.updated(self.entries)
+
     def encode(self) -> bytes:
-        parts = [
-            _SNAPSHOT_ENTRY.pack(
-                producer_id,
-                entry.epoch,
-                entry.last_sequence,
-                entry.batches[-1].last_offset if entry.batches else NO_OFFSET,
-                entry.batches[-1].offset_delta if entry.batches else 0,
-                entry.last_timestamp,
-                entry.coordinator_epoch,
-                entry.transaction_first_offset,
-            )
-            for producer_id, entry in self.entries.items()
-        ]
-        body = len(parts).to_bytes(4, "big") + b"".join(parts)
-        return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc32c(body), len(parts)) + body[4:]
+        """A snapshot. With many producers only those that changed since the last one are encoded:
+        a log of a hundred thousand would hold up the event loop with every segment that it rolls.
+        """
+        if self._image is not None:
+            body: bytes | bytearray = self._image.updated(self.entries)
+        else:
+            body = b"".join(map(_encode_entry, self.entries.items()))
+        count = len(self.entries)
+        crc = crc32c(body, crc32c(count.to_bytes(4, "big")))
+        return _SNAPSHOT_HEAD.pack(_SNAPSHOT_VERSION, crc, count) + body
 
     @classmethod
     def decode(cls, content: bytes, end_offset: int) -> "ProducerStates":
@@ -379,5 +441,8 @@ class ProducerStates:
             if first >= 0:
                 entry.transaction_first_offset = first
                 open_transactions.append((first, producer_id))
+        if count > _FEW_PRODUCERS:
+            body = bytearray(content[_SNAPSHOT_HEAD.size :])
+            states._image = SnapshotImage(body, states.entries)
         states.ongoing = {producer_id: first for first, producer_id in sorted(open_transactions)}
         return states

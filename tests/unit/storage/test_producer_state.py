@@ -1,5 +1,7 @@
 """Idempotence: what repeats, what continues, what is refused; and snapshots in Kafka's format."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from odradek.protocol.records import (
     ControlType,
     EndTransactionMarker,
     encode_end_transaction_marker,
+    read_header,
 )
 from odradek.storage import AppendRejected, AppendResult
 from odradek.storage.log import Log
@@ -200,3 +203,27 @@ def test_the_snapshot_bytes_are_kafkas() -> None:
         + b"\xff" * 4
         + b"\xff" * 8
     )
+
+
+def test_a_snapshot_of_many_producers_encodes_what_changed_and_says_the_same() -> None:
+    random, states = Random(1), ProducerStates()
+    for step in range(6):
+        for _ in range(1200):
+            producer_id = random.randrange(3000)
+            known = states.entries.get(producer_id)
+            sequence = 0 if known is None else known.last_sequence + 1
+            batch = make_batch(producer=(producer_id, 0, sequence))
+            states.update(read_header(batch), states.end_offset, NOW_MS + step)
+            states.end_offset += 1
+        if step == 4:
+            states.expire(NOW_MS + 1000 + step, 1000)
+        again = ProducerStates.decode(states.encode(), states.end_offset)
+        assert sorted(again.encode()) == sorted(states.encode())
+        assert {
+            producer_id: (entry.last_sequence, entry.batches[-1].last_offset, entry.last_timestamp)
+            for producer_id, entry in again.entries.items()
+        } == {
+            producer_id: (entry.last_sequence, entry.batches[-1].last_offset, entry.last_timestamp)
+            for producer_id, entry in states.entries.items()
+        }
+    assert len(states.entries) > 900
