@@ -229,3 +229,31 @@ def test_an_offset_that_somebody_else_committed_is_no_marker(brokers: Cluster) -
         admin.alter_group_offsets(query.name(), {TopicPartition(topic, 0): 3})
     with pytest.raises(WriteRefused, match="was not committed by this sink"):
         query.attempt(0, [b"a"])
+
+
+def test_rows_that_name_their_topics_are_written_once_in_each(brokers: Cluster) -> None:
+    """One group for all of their topics: a marker in each, and none is enough for another."""
+    one, other = brokers.create_topic(), brokers.create_topic()
+    given = {"kafka.bootstrap.servers": brokers.bootstrap}
+    options = SinkOptions.read(given, is_streaming=True)
+    query = str(uuid4())
+
+    def attempt(batch_id: int, *topics: str, run: str = "run") -> Outcome:
+        values, names = pa.array([b"v"] * len(topics), pa.binary()), pa.array(topics)
+        columns = record_columns(pa.record_batch({"value": values, "topic": names}), 0)
+        task = TaskWrite(f"odradek-sink-{query}-*-0", batch_id, run, str(batch_id))
+
+        def send(producer: BatchProducer, columns: Iterator[RecordColumns]) -> tuple[int, set[str]]:
+            return send_all(options, producer, columns)
+
+        return write_once(task, options, iter([columns]), send=send, reached=lambda _: None)
+
+    assert attempt(0, one, other) == Outcome(2, was_done_before=False)
+    assert attempt(1, other) == Outcome(1, was_done_before=False)
+    assert attempt(1, other, run="replay") == Outcome(0, was_done_before=True)
+    with pytest.raises(ReplayDiffers):
+        attempt(1, one, run="replay")
+    with pytest.raises(WriteRefused, match="the checkpoint is older than the topic"):
+        attempt(0, one, run="restored")
+    assert attempt(2, one, run="replay") == Outcome(1, was_done_before=False)
+    assert [len(values_in(brokers, topic, 1)) for topic in (one, other)] == [2, 2]
