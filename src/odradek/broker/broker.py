@@ -132,8 +132,8 @@ class Broker:
     def _log_start(self) -> None:
         settings = self._settings.broker
         logger.info(
-            "broker %d starts: odradek %s, listeners %s, data in %s, metadata in %s",
-            self._id,
+            "broker %s starts: odradek %s, listeners %s, data in %s, metadata in %s",
+            "without an id" if self._id == GENERATED_ID else self._id,
             __version__,
             ",".join(map(str, settings.listeners)),
             ",".join(settings.data_directories),
@@ -257,7 +257,7 @@ class Broker:
         if kept is not None:
             return kept
         made = await next_broker_id(images, settings.reserved_broker_max_id)
-        logger.info("this broker is given the id %d", made)
+        logger.info("broker %d has been given its id", made)
         return made
 
     # The parts
@@ -271,6 +271,7 @@ class Broker:
         await images.load()
         if self._id == GENERATED_ID:
             self._id = await self._generated_id(images)
+            settings.broker = settings.broker.with_id(self._id)
         self._apply_settings(images)
         logs = LogManager(
             settings.broker,

@@ -96,6 +96,15 @@ class BrokerSettings(
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
         return cls(Layers(static=dict(properties)))
 
+    def with_id(self, node_id: int) -> "BrokerSettings":
+        """The same settings for a broker that was given its id."""
+        named = {"node.id", *BrokerSettings.node_id.also}
+        kept = {name: text for name, text in self.layers.static.items() if name not in named}
+        static = {**kept, "node.id": str(node_id)}
+        return BrokerSettings(
+            Layers(static, self.layers.dynamic_default, self.layers.dynamic_broker)
+        )
+
     def with_dynamic(
         self, cluster_default: Mapping[str, str], this_broker: Mapping[str, str]
     ) -> "BrokerSettings":

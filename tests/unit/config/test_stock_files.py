@@ -2,7 +2,7 @@
 
 import pytest
 
-from odradek.config import BrokerSettings, InvalidSetting
+from odradek.config import BrokerSettings, InvalidSetting, describe_broker
 from odradek.config.stock_files import GENERATED_ID
 
 # The settings of the server.properties of Kafka 4, for one process with both roles.
@@ -146,6 +146,10 @@ def test_a_broker_without_an_id_gets_one_on_zookeeper_only() -> None:
         {"broker.id": "-1", "broker.id.generation.enable": "false", "zookeeper.connect": "z"}
     )
     assert "it takes a whole number" in refusal({"broker.id": "-2"})
+    given = settings(zookeeper_connect="z", broker_id="-1").with_id(1001)
+    assert (given.node_id, given.odradek_metadata_store) == (1001, "zookeeper")
+    (shown,) = describe_broker(given, ["node.id"])
+    assert shown.value == "1001"
 
 
 def test_settings_without_effect_are_said_only_where_they_ask_for_something() -> None:
