@@ -136,8 +136,12 @@ class Seat:
 
     def unmount(self) -> None:
         """Everything that is mounted there, one above the other."""
-        for _ in range(2):
-            subprocess.run(["umount", str(self.directory)], check=False, capture_output=True)
+        deadline = time.monotonic() + STOP_S
+        while self.directory.is_mount() and time.monotonic() < deadline:
+            done = subprocess.run(["umount", str(self.directory)], check=False, capture_output=True)
+            if done.returncode:
+                # What was mounted above it has not let go of it yet.
+                time.sleep(0.05)
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:

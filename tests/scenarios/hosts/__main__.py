@@ -8,6 +8,7 @@ Needs root, `ip netns` and /dev/net/tun. See docs/chaos.md.
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -39,6 +40,7 @@ def hosts(directory: Path, *, minutes: float, store: str, faults: Sequence[str],
         print(f"{len(found)} anomalies; logs are in {directory}")
         return 1
     print("no anomaly")
+    shutil.rmtree(directory)
     return 0
 
 
