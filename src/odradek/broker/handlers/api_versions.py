@@ -9,6 +9,7 @@ version 3 and refuse a broker with such a feature (KAFKA-17011, KAFKA-17492). Le
 told in version 3 too, but never a level of 0, which means that the feature is off.
 """
 
+from functools import cache
 from typing import Final
 
 from odradek.broker.features import EPOCH, FEATURES
@@ -44,7 +45,9 @@ def handle(
     return supported(ErrorCode.NONE, context.version)
 
 
+@cache
 def supported(error: ErrorCode, version: int) -> ApiVersionsResponse:
+    """Returns the answer, the same object to all clients: it must not be changed."""
     return ApiVersionsResponse(
         error_code=error,
         api_keys=[
