@@ -275,12 +275,14 @@ class OpenedBatch(NamedTuple):
             raise MalformedRecords(f"{len(self.data) - position} bytes follow the last record")
 
 
-def open_batch(batch: Buffer, *, max_bytes: int = OPENED_BYTES) -> OpenedBatch:
+def open_batch(
+    batch: Buffer, *, max_bytes: int = OPENED_BYTES, max_records: int = OPENED_RECORDS
+) -> OpenedBatch:
     """For a broker: batches that are too large to be opened are malformed."""
     header = read_header(batch)
-    if header.record_count > OPENED_RECORDS:
+    if header.record_count > max_records:
         raise MalformedRecords(
-            f"{header.record_count} records in a batch, where {OPENED_RECORDS} are allowed"
+            f"{header.record_count} records in a batch, where {max_records} are allowed"
         )
     data = _payload(batch, 0, header, max_bytes)
     _check_ranges(header)

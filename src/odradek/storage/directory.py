@@ -8,6 +8,7 @@ The directory is *full* then, not offline: its logs take no records and are read
 reserve is given up for what must still be written, and when there is room again, all is well.
 """
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from heapq import heappop, heappush
@@ -57,6 +58,7 @@ class LogDirectory:
         "on_failure",
         "on_full",
         "on_truncation",
+        "opening",
         "path",
         "reserve",
         "shortened",
@@ -88,6 +90,8 @@ class LogDirectory:
         self.synced_version = 0
         # Whether a log start offset has moved since it was last checkpointed.
         self.log_starts_changed = False
+        # Held by whoever has a batch open that is very large inside.
+        self.opening = asyncio.Lock()
         # Logs whose start has passed more segments than were removed at once.
         self.shortened: dict[Log, None] = {}
         # Whether a log could not be closed as a whole: then the next start must recover.

@@ -268,7 +268,9 @@ class Log:
         """Looks at a batch for which `append` would hold up others, and lets them have turns."""
         self.require_usable()
         now_ms = self._clock.now_ms()
-        return await self.rules.admit_patiently(records, now_ms, self.world.workers)
+        return await self.rules.admit_patiently(
+            records, now_ms, self.world.workers, self.directory.opening
+        )
 
     def append(
         self,

@@ -38,6 +38,7 @@ from odradek.protocol.records import (
 )
 from odradek.storage.errors import AppendRejected
 from odradek.world import Workers
+from odradek.world.timeslice import Timeslice
 
 MOST_LONG = (1 << 63) - 1
 _CODEC_MASK = 0x07
@@ -46,6 +47,9 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _FORBIDDEN = _LOG_APPEND_TIME | _CONTROL
 
+# The largest batch that is opened at all, one at a time. Apache Kafka opens any.
+LARGEST_OPENED_BYTES: Final = 128 << 20
+_MOST_RECORDS: Final = 10_000_000
 # What is opened at once: a few milliseconds' work.
 _BYTES_AT_ONCE: Final = 256 << 10
 _RECORDS_AT_ONCE: Final = 5_000
@@ -133,16 +137,41 @@ class AppendRules:
             raise self._larger_than_a_segment(header)
         return records, header
 
-    async def admit_patiently(self, records: Buffer, now_ms: int, workers: Workers) -> Admitted:
-        """The same; others get their turns meanwhile. To compress releases the interpreter lock."""
+    async def admit_patiently(
+        self, records: Buffer, now_ms: int, workers: Workers, opening: asyncio.Lock
+    ) -> Admitted:
+        """The same; others get their turns meanwhile. To compress releases the interpreter lock.
+
+        A batch that is larger inside than `OPENED_BYTES` waits for `opening`, which one at a time
+        holds: however many of them are sent at once, no more than one is open.
+        """
         records, header = self._check_header(records, now_ms)
+        try:
+            return await self._admit_opened(records, header, now_ms, workers, OPENED_BYTES)
+        except TakesLong:
+            async with opening:
+                return await self._admit_opened(
+                    records, header, now_ms, workers, LARGEST_OPENED_BYTES
+                )
+
+    async def _admit_opened(
+        self,
+        records: Buffer,
+        header: BatchHeader,
+        now_ms: int,
+        workers: Workers,
+        most_bytes: int,
+    ) -> Admitted:
         if self._looks_inside or _is_doubtful(header):
-            opened = await workers.compute(partial(_opened, records, OPENED_BYTES))
+            opened = await workers.compute(partial(_opened, records, most_bytes))
+            timeslice = Timeslice.of_running_loop()
             for _ in self._inspection(opened, now_ms):
-                await asyncio.sleep(0)
+                if timeslice.is_over():
+                    await timeslice.next_turn()
+            del opened
         if self._codec is not None and header.attributes & _CODEC_MASK != self._codec:
             records, header = await workers.compute(
-                partial(self._recompressed, records, self._codec, OPENED_BYTES)
+                partial(self._recompressed, records, self._codec, most_bytes)
             )
         if header.batch_length + LENGTH_OVERHEAD > self.segment_bytes:
             raise self._larger_than_a_segment(header)
@@ -263,7 +292,7 @@ def _is_doubtful(header: BatchHeader) -> bool:
 
 def _opened(records: Buffer, most_bytes: int) -> OpenedBatch:
     try:
-        return open_batch(records, max_bytes=most_bytes)
+        return open_batch(records, max_bytes=most_bytes, max_records=_MOST_RECORDS)
     except TooLargeInside as error:
         raise _too_large_inside(error, most_bytes, ErrorCode.INVALID_RECORD) from None
     except MalformedRecords as error:
@@ -272,7 +301,7 @@ def _opened(records: Buffer, most_bytes: int) -> OpenedBatch:
 
 def _too_large_inside(error: TooLargeInside, most_bytes: int, code: ErrorCode) -> Exception:
     """What is too large to be opened at once takes patience; to be opened at all, is refused."""
-    return TakesLong() if most_bytes < OPENED_BYTES else AppendRejected(code, str(error))
+    return TakesLong() if most_bytes < LARGEST_OPENED_BYTES else AppendRejected(code, str(error))
 
 
 def check_from_leader(
