@@ -1,6 +1,9 @@
 """The client for programs without asyncio: the same behaviour, waited for."""
 
+import os
+import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -106,3 +109,74 @@ def test_wrong_settings_leave_no_thread() -> None:
     with pytest.raises(SettingsError, match="unknown setting colour"):
         Producer(colour="blue")
     assert threading.active_count() == before
+
+
+class Interrupted(Exception):
+    pass
+
+
+def _interrupt_when_waiting(consumer: Consumer) -> threading.Thread:
+    """Signals this thread as Ctrl-C does, as soon as the consumer waits for records."""
+
+    def interrupt() -> None:
+        deadline_s = time.monotonic() + 20
+        while time.monotonic() < deadline_s:
+            fetcher = consumer._client._fetcher_
+            if fetcher is not None and fetcher._waiters:
+                os.kill(os.getpid(), signal.SIGUSR1)
+                return
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    return thread
+
+
+def _read_until_interrupted(consumer: Consumer, way: str, seen: list[bytes]) -> None:
+    """Reads the first record and waits for the next, when the signal comes."""
+    interrupting: threading.Thread | None = None
+    try:
+        while True:
+            if way == "iterator":
+                seen.append(next(iter(consumer)).value)
+            else:
+                taken = consumer.poll(20_000)
+                seen += [record.value for records in taken.values() for record in records]
+            if seen and interrupting is None:
+                interrupting = _interrupt_when_waiting(consumer)
+    finally:
+        assert interrupting is not None
+        interrupting.join()
+
+
+@pytest.mark.parametrize("way", ["poll", "iterator"])
+def test_records_that_come_after_a_signal_are_neither_swallowed_nor_committed(
+    any_broker: BrokerProcess, way: str
+) -> None:
+    topic, group = create_topic(any_broker), new_topic_name()
+    bootstrap = any_broker.bootstrap
+
+    def on_signal(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, on_signal)
+    options = {"bootstrap_servers": bootstrap, "group_id": group, "auto_offset_reset": "earliest"}
+    seen: list[bytes] = []
+    try:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            producer.send(topic, b"0").result(20)
+            with Consumer(**options) as consumer:
+                consumer.subscribe([topic])
+                with pytest.raises(Interrupted):
+                    _read_until_interrupted(consumer, way, seen)
+                # The program cleans up, and records come meanwhile.
+                producer.send(topic, b"1").result(20)
+            with Admin(bootstrap_servers=bootstrap) as admin:
+                (committed,) = admin.list_group_offsets(group).values()
+            assert committed.offset == 1
+        with Consumer(**options) as consumer:
+            consumer.subscribe([topic])
+            seen.append(next(iter(consumer)).value)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [b"0", b"1"]
