@@ -7,13 +7,14 @@ the bug does. Other code makes other days: then another seed is to be looked for
 from typing import Final, NamedTuple
 
 from simulation.cluster_invariants import InvariantBroken
+from simulation.loop import SimulationError
 from simulation.scenarios.bad_day import Anomaly, Unseen
 
 
 class Finding(NamedTuple):
     scenario: str
     seed: int
-    shows_as: type[AssertionError]
+    shows_as: type[Exception]
     # One of these stands in the message.
     says: tuple[str, ...]
 
@@ -30,6 +31,35 @@ FINDINGS: Final = {
     "forget-fencing": Finding("transactions", 3, Anomaly, ("zombie",)),
     "lose-a-pending-offset": Finding("transactions", 137, Anomaly, ("stale offset",)),
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),
+    # Storage and replication.
+    "trust-stale-epochs": Finding("roles", 1, InvariantBroken, ("incomplete in",)),
+    "keep-a-log-start": Finding("topics", 1, Anomaly, ("lost in ",)),
+    "lead-with-an-empty-log": Finding("roles", 1, Anomaly, ("lost in ", "destroyed in ")),
+    # A broker that ends by itself ends the run.
+    "die-without-descriptors": Finding("topics", 1, SimulationError, ("unhandled errors",)),
+    "never-make-it-again": Finding("topics", 1, Anomaly, ("useless in ",)),
+    "no-leader-lease": Finding("failover", 1, Anomaly, ("stale end", "stale offset", "self-named")),
+    "ignore-broker-epochs": Finding("roles", 1, InvariantBroken, ("incomplete in",)),
+    "keep-the-broker-epoch": Finding("roles", 1, InvariantBroken, ("incomplete in",)),
+    "ignore-the-proposal": Finding("roles", 1, InvariantBroken, ("incomplete in",)),
+    "forget-producers": Finding("cluster", 1, Anomaly, ("duplicate in ",)),
+    # Metadata.
+    "ordinary-internal-topics": Finding("topics", 1, Anomaly, ("ordinary internal topic",)),
+    "forget-producer-ids": Finding("topics", 1, Anomaly, ("lost in ", "inconsistent in ")),
+    "overwrite-settings": Finding("topics", 1, Anomaly, ("lost setting",)),
+    "show-by-id": Finding("topics", 1, Anomaly, ("denied topic shown",)),
+    # Coordinators.
+    "forget-the-next-id": Finding("transactions", 1, Anomaly, ("shut out",)),
+    "fence-by-one-epoch": Finding("transactions", 1, Anomaly, ("zombie",)),
+    "tell-unstable-offsets": Finding("transactions", 1, Anomaly, ("not once", "wrong start")),
+    "name-itself-leader": Finding("failover", 1, Anomaly, ("self-named",)),
+    "coordinate-without-lease": Finding("failover", 1, Anomaly, ("stale offset",)),
+    "wait-for-slow-followers": Finding("failover", 1, Anomaly, ("slow answer",)),
+    # Clients.
+    "forget-sequences": Finding("clients", 1, Anomaly, ("lost in ", "inconsistent in ")),
+    "split-in-front": Finding("clients", 1, Anomaly, ("undelivered",)),
+    "go-on-unseen": Finding("clients", 1, Anomaly, ("given to nobody",)),
+    "take-later-for-done": Finding("sink", 1, Anomaly, ("row lost",)),
     # Without its marker a transaction stays open for ever: what follows it is never seen.
     "skip-a-marker": Finding("transactions", 1, Unseen, ("transactions that nobody ends",)),
 }

@@ -31,25 +31,26 @@ class Scribe:
         self._options = options
         self._counts_acks = counts_acks
         self._longest_padding = longest_padding
-        self._wanted: asyncio.Queue[int] = asyncio.Queue()
+        self._wanted: asyncio.Queue[tuple[int, TopicPartition | None]] = asyncio.Queue()
         self._written = 0
         self.unanswered = 0
 
-    def write(self, count: int) -> None:
-        """Asks for this many records; returns at once."""
+    def write(self, count: int, to: TopicPartition | None = None) -> None:
+        """Asks for this many records, to one partition or to any; returns at once."""
         self.unanswered += count
-        self._wanted.put_nowait(count)
+        self._wanted.put_nowait((count, to))
 
     async def run(self, world: World) -> None:
         settings = ProducerSettings.from_options(self._options)
         async with Producer(settings, world=world) as producer:
             while True:
-                for _ in range(await self._wanted.get()):
-                    await self._send(producer, world)
+                count, to = await self._wanted.get()
+                for _ in range(count):
+                    await self._send(producer, world, to)
 
-    async def _send(self, producer: Producer, world: World) -> None:
+    async def _send(self, producer: Producer, world: World, to: TopicPartition | None) -> None:
         self._written += 1
-        partition = self._partitions[world.randomness.below(len(self._partitions))]
+        partition = to or self._partitions[world.randomness.below(len(self._partitions))]
         value = f"{self.name}:{self._written}".encode() + b"." * world.randomness.below(
             self._longest_padding
         )

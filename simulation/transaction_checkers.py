@@ -10,6 +10,7 @@ have happened; one whose commit was never asked for must not.
     lost            a transaction whose commit was acknowledged is not visible at the end
     hidden          read_committed sees at the end what the log does not hold, or elsewhere
     zombie          a transaction was committed by a producer after its successor was ready
+    shut out        a producer that nobody fenced was told that its id is unknown
     not once        a record of the input has no output, or more than one
     skipped, backwards, inconsistent, duplicate, moved, unordered: see `checkers`
 """
@@ -23,6 +24,9 @@ from simulation.checkers import History, Partition, Send, Violation, violations
 from simulation.group_checkers import Commit
 
 Source = tuple[Partition, int]
+
+# Shorter than every transaction timeout of the workloads.
+_NO_TIMEOUT_S = 2.5
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +76,16 @@ class CommittedRead:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class ShutOut:
+    """A producer was told INVALID_PRODUCER_ID_MAPPING, in a transaction that began then."""
+
+    transactional_id: str
+    producer: str
+    began_s: float
+    at_s: float
+
+
 @dataclass(slots=True)
 class TransactionHistory:
     """`log` is what read_uncommitted sees: all sends, in transactions or not."""
@@ -80,6 +94,7 @@ class TransactionHistory:
     attempts: list[Attempt] = field(default_factory=list)
     ready: list[Ready] = field(default_factory=list)
     reads: list[CommittedRead] = field(default_factory=list)
+    shut_out: list[ShutOut] = field(default_factory=list)
     # What read_committed sees, by consumer as in `History.polls`, and at the end.
     committed: History = field(default_factory=History)
 
@@ -118,6 +133,7 @@ def transaction_violations(history: TransactionHistory) -> list[Violation]:
         *_torn(history, visible),
         *_hidden(history),
         *_zombies(history, visible),
+        *_shut_out(history),
     ]
 
 
@@ -177,6 +193,17 @@ def _zombies(history: TransactionHistory, visible: Visible) -> Iterable[Violatio
             detail = f"{attempt} asked at {asked_s:.3f}, fenced since"
             detail = f"{detail} {fenced_s[attempt.producer]:.3f}"
             yield Violation("zombie", partition, detail)
+
+
+def _shut_out(history: TransactionHistory) -> Iterable[Violation]:
+    """Whoever was fenced by a successor, or slept through its transaction's timeout, may be."""
+    for one in history.shut_out:
+        ready = [r for r in history.ready if r.transactional_id == one.transactional_id]
+        ready_s = max((r.at_s for r in ready if r.producer == one.producer), default=inf)
+        is_fenced = any(r.asked_s > ready_s and r.asked_s <= one.at_s for r in ready)
+        if not is_fenced and ready_s <= one.at_s and one.at_s - one.began_s < _NO_TIMEOUT_S:
+            detail = f"{one.producer} at {one.at_s:.3f}, and nobody had taken its place"
+            yield Violation("shut out", one.transactional_id, detail)
 
 
 def fencing_times(ready: Iterable[Ready]) -> dict[str, float]:

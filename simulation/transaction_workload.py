@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from odradek.client import Consumer, ConsumerSettings, Producer, ProducerSettings, RecordMetadata
 from odradek.client.errors import NoOffset, ProducerFenced, RequestTimedOut
-from odradek.protocol.errors import KafkaError
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import History, Send
 from simulation.group_checkers import GroupHistory
 from simulation.group_workload import OwnershipNotes, Refusal, has_lost_its_place
-from simulation.transaction_checkers import Attempt, TransactionHistory
+from simulation.transaction_checkers import Attempt, ShutOut, TransactionHistory
 from simulation.workload import Options
 
 
@@ -66,6 +66,7 @@ class _Transactional:
                 while not self.is_done:
                     await self.turn(producer, life, world)
             except Refusal as error:
+                self._note_shut_out(error, life, world.clock.monotonic_s())
                 if has_lost_its_place(error):
                     raise
                 if isinstance(error, ProducerFenced) and not self.is_current:
@@ -73,6 +74,13 @@ class _Transactional:
                 await asyncio.sleep(0.2)
             finally:
                 await producer.close(timeout_ms=1000)
+
+    def _note_shut_out(self, error: BaseException, life: str, now_s: float) -> None:
+        attempts = self._history.attempts
+        began_s = max((one.began_s for one in attempts if one.producer == life), default=now_s)
+        codes = [getattr(one, "code", None) for one in (error, error.__cause__)]
+        if ErrorCode.INVALID_PRODUCER_ID_MAPPING in codes:
+            self._history.shut_out.append(ShutOut(self._transactional_id, life, began_s, now_s))
 
     async def turn(self, producer: Producer, life: str, world: World) -> None:
         raise NotImplementedError

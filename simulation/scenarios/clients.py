@@ -109,9 +109,9 @@ class ClientWalk:
             "enable_idempotence": True,
             "acks": "all",
             "linger_ms": random.choice((0, 20)),
-            "batch_size": random.choice((500, 3000, 16_384)),
+            "batch_size": random.choice((500, 1500, 3000, 16_384)),
             "compression_type": random.choice(("none", "none", "lz4")),
-            "max_in_flight_requests_per_connection": random.choice((1, 3, 5)),
+            "max_in_flight_requests_per_connection": random.choice((1, 5, 5)),
             "metadata_max_idle_ms": random.choice((5000, 5000, 300_000)),
             "metadata_max_age_ms": random.choice((3000, 300_000)),
             "request_timeout_ms": 2000,
@@ -144,8 +144,12 @@ class ClientWalk:
         await asyncio.sleep(self._random.choice((0.05, 0.5)))
 
     async def _write_much(self) -> None:
-        """At once, so that several large batches are in flight."""
-        self._any_scribe().write(self._random.randint(20, 80))
+        """At once, so that several large batches are in flight to a broker that knows us."""
+        scribe = self._any_scribe()
+        for partition in self._partitions:
+            scribe.write(1, to=partition)
+        await asyncio.sleep(0.2)
+        scribe.write(self._random.randint(30, 90), to=self._random.choice(self._partitions))
         await asyncio.sleep(self._random.choice((0.0, 0.1)))
 
     async def _idle(self) -> None:
@@ -189,7 +193,7 @@ class ClientWalk:
         brokers = self._brokers
         brokers.start()
         try:
-            configs = {"max.message.bytes": self._random.choice(("700", "2000", "1048588"))}
+            configs = {"max.message.bytes": self._random.choice(("700", "1200", "1048588"))}
             await brokers.create_topic(TOPIC, len(self._partitions), len(brokers.all), configs)
             for scribe in self._scribes:
                 self._start(scribe)

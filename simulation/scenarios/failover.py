@@ -16,7 +16,7 @@ from simulation.cluster_invariants import ClusterInvariants
 from simulation.coordinator_weather import CoordinatorWeather
 from simulation.direct_observer import DirectObserver
 from simulation.scenarios.bad_day import GROUP, BadDay
-from simulation.scenarios.transactions import TransactionDay, in_force
+from simulation.scenarios.transactions import TransactionDay, in_force, last_epoch
 from simulation.stores import SocketStore
 from simulation.world import Simulation
 
@@ -98,5 +98,5 @@ class FailoverDay(TransactionDay):
 async def failover(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
     day = FailoverDay(simulation)
-    with in_force(day.version):
+    with in_force(day.version), last_epoch(simulation):
         return await day.live_through()

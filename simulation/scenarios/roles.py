@@ -44,8 +44,10 @@ _WEIGHTS: Final = {
 }
 
 _THEMES: Final = (
-    ("write", "fork", "swap", "start", "settle", "blackout"),
+    ("write", "relay", "blackout", "start-all", "settle"),
     ("write", "fork", "swap", "start", "stop", "settle", "blackout", "write-to-one"),
+    ("write", "flap", "settle", "start-all", "blackout"),
+    ("write", "stall", "settle", "start-all", "bounce"),
     ("write", "bounce", "power-cut", "start", "settle", "kill-leader", "lose-store"),
     ("write", "replace-disk", "start", "start-all", "settle", "stop"),
     ("write", "pause", "cut", "settle", "lose-store", "expire", "start-all", "kill"),
@@ -71,7 +73,6 @@ class RoleHistory:
         self._budget = LossBudget(self._brokers, self._history, self._partitions, self._min_in_sync)
         self._brokers.invariants.on_unclean = self._note_unclean
         self._unclean: list[TopicPartition] = []
-        self._is_operator_electing = False
         options = self._producer_options()
         self._scribe = Scribe(
             "scribe", self._history, self._partitions, {**options, "enable_idempotence": True}
@@ -119,6 +120,9 @@ class RoleHistory:
             "write-to-one": self._write_to_one,
             "fork": self._fork,
             "swap": self._swap,
+            "relay": self._relay,
+            "flap": self._flap,
+            "stall": self._stall,
             "blackout": self._blackout,
             "kill": self._kill,
             "kill-all": self._kill_all,
@@ -155,8 +159,10 @@ class RoleHistory:
         return leader if leader is not None else self._any()
 
     async def _fork(self) -> None:
+        await self._fork_of(self._leader())
+
+    async def _fork_of(self, leader: SimulatedBroker) -> None:
         """The leader writes what nobody else gets, and dies."""
-        leader = self._leader()
         others = [one for one in self._brokers.running if one is not leader]
         network = self._simulation.network
         pauses = self._random.random() < 0.3
@@ -184,6 +190,52 @@ class RoleHistory:
         for broker in down:
             broker.start()
         await asyncio.sleep(self._random.choice((0.1, 0.5, 2.0)))
+
+    async def _relay(self) -> None:
+        """One leads and dies with what nobody else has; another leads; the first leads again."""
+        first = self._leader()
+        await self._fork_of(first)
+        await asyncio.sleep(self._random.choice((0.5, 1.5)))
+        second = self._leader()
+        if self._random.random() < 0.7:
+            await second.stop()
+        else:
+            second.kill()
+        first.start()
+        await asyncio.sleep(self._random.choice((0.5, 2.0)))
+        second.start()
+        await self._settle()
+
+    async def _flap(self) -> None:
+        """A follower comes and goes, each time without what it had not flushed."""
+        leader = self._leader()
+        follower = self._random.choice([one for one in self._brokers.all if one is not leader])
+        for _ in range(self._random.randint(2, 6)):
+            self._scribe.write(self._random.randint(1, 3))
+            if self._budget.may_forget(follower):
+                self._budget.power_off(follower)
+            else:
+                follower.kill()
+            follower.start()
+            await asyncio.sleep(self._random.uniform(0, 0.6))
+        if self._random.random() < 0.5:
+            leader.kill()
+
+    async def _stall(self) -> None:
+        """A follower comes back, hears nothing more as soon as it is let in, and is to lead."""
+        leader = self._leader()
+        follower = self._random.choice([one for one in self._brokers.all if one is not leader])
+        follower.kill()
+        self._scribe.write(2)
+        await asyncio.sleep(self._random.choice((0.1, 1.5)))
+        follower.start()
+        network = self._simulation.network
+        await asyncio.sleep(self._random.uniform(0, 0.5))
+        network.cut(leader.name, follower.name)
+        self._scribe.write(3)
+        await asyncio.sleep(self._random.uniform(0, 0.6))
+        leader.kill()
+        network.heal(leader.name, follower.name)
 
     async def _blackout(self) -> None:
         """All are killed, and come back one after the other."""

@@ -99,7 +99,7 @@ class TopicWalk:
     # Steps
 
     async def _write(self) -> None:
-        self._scribe.write(self._random.randint(1, 12))
+        self._scribe.write(self._random.choice((1, 1, 3, 12)))
         await asyncio.sleep(self._random.choice((0.02, 0.1, 0.5)))
 
     async def _another_producer(self) -> None:

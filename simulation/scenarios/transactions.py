@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from odradek.broker.features import FEATURES
+from odradek.broker.handlers import end_txn
 from odradek.protocol.types import TopicPartition
+from odradek.transactions import machine, transaction
 from odradek.world import World
 from simulation.checkers import Violation
 from simulation.crew import Crew, Program
@@ -39,6 +41,8 @@ from simulation.workload import Options
 from simulation.world import Simulation
 
 SOURCE, TARGET = "source", "target"
+# How many days have few epochs, and the last of them.
+_FEW_EPOCHS, _LAST_OF_FEW = 0.25, 7
 
 
 class TransactionDay:
@@ -245,6 +249,23 @@ class TransactionDay:
 
 
 @contextmanager
+def last_epoch(simulation: Simulation) -> Iterator[None]:
+    """On some days producer epochs are used up after a few transactions, and ids rotate."""
+    if simulation.random("epochs").random() >= _FEW_EPOCHS:
+        yield
+        return
+    places = (transaction, machine, end_txn)
+    usual = transaction.LAST_EPOCH
+    for place in places:
+        vars(place)["LAST_EPOCH"] = _LAST_OF_FEW
+    try:
+        yield
+    finally:
+        for place in places:
+            vars(place)["LAST_EPOCH"] = usual
+
+
+@contextmanager
 def in_force(version: int) -> Iterator[None]:
     """The cluster's `transaction.version`, for as long as this day lasts."""
     name = "transaction.version"
@@ -259,5 +280,5 @@ def in_force(version: int) -> Iterator[None]:
 async def transactions(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
     day = TransactionDay(simulation)
-    with in_force(day.version):
+    with in_force(day.version), last_epoch(simulation):
         return await day.live_through()

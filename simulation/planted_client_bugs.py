@@ -1,0 +1,60 @@
+"""Defects of our own client and of the Spark sink, put back on purpose; see `planted_bugs`.
+
+forget-sequences          a producer forgets the sequence numbers of a topic that was idle
+split-in-front            the parts of a batch that is split go before those of the one before it
+go-on-unseen              a poll that is interrupted goes on and takes records nobody sees
+take-later-for-done       the sink takes the marker of any later batch for its own
+"""
+
+import asyncio
+from typing import Any
+
+from odradek.client.accumulator import Accumulator
+from odradek.client.consumer import Consumer
+from odradek.spark import exactly_once
+from odradek.spark.markers import TaskWrite
+
+Patch = tuple[object, str, Any]
+
+
+def forget_sequences() -> list[Patch]:
+    forget = Accumulator.forget
+
+    def forget_all(self: Accumulator, topic: str, may_drop: Any) -> bool:
+        return forget(self, topic, lambda queue: True)
+
+    return [(Accumulator, "forget", forget_all)]
+
+
+def split_in_front() -> list[Patch]:
+    split = Accumulator.split
+
+    def split_to_the_front(self: Accumulator, batch: Any) -> Any:
+        pieces = split(self, batch)
+        for piece in reversed(pieces):
+            batch.queue.batches.remove(piece)
+            batch.queue.batches.appendleft(piece)
+        return pieces
+
+    return [(Accumulator, "split", split_to_the_front)]
+
+
+def go_on_unseen() -> list[Patch]:
+    poll = Consumer.poll
+
+    async def poll_behind_a_shield(self: Consumer, *arguments: Any, **options: Any) -> Any:
+        return await asyncio.shield(asyncio.ensure_future(poll(self, *arguments, **options)))
+
+    return [(Consumer, "poll", poll_behind_a_shield)]
+
+
+def take_later_for_done() -> list[Patch]:
+    def done(task: TaskWrite, markers: Any, topic_id: Any) -> Any:
+        later = [one for one in markers if one.done_offset >= task.done_offset]
+        return max(later, key=lambda one: one.done_offset, default=None)
+
+    return [
+        (exactly_once, "done", done),
+        (exactly_once, "refuse_older", lambda *_: None),
+        (TaskWrite, "compare", lambda *_: None),
+    ]

@@ -1,0 +1,321 @@
+"""Defects that once were in the code, put back on purpose; see `planted_bugs`.
+
+Storage and replication:
+
+    trust-stale-epochs        recovery believes an old leader-epoch-checkpoint, not the records
+    keep-a-log-start          the log start of a deleted topic counts for the next of its name
+    lead-with-an-empty-log    the last replica in sync leads although its disk was replaced
+    die-without-descriptors   an error of the disk during the retention check ends the broker
+    never-make-it-again       a log that could not be made is not tried again
+    no-leader-lease           a broker past its session still leads
+    ignore-broker-epochs      a follower counts though its broker has started anew since (KIP-903)
+    keep-the-broker-epoch     a broker that comes back registers under its last epoch
+    ignore-the-proposal       the high watermark does not wait for a follower that is being let in
+    forget-producers          compaction drops the last batch of a producer
+
+Metadata:
+
+    ordinary-internal-topics  coordinators' topics are made as any other by whoever asks for them
+    forget-producer-ids       producer ids begin anew when the metadata store was lost
+    overwrite-settings        a change of a setting overwrites what others changed meanwhile
+    show-by-id                access rules are asked for the name, and the id is answered
+
+Coordinators:
+
+    forget-the-next-id        a producer id that EndTxn told is unknown until markers are written
+    fence-by-one-epoch        a fenced producer's EndTxn passes for a repetition
+    tell-unstable-offsets     positions that an open transaction is about to change are told
+    name-itself-leader        a broker past its session names itself in Metadata
+    coordinate-without-lease  a coordinator past its session answers from memory
+    wait-for-slow-followers   replies wait for everything before them, without a limit
+"""
+
+from typing import Any
+
+from odradek.broker import adopting
+from odradek.broker import broker as broker_module
+from odradek.broker.client_images import ClientImages
+from odradek.broker.guards import metadata as metadata_guard
+from odradek.cluster import internal_topics, topics
+from odradek.cluster.configs import Configs, _validated
+from odradek.cluster.membership import Membership
+from odradek.cluster.replaced_disks import ReplacedDisks
+from odradek.groups.offsets import Offsets
+from odradek.metadata.compare_and_set import attempt, change_node
+from odradek.metadata.layout import ConfigOverrides, broker_path
+from odradek.metadata.store import ANY_VERSION, Check, Create
+from odradek.protocol.acls import Operation
+from odradek.protocol.errors import ErrorCode
+from odradek.replication import in_sync_sets
+from odradek.replication.missing_logs import MissingLogs
+from odradek.replication.replicas import Replicas
+from odradek.replication.state_partitions import StatePartitions
+from odradek.replication.term import UNKNOWN, Term
+from odradek.statemachine.runner import Runner
+from odradek.storage import StorageError, cutting
+from odradek.storage.compaction.rewriting import Compaction
+from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.log import Log
+from odradek.storage.recovery import LogLoader
+from odradek.storage.segment_recovery import RecoveredState
+from odradek.transactions import machine as transactions
+from odradek.transactions.transaction import LAST_EPOCH, Transaction
+
+Patch = tuple[object, str, Any]
+
+# Storage and replication
+
+
+def trust_stale_epochs() -> list[Patch]:
+    read_epochs = LogLoader._read_epochs
+    stale: list[LeaderEpochs] = [LeaderEpochs()]
+
+    def read_and_remember(self: LogLoader) -> LeaderEpochs:
+        stale[0] = read_epochs(self)
+        return read_epochs(self)
+
+    def is_outdated(self: RecoveredState, header: Any) -> bool:
+        epochs = stale[0]
+        epoch = int(header.leader_epoch)
+        return 0 <= epoch < epochs.latest and epoch < epochs.epoch_for(header.base_offset)
+
+    return [
+        (LogLoader, "_read_epochs", read_and_remember),
+        (RecoveredState, "is_outdated", is_outdated),
+    ]
+
+
+def keep_a_log_start() -> list[Patch]:
+    advance, load = cutting.advance_start, LogLoader.load
+    starts: dict[tuple[object, str], int] = {}
+
+    def advance_and_remember(log: Log, offset: int) -> None:
+        advance(log, offset)
+        starts[log.directory.disk, log.path] = offset
+
+    def load_with_it(self: LogLoader, **offsets: Any) -> Log:
+        known = starts.get((self._disk, self._path), 0)
+        offsets["log_start_offset"] = max(offsets["log_start_offset"], known)
+        return load(self, **offsets)
+
+    return [(cutting, "advance_start", advance_and_remember), (LogLoader, "load", load_with_it)]
+
+
+def lead_with_an_empty_log() -> list[Patch]:
+    return [(ReplacedDisks, "is_lost", lambda *_: False)]
+
+
+def die_without_descriptors() -> list[Patch]:
+    delete_old = Log.delete_old_segments
+
+    def delete_unguarded(self: Log, *arguments: Any) -> Any:
+        try:
+            return delete_old(self, *arguments)
+        except StorageError as error:
+            raise error.__cause__ or error from None
+
+    return [(Log, "delete_old_segments", delete_unguarded)]
+
+
+def never_make_it_again() -> list[Patch]:
+    return [(MissingLogs, "add", lambda *_: None)]
+
+
+def no_leader_lease() -> list[Patch]:
+    return [
+        (Replicas, "is_leased", True),
+        (Replicas, "_require_lease", lambda *_: None),
+    ]
+
+
+def ignore_broker_epochs() -> list[Patch]:
+    fetched, wanted = Term.fetched, Term.wanted_in_sync
+
+    def fetched_by_anyone(self: Term, replica: int, *progress: Any, **more: Any) -> None:
+        known = self.followers[replica].broker_epoch
+        if known != UNKNOWN:
+            more["broker_epoch"] = known
+        fetched(self, replica, *progress, **more)
+
+    def wanted_of_any_epoch(self: Term, mark: int, end: int, alive: Any, **more: Any) -> Any:
+        any_epoch = {
+            one: self.followers[one].broker_epoch if one in self.followers else epoch
+            for one, epoch in alive.items()
+        }
+        return wanted(self, mark, end, any_epoch, **more)
+
+    def check_nothing(path: str, version: int) -> Check:
+        return Check(path, ANY_VERSION)
+
+    return [
+        (Term, "fetched", fetched_by_anyone),
+        (Term, "wanted_in_sync", wanted_of_any_epoch),
+        (in_sync_sets, "Check", check_nothing),
+    ]
+
+
+def keep_the_broker_epoch() -> list[Patch]:
+    register = Membership._register
+
+    async def register_again(self: Membership, since: int | None) -> int:
+        last = await self._last_epoch()
+        if last < 0:
+            return await register(self, since)
+        self._logs.note_life(last, last)
+        registration = self._describe(last).encode()
+        await attempt(self._images, Create(broker_path(self._id), registration, ephemeral=True))
+        return last
+
+    async def pass_nothing(self: Membership, since: int | None) -> None: ...
+
+    return [
+        (Membership, "_register", register_again),
+        (Membership, "_pass_epoch", pass_nothing),
+    ]
+
+
+def ignore_the_proposal() -> list[Patch]:
+    def choose(self: Term) -> None:
+        self._waiting_for = tuple(
+            follower for replica, follower in self.followers.items() if replica in self.in_sync
+        )
+
+    return [(Term, "_choose", choose)]
+
+
+def forget_producers() -> list[Patch]:
+    def stays(self: Compaction, header: Any) -> bool:
+        return bool(header.next_offset == self._job.end_offset)
+
+    return [(Compaction, "_must_stay", stays)]
+
+
+# Metadata
+
+
+def ordinary_internal_topics() -> list[Patch]:
+    async def repair_nothing(*_: Any) -> None: ...
+
+    return [
+        (topics, "INTERNAL_TOPICS", frozenset()),
+        (internal_topics, "repair", repair_nothing),
+        (broker_module, "repair", repair_nothing),
+    ]
+
+
+def forget_producer_ids() -> list[Patch]:
+    def nothing_seen(logs: Any) -> int:
+        return -1
+
+    return [(broker_module, "highest_id", nothing_seen), (adopting, "highest_id", nothing_seen)]
+
+
+def overwrite_settings() -> list[Patch]:
+    async def overwrite(
+        self: Configs, path: str, change: Any, known: Any, *, requires: str = ""
+    ) -> None:
+        after = ConfigOverrides(_validated(change, known)).encode()
+        await change_node(self._images, path, lambda _: after)
+
+    return [(Configs, "_change", overwrite)]
+
+
+def show_by_id() -> list[Patch]:
+    may_look = metadata_guard._may_look
+
+    def may_look_by_name(access: Any, request: Any, topic: Any) -> bool:
+        if topic.name is None:
+            return may_look(access, request, topic)
+        return bool(access.may_on_topic(Operation.DESCRIBE, topic.name))
+
+    return [
+        (metadata_guard, "_may_look", may_look_by_name),
+        (metadata_guard, "_as_seen", lambda access, answered: answered),
+    ]
+
+
+# Coordinators
+
+
+def forget_the_next_id() -> list[Patch]:
+    def check(current: Any, producer_id: int, producer_epoch: int) -> ErrorCode:
+        if current is None or current.producer_id != producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if current.producer_epoch != producer_epoch:
+            return ErrorCode.PRODUCER_FENCED
+        return ErrorCode.NONE
+
+    return [(transactions, "_check", check)]
+
+
+def fence_by_one_epoch() -> list[Patch]:
+    fenced = Transaction.fenced
+
+    def fenced_by_one(self: Transaction, now_ms: int, *, by_holder: bool) -> Transaction:
+        return fenced(self, now_ms, by_holder=by_holder)._replace(
+            producer_epoch=min(self.producer_epoch + 1, LAST_EPOCH)
+        )
+
+    def repeats_end(current: Transaction, command: Any) -> bool:
+        return bool(
+            current.producer_id == command.producer_id
+            and current.producer_epoch == command.producer_epoch + 1
+        )
+
+    return [
+        (Transaction, "fenced", fenced_by_one),
+        (transactions, "_repeats_end", repeats_end),
+    ]
+
+
+def tell_unstable_offsets() -> list[Patch]:
+    fetch = Offsets.fetch
+
+    def fetch_any(self: Offsets, query: Any) -> Any:
+        return fetch(self, query._replace(require_stable=False))
+
+    return [(Offsets, "fetch", fetch_any)]
+
+
+def name_itself_leader() -> list[Patch]:
+    return [(ClientImages, "_shown", lambda self, image: image)]
+
+
+class _AlwaysLeased:
+    """Replicas as a coordinator that never asks for the lease would see them."""
+
+    is_leased = True
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._replicas, name)
+
+
+def coordinate_without_lease() -> list[Patch]:
+    begin = StatePartitions.__init__
+
+    def begin_always_leased(
+        self: Any, topic: str, broker_id: Any, replicas: Any, *more: Any, **options: Any
+    ) -> None:
+        begin(self, topic, broker_id, _AlwaysLeased(replicas), *more, **options)  # type: ignore[arg-type]
+
+    return [(StatePartitions, "__init__", begin_always_leased)]
+
+
+def wait_for_slow_followers() -> list[Patch]:
+    begin = Runner.__init__
+
+    def begin_without_limit(
+        self: Any, machine: Any, log: Any, clock: Any, limit: Any = None
+    ) -> None:
+        begin(self, machine, log, clock, None)
+
+    def note_for_everybody(self: Any, subjects: Any, end_offset: int) -> None:
+        self._unattributed = end_offset
+
+    return [
+        (Runner, "__init__", begin_without_limit),
+        (Runner, "_note_written", note_for_everybody),
+    ]
