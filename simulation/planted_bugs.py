@@ -192,6 +192,7 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "skip-a-marker": _skip_a_marker,
     "skip-truncation": cluster_bugs.skip_truncation,
     "split-in-front": client_bugs.split_in_front,
+    "take-nonsense": row_bugs.take_nonsense,
     "take-later-for-done": client_bugs.take_later_for_done,
     "tell-unstable-offsets": row_bugs.tell_unstable_offsets,
     "trust-stale-epochs": row_bugs.trust_stale_epochs,

@@ -6,6 +6,7 @@ Storage and replication:
     keep-a-log-start          the log start of a deleted topic counts for the next of its name
     lead-with-an-empty-log    the last replica in sync leads although its disk was replaced
     die-without-descriptors   an error of the disk during the retention check ends the broker
+    take-nonsense             only the outline of a batch is looked at
     never-make-it-again       a log that could not be made is not tried again
     no-leader-lease           a broker past its session still leads
     ignore-broker-epochs      a follower counts though its broker has started anew since (KIP-903)
@@ -52,7 +53,7 @@ from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions
 from odradek.replication.term import UNKNOWN, Term
 from odradek.statemachine.runner import Runner
-from odradek.storage import StorageError, cutting
+from odradek.storage import StorageError, cutting, validation
 from odradek.storage.compaction.rewriting import Compaction
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log
@@ -115,6 +116,10 @@ def die_without_descriptors() -> list[Patch]:
             raise error.__cause__ or error from None
 
     return [(Log, "delete_old_segments", delete_unguarded)]
+
+
+def take_nonsense() -> list[Patch]:
+    return [(validation, "check_sample", lambda *_: None)]
 
 
 def never_make_it_again() -> list[Patch]:

@@ -34,6 +34,10 @@ _WEIGHTS: Final = {
     "write-to-one": 1.0,
     "fork": 1.5,
     "swap": 2.0,
+    "relay": 3.0,
+    "flap": 3.0,
+    "stall": 3.0,
+    "blackout": 2.0,
     "kill-all": 0.5,
     "start-all": 2.0,
     "start": 3.0,
@@ -194,9 +198,13 @@ class RoleHistory:
     async def _relay(self) -> None:
         """One leads and dies with what nobody else has; another leads; the first leads again."""
         first = self._leader()
+        others = [one for one in self._brokers.all if one is not first]
+        second = self._random.choice(others)
+        for third in others:
+            if third is not second and not third.is_paused:
+                await third.stop()
         await self._fork_of(first)
-        await asyncio.sleep(self._random.choice((0.5, 1.5)))
-        second = self._leader()
+        await asyncio.sleep(1.5)
         if self._random.random() < 0.7:
             await second.stop()
         else:
@@ -205,6 +213,8 @@ class RoleHistory:
         await asyncio.sleep(self._random.choice((0.5, 2.0)))
         second.start()
         await self._settle()
+        self._scribe.write(2)
+        await asyncio.sleep(0.3)
 
     async def _flap(self) -> None:
         """A follower comes and goes, each time without what it had not flushed."""

@@ -17,6 +17,7 @@ from odradek.world import World
 from simulation.administrators import Administrators
 from simulation.brokers import Brokers
 from simulation.checkers import Violation
+from simulation.poison import send_poison
 from simulation.scenarios.bad_day import judge
 from simulation.scribe import Scribe
 from simulation.stores import LoneStore
@@ -36,7 +37,7 @@ _THEMES: Final = (
     ("write", "renew", "delete-records", "kill", "start"),
     ("write", "descriptors", "create", "wait", "start", "kill"),
     ("write", "lose-store", "start", "commit", "kill"),
-    ("write", "settings", "internal", "peek", "kill", "start"),
+    ("write", "settings", "internal", "peek", "poison", "kill", "start"),
     ("write", "wait", "delete-records", "stop", "kill", "start"),
 )
 
@@ -89,6 +90,7 @@ class TopicWalk:
             "descriptors": self._descriptors,
             "settings": self._settings,
             "commit": self._commit,
+            "poison": self._poison,
             "internal": self._admins.ask_for_internal,
             "peek": self._peek,
         }
@@ -210,6 +212,9 @@ class TopicWalk:
         # Kafka does.
         await asyncio.sleep(max(0.0, self._settled_s - self._simulation.loop.time()))
         await self._admins.commit(self._random.choice(self._partitions))
+
+    async def _poison(self) -> None:
+        await send_poison(self._brokers, self._random, TOPIC, self._admins.found)
 
     async def _peek(self) -> None:
         await self._admins.look_for_hidden(TOPIC)

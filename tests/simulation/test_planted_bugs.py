@@ -15,9 +15,11 @@ def test_it_is_said_of_every_bug_how_it_shows() -> None:
     assert FINDINGS.keys() == PLANTS.keys()
 
 
-@pytest.mark.parametrize("plant", sorted(FINDINGS))
+@pytest.mark.parametrize("plant", sorted(one for one in FINDINGS if FINDINGS[one].seed is not None))
 def test_a_planted_bug_is_found(plant: str) -> None:
-    for seed in chain([FINDINGS[plant].seed], range(1, MOST_SEEDS + 1)):
+    known = FINDINGS[plant].seed
+    assert known is not None
+    for seed in chain([known], range(1, MOST_SEEDS + 1)):
         if look_for(plant, seed)[1] is not None:
             return
     pytest.fail(f"{MOST_SEEDS} seeds of {FINDINGS[plant].scenario} did not find {plant}")
