@@ -29,6 +29,7 @@ SCENARIOS = {
     "cluster": "simulation.scenarios.cluster",
     "failover": "simulation.scenarios.failover",
     "groups": "simulation.scenarios.groups",
+    "leases": "simulation.scenarios.leases",
     "roles": "simulation.scenarios.roles",
     "topics": "simulation.scenarios.topics",
     "sink": "simulation.scenarios.sink",

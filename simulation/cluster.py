@@ -121,6 +121,7 @@ class SimulatedBroker:
         self._line.died()
         self.starts += 1
         self.interruptions += 1
+        self._cut_off_s = None
         self._task = self.host.start(self._program, f"{self.name}#{self.starts}")
 
     async def _program(self, world: World) -> None:

@@ -51,7 +51,7 @@ class CoordinatorWeather:
         }
         if keeper is not None:
             steps["keeper"] = self._keeper_dies
-        self._walk = Walk(simulation, steps, themes=_THEMES)
+        self._walk = Walk(simulation, steps, {"lose-store": 3.0}, themes=_THEMES)
         self._clients: Sequence[str] = ()
 
     async def turn(self, clients: Sequence[str]) -> None:
@@ -107,7 +107,7 @@ class CoordinatorWeather:
         """The store alone is out of reach; clients and other brokers are not."""
         broker = self._chosen()
         broker.cut_from_store()
-        self._later(self._random.choice((3.0, 8.0, 15.0)), broker.back_at_store)
+        self._later(self._random.choice((3.0, 12.0, 20.0)), broker.back_at_store)
 
     async def _expire(self) -> None:
         self._chosen().expire_session()

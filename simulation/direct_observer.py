@@ -12,7 +12,7 @@ commits positions of a group of its own. A broker that does not lead must refuse
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -47,7 +47,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import History, Violation
 from simulation.cluster import SimulatedBroker
-from simulation.group_checkers import GroupHistory, Observation
+from simulation.group_checkers import Commit, GroupHistory, Observation
 from simulation.workload import Options
 
 _LATEST: Final = -1
@@ -72,14 +72,13 @@ class DirectObserver:
     def __init__(
         self,
         broker: SimulatedBroker,
-        groups: GroupHistory,
+        groups: Mapping[str, GroupHistory],
         partitions: Sequence[TopicPartition],
-        group: str,
         *,
         acknowledged: History,
         longest_s: float,
     ) -> None:
-        """`partitions` are read by the group; `acknowledged` tells what their ends must be. A
+        """`partitions` are read by the groups; `acknowledged` tells what their ends must be. A
         small request is answered within `longest_s`, refused or not."""
         self.name = f"observer-{broker.node_id}"
         self.found: list[Violation] = []
@@ -87,7 +86,6 @@ class DirectObserver:
         self._broker = broker
         self._groups = groups
         self._partitions = partitions
-        self._group = group
         self._log = acknowledged
         self._longest_s = longest_s
         self._commits = 0
@@ -119,7 +117,7 @@ class DirectObserver:
             if before == self._state() and not before.is_paused and took_s > self._longest_s:
                 name = getattr(ask, "__name__", "")
                 detail = f"{name.strip('_')} took {took_s:.1f} s on {broker.name}"
-                self.found.append(Violation("slow answer", self._group, detail))
+                self.found.append(Violation("slow answer", broker.name, detail))
             await asyncio.sleep(0.3 + 2 * world.randomness.fraction())
 
     def _state(self) -> _Ran:
@@ -160,7 +158,9 @@ class DirectObserver:
         connection = await admin.connection(None)
         response = await connection.request(
             OffsetFetchRequest(
-                groups=[OffsetFetchRequestGroup(group_id=self._group, topics=topics)],
+                groups=[
+                    OffsetFetchRequestGroup(group_id=group, topics=topics) for group in self._groups
+                ],
                 require_stable=False,
             ),
             OffsetFetchResponse,
@@ -175,7 +175,7 @@ class DirectObserver:
                     if not one.error_code:
                         told = one.committed_offset if one.committed_offset >= 0 else None
                         where = TopicPartition(answered.name, one.partition_index)
-                        self._groups.observations.append(
+                        self._groups[group.group_id].observations.append(
                             Observation(self.name, where, told, asked_s, now_s)
                         )
 
@@ -220,3 +220,37 @@ class DirectObserver:
             OffsetCommitResponse,
             max_version=_COMMIT_VERSION,
         )
+
+
+class Committer:
+    """Moves a group of its own again and again, each time with a client that knows nothing yet, so
+    that a new coordinator has something to tell soon."""
+
+    name = "committer"
+
+    def __init__(
+        self, group: str, groups: GroupHistory, partition: TopicPartition, bootstrap: str
+    ) -> None:
+        self._group = group
+        self._groups = groups
+        self._partition = partition
+        self._options: Options = {
+            "bootstrap_servers": bootstrap,
+            "request_timeout_ms": 1000,
+            "default_api_timeout_ms": 2000,
+        }
+
+    async def run(self, world: World) -> None:
+        offset = 0
+        while True:
+            offset += 1
+            commit = Commit(self.name, self._partition, offset, world.clock.monotonic_s())
+            self._groups.commits.append(commit)
+            with suppress(ClientError, KafkaError):
+                async with Admin(world=world, **self._options) as admin:
+                    asked = {self._partition: offset}
+                    (told,) = (await admin.alter_group_offsets(self._group, asked)).values()
+                if not isinstance(told, KafkaError):
+                    commit.is_acknowledged = True
+                    commit.ended_s = world.clock.monotonic_s()
+            await asyncio.sleep(0.5 + world.randomness.fraction())

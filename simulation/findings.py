@@ -41,7 +41,7 @@ FINDINGS: Final = {
     "take-nonsense": Finding("topics", None, Anomaly, ("nonsense taken",)),
     "never-make-it-again": Finding("topics", None, Anomaly, ("useless in ",)),
     "no-leader-lease": Finding(
-        "failover", None, Anomaly, ("stale end", "stale offset", "self-named")
+        "leases", None, Anomaly, ("stale end", "stale offset", "self-named")
     ),
     "ignore-broker-epochs": Finding("roles", None, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", None, InvariantBroken, ("incomplete in",)),
@@ -56,9 +56,9 @@ FINDINGS: Final = {
     "forget-the-next-id": Finding("transactions", None, Anomaly, ("shut out",)),
     "fence-by-one-epoch": Finding("transactions", None, Anomaly, ("zombie",)),
     "tell-unstable-offsets": Finding("transactions", None, Anomaly, ("not once", "wrong start")),
-    "name-itself-leader": Finding("failover", None, Anomaly, ("self-named",)),
-    "coordinate-without-lease": Finding("failover", None, Anomaly, ("stale offset",)),
-    "wait-for-slow-followers": Finding("failover", None, Anomaly, ("slow answer",)),
+    "name-itself-leader": Finding("leases", None, Anomaly, ("self-named",)),
+    "coordinate-without-lease": Finding("leases", None, Anomaly, ("stale offset",)),
+    "wait-for-slow-followers": Finding("leases", None, Anomaly, ("slow answer",)),
     # Clients.
     "forget-sequences": Finding("clients", 9, Anomaly, ("lost in ", "inconsistent in ")),
     "split-in-front": Finding("clients", None, Anomaly, ("undelivered",)),

@@ -14,7 +14,8 @@ from odradek.metadata.memory import MemoryMetadata
 from simulation.checkers import Violation
 from simulation.cluster_invariants import ClusterInvariants
 from simulation.coordinator_weather import CoordinatorWeather
-from simulation.direct_observer import DirectObserver
+from simulation.direct_observer import Committer, DirectObserver
+from simulation.group_checkers import GroupHistory, wrong_observations
 from simulation.scenarios.bad_day import GROUP, BadDay
 from simulation.scenarios.transactions import TransactionDay, in_force, last_epoch
 from simulation.stores import SocketStore
@@ -25,6 +26,7 @@ _COMMIT_TIMEOUT_S: Final = 2.0
 # A small request waits at most for the commit timeout, for the lease, and for a load.
 _LONGEST_ANSWER_S: Final = 9.0
 _LOOK_S: Final = 0.2
+_LEDGER: Final = "ledger"
 
 
 class FailoverDay(TransactionDay):
@@ -42,34 +44,36 @@ class FailoverDay(TransactionDay):
             "leader.imbalance.check.interval.seconds": random.choice(("5", "300")),
         }
         day = BadDay(simulation, BROKERS, properties)
-        day.longest_day_s = 22.0
+        day.longest_day_s = 28.0
         self._keeper = day.store if isinstance(day.store, SocketStore) else None
         day.weather = CoordinatorWeather(simulation, random, day.brokers, self._keeper)
         super().__init__(simulation, day)
         store = day.store
         watched = store.tree if isinstance(store, MemoryMetadata) else store
         self._invariants = ClusterInvariants(simulation, watched, day.brokers)
+        self._ledger = GroupHistory()
+        self._committer = Committer(_LEDGER, self._ledger, self.sources[0], day.bootstrap)
         self._observers = [
             DirectObserver(
                 broker,
-                self.groups,
+                {GROUP: self.groups, _LEDGER: self._ledger},
                 self.sources,
-                GROUP,
                 acknowledged=self.history.log,
                 longest_s=_LONGEST_ANSWER_S,
             )
             for broker in day.brokers
         ]
+        self._watchers: list[DirectObserver | Committer] = [*self._observers, self._committer]
         self._looking: asyncio.Task[None] | None = None
 
     def begin_watching(self) -> None:
-        for observer in self._observers:
-            self.day.simulation.host(observer.name).start(observer.run, observer.name)
+        for watcher in self._watchers:
+            self.day.simulation.host(watcher.name).start(watcher.run, watcher.name)
         self._looking = asyncio.ensure_future(self._look())
 
     def end_watching(self) -> None:
-        for observer in self._observers:
-            self.day.simulation.host(observer.name).kill()
+        for watcher in self._watchers:
+            self.day.simulation.host(watcher.name).kill()
 
     async def _look(self) -> None:
         """Ends the run when an invariant is broken: nobody waits for this task."""
@@ -83,7 +87,8 @@ class FailoverDay(TransactionDay):
             await asyncio.sleep(_LOOK_S)
 
     def more_violations(self) -> list[Violation]:
-        return [one for observer in self._observers for one in observer.found]
+        found = [one for observer in self._observers for one in observer.found]
+        return [*found, *wrong_observations(self._ledger)]
 
     async def live_through(self) -> str:
         try:

@@ -7,7 +7,14 @@ from simulation.__main__ import find
 from tests.simulation.fresh_seeds import first_fresh_seed
 
 # What one run of the tests spends on each: seeds that everybody plays, and fresh ones.
-WALKS = {"failover": (2, 3), "roles": (8, 12), "sink": (4, 6)}
+WALKS = {
+    "clients": (3, 5),
+    "failover": (2, 2),
+    "leases": (3, 5),
+    "roles": (8, 12),
+    "sink": (4, 6),
+    "topics": (6, 12),
+}
 
 
 @pytest.mark.parametrize("name", sorted(WALKS))

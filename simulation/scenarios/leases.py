@@ -1,0 +1,126 @@
+"""Three brokers that lose their store, their sleep and each other, and what they still say.
+
+A producer writes, a committer moves a group, and an observer at each broker asks it directly,
+whoever leads by then (`direct_observer`). The weather is that of coordinators, without the workers
+of `failover`: a cheap way to hear a broker that answers although it has lost its lease, or late
+because of a slow follower.
+"""
+
+import asyncio
+from random import Random
+from typing import Final
+
+from odradek.protocol.types import TopicPartition
+from simulation.brokers import Brokers
+from simulation.checkers import History, violations
+from simulation.coordinator_weather import CoordinatorWeather
+from simulation.direct_observer import Committer, DirectObserver
+from simulation.group_checkers import GroupHistory, wrong_observations
+from simulation.scenarios.bad_day import judge
+from simulation.scribe import Scribe
+from simulation.transaction_workload import read_all
+from simulation.workload import Options
+from simulation.world import Simulation
+
+TOPIC: Final = "orders"
+GROUP: Final = "ledger"
+BROKERS: Final = 3
+_LONGEST_ANSWER_S: Final = 9.0
+
+
+class LeaseDay:
+    def __init__(self, simulation: Simulation) -> None:
+        random = self._random = simulation.random("leases")
+        self._simulation = simulation
+        self._brokers = brokers = Brokers(simulation, BROKERS, _properties(random))
+        self._weather = CoordinatorWeather(simulation, random, brokers.all, brokers.keeper)
+        self._history, self._groups = History(), GroupHistory()
+        self._partitions = [TopicPartition(TOPIC, n) for n in range(2)]
+        self._scribe = Scribe("scribe", self._history, self._partitions, self._producer_options())
+        self._observers = [
+            DirectObserver(
+                broker,
+                {GROUP: self._groups},
+                self._partitions,
+                acknowledged=self._history,
+                longest_s=_LONGEST_ANSWER_S,
+            )
+            for broker in brokers.all
+        ]
+        self._committer = Committer(GROUP, self._groups, self._partitions[0], brokers.bootstrap)
+
+    def _producer_options(self) -> Options:
+        return {
+            "bootstrap_servers": self._brokers.bootstrap,
+            "enable_idempotence": True,
+            "request_timeout_ms": 1000,
+            "delivery_timeout_ms": 5000,
+            "max_block_ms": 2000,
+        }
+
+    async def live_through(self) -> str:
+        brokers, simulation = self._brokers, self._simulation
+        brokers.start()
+        try:
+            await brokers.create_topic(TOPIC, len(self._partitions), BROKERS)
+            watchers: list[Scribe | Committer | DirectObserver] = [self._scribe, self._committer]
+            watchers += self._observers
+            for watcher in watchers:
+                simulation.host(watcher.name).start(watcher.run, watcher.name)
+            await asyncio.sleep(2)
+            for _ in range(self._random.randint(3, 9)):
+                await self._weather.turn([self._scribe.name, self._committer.name])
+                for _ in range(self._random.choice((1, 3, 8))):
+                    self._scribe.write(1)
+                    await asyncio.sleep(self._random.uniform(0.2, 2))
+            await self._weather.clear()
+            await brokers.heal()
+            await brokers.until(brokers.is_whole, brokers.what_is_ill)
+            await brokers.until(lambda: not self._scribe.unanswered, lambda: "a send")
+            for watcher in watchers:
+                simulation.host(watcher.name).kill()
+            await self._judge()
+        finally:
+            brokers.end()
+        return self._summary()
+
+    async def _judge(self) -> None:
+        options: Options = {"bootstrap_servers": self._brokers.bootstrap}
+        options |= {"auto_offset_reset": "none", "request_timeout_ms": 5000}
+        found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
+        for partition, records in found.items():
+            self._history.read_at_the_end(partition, records)
+        wrong = [one for observer in self._observers for one in observer.found]
+        judge(
+            [
+                *wrong,
+                *wrong_observations(self._groups),
+                *violations(self._history, idempotent=True),
+            ]
+        )
+
+    def _summary(self) -> str:
+        commits = self._groups.commits
+        return (
+            f"{self._weather.faults} faults, {sum(one.is_acknowledged for one in commits)} of"
+            f" {len(commits)} commits acknowledged, {len(self._groups.observations)} observations,"
+            f" {self._history.acknowledged_count()} of {len(self._history.sends)} sends"
+        )
+
+
+def _properties(random: Random) -> dict[str, str]:
+    return {
+        "auto.create.topics.enable": "false",
+        "min.insync.replicas": random.choice(("1", "2")),
+        "offsets.topic.num.partitions": "1",
+        "offsets.topic.replication.factor": str(BROKERS),
+        "offsets.commit.timeout.ms": "2000",
+        "replica.lag.time.max.ms": random.choice(("1000", "30000")),
+        "replica.socket.timeout.ms": "2000",
+        "replica.fetch.wait.max.ms": "500",
+    }
+
+
+async def leases(simulation: Simulation) -> str:
+    """Plays one day and says what it came to."""
+    return await LeaseDay(simulation).live_through()
