@@ -5,7 +5,7 @@ renamed at once and deleted later, so that tools and slow readers get time to fi
 that has begun cannot be left halfway: any error then takes the directory offline.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +33,7 @@ def truncate(log: "Log", offset: int) -> None:
     try:
         removed = log.row.behind(offset)
         log.flusher.segments_gone(removed)
-        log.remove(removed)
+        log.remove(removed, from_end=True)
         # What is flushed next must not meet them again after a power cut.
         log.flusher.has_new_names |= bool(removed)
         # Only now: a kill before this line leaves a log that is longer, and without a hole.
@@ -82,7 +82,7 @@ def start_over(log: "Log", offset: int) -> None:
     require_descriptors(log)
     try:
         log.flusher.segments_gone(removed)
-        log.remove(removed)
+        log.remove(removed, from_end=True)
         log.log_start_offset = log.log_end_offset = offset
         begin_segment(log, offset)
         drop_snapshots(log.directory.disk, log.path)
@@ -124,17 +124,18 @@ def remove_first(log: "Log", count: int) -> None:
     if removed:
         log.flusher.segments_gone(removed)
         try:
-            log.remove(removed)
+            log.remove(removed, from_end=False)
         except OSError as error:
             raise log.directory.fail(error) from error
         log.aborted.drop_below(log.segments[0].base_offset)
 
 
-def delete_files(directory: LogDirectory, segments: Sequence[Segment], due_s: float) -> None:
+def delete_files(directory: LogDirectory, segments: Iterable[Segment], due_s: float) -> None:
     """Renames the files of segments now and deletes them when it is time.
 
-    The last segment goes first: a crash in between leaves a log without a hole.
+    The outermost segment comes first, whichever end of the log they leave: a crash in between
+    leaves a log without a hole. Recovery would drop everything behind one.
     """
-    for segment in reversed(segments):
+    for segment in segments:
         for path in mark_deleted(directory.disk, segment):
             directory.delete_later(due_s, partial(directory.disk.remove, path))

@@ -501,10 +501,12 @@ class Log:
             at_most = len(self.segments) if at_most is None else at_most
             return apply_retention(self, limit, self._clock.now_ms(), at_most)
 
-    def remove(self, segments: Sequence[Segment]) -> None:
-        """Takes segments out of the log. Their files go after `file.delete.delay.ms`."""
+    def remove(self, segments: Sequence[Segment], *, from_end: bool) -> None:
+        """Takes segments out of the log: its first ones, or its last ones (`from_end`). Their files
+        go after `file.delete.delay.ms`."""
         self.row.remove(segments)
-        cutting.delete_files(self.directory, segments, self.delete_files_at_s())
+        in_order = reversed(segments) if from_end else segments
+        cutting.delete_files(self.directory, in_order, self.delete_files_at_s())
 
     def delete_files_at_s(self) -> float:
         """When files that leave the log now are to be deleted, by the monotonic clock."""

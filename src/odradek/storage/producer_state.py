@@ -315,12 +315,12 @@ class ProducerStates:
             if len(batches) > REMEMBERED_BATCHES:
                 del batches[0]
         entry.last_timestamp = max_timestamp
-        if len(self.entries) > _FEW_PRODUCERS:
-            self._note_change(header.producer_id)
         if header.is_transactional and entry.transaction_first_offset == NO_OFFSET:
             entry.transaction_first_offset = base_offset
             self.ongoing[header.producer_id] = base_offset
             self._attempts.pop(header.producer_id, None)
+        if len(self.entries) > _FEW_PRODUCERS:
+            self._note_change(header.producer_id)
 
     def complete(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int, timestamp: int
@@ -337,9 +337,9 @@ class ProducerStates:
         entry.last_marker_offset = offset
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = timestamp
+        self.ongoing.pop(header.producer_id, None)
         if len(self.entries) > _FEW_PRODUCERS:
             self._note_change(header.producer_id)
-        self.ongoing.pop(header.producer_id, None)
         if first_offset == NO_OFFSET:
             return None
         self._unreplicated.append((first_offset, offset))
@@ -395,7 +395,11 @@ class ProducerStates:
     # Snapshots
 
     def _note_change(self, producer_id: int) -> None:
-        """Keeps the image of many producers at most a thousand changes behind."""
+        """Keeps the image of many producers at most a thousand changes behind.
+
+        To be called when the entry is as it shall be: it may be encoded at once, and is not looked
+        at again before it changes once more.
+        """
         image = self._image
         if image is None:
             body = bytearray().join(map(_encode_entry, self.entries.items()))

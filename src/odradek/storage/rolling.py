@@ -57,7 +57,7 @@ def roll(log: "Log", base_offset: int) -> Segment:
                 write_lacking_aborted(log)
             write_snapshot(log.directory.disk, log.path, log.producers)
         else:
-            log.remove([old])
+            log.remove([old], from_end=True)
         begin_segment(log, base_offset)
     except OSError:
         old.is_dirty = True  # It stays the active one, and is to be finished again.

@@ -1,5 +1,7 @@
 """The check of a batch's first and last record, which every append pays for."""
 
+from random import Random
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -37,6 +39,16 @@ def test_the_last_record_is_found_whatever_the_sizes(count: int, size: int) -> N
     # The encoded offset of the last record stands in every value, too.
     batch = build([(b"k", b"\x02\x04\x7e\xbe\x02" * (size // 5), (), n) for n in range(count)])
     check_sample(batch, HEADER_SIZE, count)
+
+
+@pytest.mark.parametrize("size", [20, 100, 900])
+def test_random_values_are_not_taken_for_the_last_record(size: int) -> None:
+    """Bytes of values often look like the last record's length and offset by chance."""
+    random = Random(size)
+    for _ in range(1500):
+        count = random.randint(17, 64)
+        batch = build([(None, random.randbytes(size), (), 0) for _ in range(count)])
+        check_sample(batch, HEADER_SIZE, count)
 
 
 @pytest.mark.parametrize("count", [0, -1, 2, 3, 7, 1 << 20, (1 << 31) - 1])

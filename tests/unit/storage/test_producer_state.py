@@ -227,3 +227,16 @@ def test_a_snapshot_of_many_producers_encodes_what_changed_and_says_the_same() -
             for producer_id, entry in states.entries.items()
         }
     assert len(states.entries) > 900
+
+
+def test_a_snapshot_of_many_producers_holds_the_transaction_that_has_just_begun() -> None:
+    """The image of many producers is encoded by some change or other: also by the one that opens
+    or ends a transaction."""
+    for producer_id in (999, 1000, 1001, 2001, 2002):
+        states = ProducerStates()
+        for number in range(producer_id + 1):
+            batch = make_batch(producer=(number, 0, 0), is_transactional=number == producer_id)
+            states.update(read_header(batch), states.end_offset, NOW_MS)
+            states.end_offset += 1
+        again = ProducerStates.decode(states.encode(), states.end_offset)
+        assert again.ongoing == states.ongoing == {producer_id: producer_id}

@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from itertools import count
 
 import pytest
 
 from odradek.config import BrokerSettings, InvalidSetting
 from odradek.protocol.types import TopicPartition
-from odradek.storage import Log, LogManager
+from odradek.storage import Log, LogDirectory, LogManager
 from odradek.storage.housekeeping import Housekeeping
+from odradek.storage.recovery import LogLoader
 from odradek.storage.validation import AppendRules
 from odradek.world import MemoryDisk, World
 from odradek.world.timeslice import measured_by
@@ -312,3 +314,39 @@ async def test_a_deletion_of_many_segments_is_finished_by_housekeeping() -> None
     assert len(log.segments) > 150
     assert await turns_during(Housekeeping(manager, world).remove_passed()) > 5
     assert len(log.segments) == 50
+
+
+class Crashed(BaseException):
+    """The machine went down."""
+
+
+class CrashingDisk(MemoryDisk):
+    """Crashes once so many more files have been renamed to be deleted."""
+
+    renames_left = 1_000
+
+    def rename(self, old: str, new: str) -> None:
+        if new.endswith(".deleted"):
+            if not self.renames_left:
+                raise Crashed
+            self.renames_left -= 1
+        super().rename(old, new)
+
+
+@pytest.mark.parametrize("renames", range(0, 25, 3))
+async def test_a_crash_while_first_segments_are_removed_leaves_no_hole(renames: int) -> None:
+    """Everything is synced, and the recovery point was not noted yet."""
+    disk = CrashingDisk()
+    world = make_world(disk)
+    log = make_log(world, topic(segment_bytes=200))
+    fill(log, 12)
+    await log.flusher.close()
+    log.high_watermark = log.log_end_offset
+    disk.renames_left = renames
+    with suppress(Crashed):
+        log.advance_log_start(log.segments[6].base_offset)
+    disk.renames_left = 1_000
+    loaded = LogLoader(PARTITION, LogDirectory("/data", disk), log.settings, world).load(
+        recovery_point=0, log_start_offset=0, is_clean=False
+    )
+    assert loaded.log_end_offset == 12
