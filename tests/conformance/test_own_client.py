@@ -292,7 +292,7 @@ def test_topics_are_made_described_and_deleted(any_broker: BrokerProcess) -> Non
             assert isinstance(bad, KafkaError)
             assert bad.code is ErrorCode.INVALID_TOPIC_EXCEPTION
             await expect(admin.create_topic(name, 3), ErrorCode.TOPIC_ALREADY_EXISTS)
-            topics = await admin.list_topics()
+            topics = await settled(admin.list_topics, lambda topics: {name, other} <= topics.keys())
             assert topics[name].all_partitions == (0, 1, 2)
             assert topics[other].all_partitions == (0, 1)
             answers = await admin.describe_topics([name, "nowhere"])
