@@ -28,6 +28,8 @@ from odradek.statemachine.machine import LogRecord, Marker, Now, ProducerIdentit
 Partitions = dict[TopicPartition, CommittedOffset]
 
 _NONE: Final[Partitions] = {}
+# The latest time that a record can hold.
+_LATEST_MS: Final = 2**63 - 1
 
 
 class Offsets:
@@ -96,12 +98,14 @@ class Offsets:
 
     def commit(self, command: CommitOffsets, offset: OffsetToCommit, now: Now) -> LogRecord:
         expires = command.retention_ms >= 0
+        # A client may ask for more than the record can say; it means "for ever" either way.
+        expire_ms = min(now.wall_ms + command.retention_ms, _LATEST_MS) if expires else -1
         committed = CommittedOffset(
             offset.offset,
             offset.leader_epoch,
             offset.metadata or "",
             now.wall_ms,
-            now.wall_ms + command.retention_ms if expires else -1,
+            expire_ms,
             offset.topic_id,
         )
         return offset_record(command.group_id, offset.partition, committed)

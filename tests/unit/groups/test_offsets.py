@@ -256,6 +256,16 @@ class TestRetention:
         coordinator.pass_time(3_600_000)
         assert coordinator.fetch() == []
 
+    @pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - 2_000_000_000_000])
+    def test_old_clients_may_ask_for_longer_than_time_can_be_counted(
+        self, retention_ms: int
+    ) -> None:
+        coordinator = Coordinator(offsets_retention_minutes="1")
+        coordinator.commit(1, retention_ms=retention_ms)
+        coordinator.pass_time(3_600_000)
+        coordinator.restart()
+        assert coordinator.fetch(T0)[0].offset == 1
+
     def test_a_group_that_nobody_joined_goes_but_not_under_somebody_s_feet(self) -> None:
         coordinator = Coordinator()
         coordinator.join(requires_member_id=True, session_ms=1_800_000)
