@@ -34,6 +34,7 @@ from odradek.config import BrokerSettings
 from odradek.metadata import (
     ChangeTooBig,
     ImageKeeper,
+    Node,
     Operation,
     Set,
     TopicImage,
@@ -46,6 +47,7 @@ from odradek.metadata.layout import (
     create_partitions,
     create_topic,
     partition_state_path,
+    topic_config_path,
     topic_path,
 )
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
@@ -103,7 +105,14 @@ async def _adopt_topic(images: ImageKeeper, found: "_Found", new_id: TopicId) ->
     tries = Tries(f"topic '{found.name}'")
     most = found.partitions
     is_adopted = False
-    while operations := _operations(images.image.topics.get(found.name), found, new_id, most):
+    while True:
+        topic = images.image.topics.get(found.name)
+        leftover = None
+        if topic is None:
+            leftover = await images.store.read(topic_config_path(found.name))
+        operations = _operations(topic, found, new_id, most, leftover)
+        if not operations:
+            return is_adopted
         try:
             # Another broker may adopt the same topic.
             outcome = await write(images, *operations)
@@ -114,7 +123,6 @@ async def _adopt_topic(images: ImageKeeper, found: "_Found", new_id: TopicId) ->
             continue
         tries.count(outcome)
         is_adopted = is_adopted or outcome is not Outcome.LATE
-    return is_adopted
 
 
 def _latest_coordinator_epoch(logs: Iterable[Log]) -> int:
@@ -160,16 +168,16 @@ class _Found(NamedTuple):
 
 
 def _operations(
-    topic: TopicImage | None, found: _Found, new_id: TopicId, most: int
+    topic: TopicImage | None, found: _Found, new_id: TopicId, most: int, leftover: Node | None
 ) -> list[Operation]:
     """What writes down the partitions found, `most` of them at a time; nothing if all of them have
-    their place."""
+    their place. `leftover` are settings that the store has under the name of a topic it lacks."""
     name, alone = found.name, (found.broker_id,)
     if topic is None:
         count = min(found.partitions, most)
         states = [found.state(index) for index in range(count)]
         return create_topic(
-            name, TopicAssignment(new_id, (alone,) * count), states, found.overrides
+            name, TopicAssignment(new_id, (alone,) * count), states, found.overrides, leftover
         )
     if found.topic_id not in (topic.topic_id, NO_TOPIC_ID):
         return []

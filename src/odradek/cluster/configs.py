@@ -14,9 +14,10 @@ from odradek.config import InvalidSetting, check_broker_overrides, check_topic_o
 from odradek.config.consumer_group_settings import check_group_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import ImageKeeper, MetadataStore, NoNode
-from odradek.metadata.compare_and_set import change_node
+from odradek.metadata.compare_and_set import Tries, change_node
 from odradek.metadata.layout import (
     CLUSTER_DEFAULT,
+    ID_NODE,
     USER_CONFIGS,
     ConfigOverrides,
     MalformedNode,
@@ -68,13 +69,27 @@ class Configs:
         if validate_only:
             _validated(checked, present)
             return
-        try:
-            # The settings of a topic that is gone would wait for the next one of its name.
-            await self._change(
-                topic_config_path(topic), checked, present, requires=topic_path(topic)
-            )
-        except NoNode:
-            raise _no_topic(topic) from None
+        tries = Tries(f"topic '{topic}'")
+        while True:
+            with answering():
+                requires = await self._existence(topic)
+            try:
+                await self._change(topic_config_path(topic), checked, present, requires=requires)
+                return
+            except NoNode:
+                with answering():
+                    await self._images.caught_up(topic_path(topic))
+                    tries.lost_race()
+                present = self.topic_overrides(topic)
+
+    async def _existence(self, topic: str) -> str:
+        """A node that must be there when the topic's settings are changed: the settings of a topic
+        that is gone would wait for the next one of its name. The node of the topic's id, because
+        the settings of the next one may have the same version as those that the change is computed
+        from. A topic that Kafka or another version has made lacks it."""
+        path = topic_path(topic)
+        ids = [name for name in await self._store.children(path) if name.startswith(ID_NODE)]
+        return f"{path}/{ids[0]}" if ids else path
 
     async def change_broker(
         self, broker: str, change: OverridesChange, *, validate_only: bool

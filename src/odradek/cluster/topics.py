@@ -21,13 +21,14 @@ from odradek.cluster.reassignment import is_moving
 from odradek.config import InvalidSetting, check_topic_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import (
+    BadVersion,
     ChangeTooBig,
     ClusterImage,
     ImageKeeper,
     MetadataStore,
     Node,
     NodeExists,
-    Operation,
+    NoNode,
     OutcomeUnknown,
     Set,
     TopicImage,
@@ -53,7 +54,6 @@ logger = logging.getLogger("odradek.controller")
 _LONGEST_NAME: Final = 249
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _FROM_SETTINGS: Final = -1
-_ATTEMPTS: Final = 5
 _MOST_PARTITIONS: Final = 100_000
 # As in Kafka 4: a slip of one digit must not keep the broker busy for minutes.
 _MOST_NEW_PARTITIONS: Final = 10_000
@@ -124,9 +124,8 @@ class Topics:
         count = len(states)
         while True:
             first = assignment._replace(replicas=assignment.replicas[:count])
-            operations = create_topic(name, first, states[:count], overrides)
             try:
-                await self._write_new(name, assignment.topic_id, operations)
+                await self._write_new(name, first, states[:count], overrides)
                 break
             except ChangeTooBig:
                 if count == 1:
@@ -188,20 +187,34 @@ class Topics:
         return True
 
     async def _write_new(
-        self, name: str, topic_id: TopicId, operations: Sequence[Operation]
+        self,
+        name: str,
+        assignment: TopicAssignment,
+        states: Sequence[PartitionState],
+        overrides: Mapping[str, str],
     ) -> None:
-        for _ in range(_ATTEMPTS):
+        tries = Tries(f"topic '{name}'")
+        config_path = topic_config_path(name)
+        while True:
+            leftover = await self._store.read(config_path)
+            operations = create_topic(name, assignment, states, overrides, leftover)
             try:
                 await attempt(self._images, *operations)
-            except NodeExists:
+                return
+            except (BadVersion, NodeExists, NoNode) as refusal:
+                if refusal.path == config_path:
+                    # Somebody made a topic of this name and deleted it again, or is about to.
+                    tries.lost_race()
+                    continue
+                if not isinstance(refusal, NodeExists):
+                    raise
                 # Ours, if only the answer to an earlier attempt was lost.
                 image = await self._images.caught_up(topic_path(name))
-                if topic_id not in image.topics_by_id:
+                if assignment.topic_id not in image.topics_by_id:
                     raise _exists(name) from None
+                return
             except OutcomeUnknown:
-                continue
-            return
-        raise OutcomeUnknown
+                tries.unknown_outcome()
 
     async def delete(self, name: str, topic_id: TopicId | None = None) -> None:
         """Deletes the topic with this id; without one, the topic that has this name now. A topic

@@ -23,6 +23,7 @@ from odradek.metadata.store import (
     Node,
     NodeExists,
     Operation,
+    Set,
 )
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 
@@ -44,6 +45,8 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 BROKER_EPOCHS: Final = "/odradek/broker_epochs"
+ID_NODE: Final = "id-"
+"""How the name of the node at `topic_id_path` begins."""
 STORE_ID: Final = "/odradek/store_id"
 """Tells one store from another that took its place, with the same cluster id perhaps."""
 
@@ -97,7 +100,7 @@ def topic_id_path(topic: str, topic_id: TopicId) -> str:
     """A node that is there as long as this topic is, and not for another topic of the same name:
     a `Check` of it binds a change to the topic's id. Topics that other versions, or Kafka, have
     made lack it."""
-    return f"{TOPICS}/{topic}/id-{topic_id_text(topic_id)}"
+    return f"{TOPICS}/{topic}/{ID_NODE}{topic_id_text(topic_id)}"
 
 
 def partition_state_path(topic: str, partition: int) -> str:
@@ -430,14 +433,23 @@ def create_topic(
     assignment: TopicAssignment,
     states: Sequence[PartitionState],
     overrides: Mapping[str, str],
+    leftover: Node | None,
 ) -> list[Operation]:
-    """The operations that make a topic; they fail with `NodeExists` if there is one."""
+    """The operations that make a topic; they fail with `NodeExists` if there is one.
+
+    `leftover` is the node at `topic_config_path`, read beforehand. There is none, unless an
+    earlier version deleted a topic of this name while somebody set its first override. Such a
+    node is replaced: a new topic never has the settings of another one. If it has changed since,
+    the operations fail and name its path."""
     operations: list[Operation] = [
         Create(topic_path(topic), assignment.encode()),
         Create(topic_id_path(topic, assignment.topic_id)),
     ]
-    if overrides:
-        operations.append(Create(topic_config_path(topic), ConfigOverrides(overrides).encode()))
+    config, settings = topic_config_path(topic), ConfigOverrides(overrides).encode()
+    if leftover is not None:
+        operations.append(Set(config, settings, leftover.version))
+    elif overrides:
+        operations.append(Create(config, settings))
     operations.append(Create(f"{topic_path(topic)}/partitions"))
     operations += create_partitions(topic, 0, states)
     return operations
@@ -458,18 +470,24 @@ def create_partitions(
 def delete_topic(topic: str, tree: Mapping[str, Node], config: Node | None) -> list[Operation]:
     """The operations that remove a topic, given `read_tree(topic_path(topic))` and the node
     of its settings. They fail with `BadVersion` if its assignment or its settings have changed
-    since, and with `NoNode` if the topic has been deleted, even if there is another one of its
-    name by now.
+    since, with `NodeExists` if it had no settings and has some now, and with `NoNode` if the topic
+    has been deleted, even if there is another one of its name by now.
 
     The first `n` of them, for any `n`, leave a topic with fewer partitions that can be deleted by
     the rest. Its settings, the node of its id and its own node go last."""
     path = topic_path(topic)
-    last = [*(below for below in tree if below.startswith(f"{path}/id-")), path]
+    last = [*(below for below in tree if below.startswith(f"{path}/{ID_NODE}")), path]
     operations: list[Operation] = [Check(path, tree[path].version)]
     operations += [Check(id_path) for id_path in last[:-1]]
     operations += [Delete(below) for below in reversed(list(tree)) if below not in last]
+    config_path = topic_config_path(topic)
     if config is not None:
-        operations.append(Delete(topic_config_path(topic), config.version))
+        operations.append(Delete(config_path, config.version))
+    else:
+        # The store has no operation that checks that a node is missing. If only the first of these
+        # two is among the operations that are written, the topic has settings that say nothing.
+        operations.append(Create(config_path, ConfigOverrides({}).encode()))
+        operations.append(Delete(config_path, version=0))
     operations += map(Delete, last)
     return operations
 

@@ -387,6 +387,79 @@ async def test_a_repeated_delete_leaves_a_topic_that_was_made_again_meanwhile() 
     assert pair.image.topics["t"].topic_id != before
 
 
+async def test_settings_made_while_their_topic_is_deleted_go_with_it() -> None:
+    pair = Pair()
+    await pair.prepare()
+
+    async def rival() -> None:
+        await pair.second.configs.change_topic(
+            "t", setting("retention.ms", "1"), validate_only=False
+        )
+
+    pair.racing.rival = rival
+    await pair.first.topics.delete("t")
+    assert pair.racing.has_raced
+    assert at.topic_config_path("t") not in pair.metadata.tree.nodes
+    await pair.second.images.caught_up(at.topic_path("t"))
+    await pair.second.topics.create(NewTopic("t", 1, 1))
+    assert pair.image.topic_overrides("t") == {}
+
+
+@pytest.mark.parametrize("overrides", [{}, {"retention.ms": "2"}])
+async def test_a_new_topic_replaces_settings_that_were_left_behind(
+    overrides: dict[str, str],
+) -> None:
+    pair = Pair()
+    await pair.prepare()
+    left = at.ConfigOverrides({"retention.ms": "1"}).encode()
+    await pair.second.store.multi(Create(at.topic_config_path("u"), left))
+
+    async def rival() -> None:
+        await pair.second.store.multi(Set(at.topic_config_path("u"), left, 0))
+
+    pair.racing.rival = rival
+    await pair.first.topics.create(NewTopic("u", 1, 1, overrides=overrides))
+    assert pair.image.topic_overrides("u") == overrides
+
+
+@pytest.mark.parametrize("had_settings", [True, False])
+async def test_a_change_of_settings_carries_nothing_over_to_the_next_topic_of_the_name(
+    had_settings: bool,
+) -> None:
+    """The settings of the second topic have the version that those of the first had."""
+    pair = Pair()
+    await pair.prepare()
+    old = {"retention.ms": "1"} if had_settings else {}
+    await pair.second.topics.create(NewTopic("u", 1, 1, overrides=old))
+    await pair.first.images.caught_up(at.topic_path("u"))
+
+    async def rival() -> None:
+        await pair.second.topics.delete("u")
+        await pair.second.topics.create(NewTopic("u", 1, 1, overrides={"segment.ms": "5"}))
+
+    pair.racing.rival = rival
+    await pair.first.configs.change_topic(
+        "u", setting("max.message.bytes", "9"), validate_only=False
+    )
+    assert pair.image.topic_overrides("u") == {"segment.ms": "5", "max.message.bytes": "9"}
+
+
+async def test_settings_of_a_topic_that_is_gone_are_refused() -> None:
+    pair = Pair()
+    await pair.prepare()
+
+    async def rival() -> None:
+        await pair.second.topics.delete("t")
+
+    pair.racing.rival = rival
+    with pytest.raises(Refused) as caught:
+        await pair.first.configs.change_topic(
+            "t", setting("retention.ms", "1"), validate_only=False
+        )
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert at.topic_config_path("t") not in pair.metadata.tree.nodes
+
+
 async def test_whoever_would_overwrite_blindly_is_stopped() -> None:
     pair = Pair()
     await pair.prepare()

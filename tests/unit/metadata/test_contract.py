@@ -105,6 +105,27 @@ def test_operations_of_a_multi_see_each_other(run: Run) -> None:
     run(scenario)
 
 
+def test_a_node_made_and_removed_in_one_multi_proves_that_it_was_missing(run: Run) -> None:
+    """Whoever deletes a topic without settings relies on it."""
+
+    async def scenario(metadata: Metadata) -> None:
+        store = metadata.connect()
+        await store.multi(Create("/a"), Create("/b"))
+        proof = (Create("/a/x", b"1"), Delete("/a/x", 0), Delete("/b"))
+        await store.multi(Create("/a/x", b"2"))
+        with pytest.raises(NodeExists) as caught:
+            await store.multi(*proof)
+        assert caught.value.path == "/a/x"
+        assert await value_of(store, "/a/x") == b"2"
+        assert await value_of(store, "/b") == b""
+        await store.multi(Delete("/a/x"))
+        assert await store.multi(*proof) == [0, -1, -1]
+        assert await store.read("/a/x") is None
+        assert await store.children("/") == ["a"]
+
+    run(scenario)
+
+
 def test_of_two_that_expect_the_same_version_one_wins(run: Run) -> None:
     async def scenario(metadata: Metadata) -> None:
         one, two = metadata.connect(), metadata.connect()

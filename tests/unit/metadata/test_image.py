@@ -46,7 +46,7 @@ def state(leader: int = 1, epoch: int = 0) -> at.PartitionState:
 
 def topic(name: str, number: int, partitions: int = 2, **overrides: str) -> list[Operation]:
     assignment = at.TopicAssignment(topic_id(number), ((1, 2),) * partitions)
-    return at.create_topic(name, assignment, [state()] * partitions, overrides)
+    return at.create_topic(name, assignment, [state()] * partitions, overrides, None)
 
 
 def broker(number: int, rack: str | None = None) -> Create:

@@ -162,9 +162,11 @@ def test_a_topic_is_made_and_removed_whole() -> None:
         store = MemoryMetadata().connect()
         await prepare(store, "cluster")
         before = await store.read_tree("/")
-        await store.multi(*create_topic("t", ASSIGNMENT, [STATE, STATE], {"retention.ms": "1"}))
+        await store.multi(
+            *create_topic("t", ASSIGNMENT, [STATE, STATE], {"retention.ms": "1"}, None)
+        )
         with pytest.raises(NodeExists):
-            await store.multi(*create_topic("t", ASSIGNMENT, [STATE, STATE], {}))
+            await store.multi(*create_topic("t", ASSIGNMENT, [STATE, STATE], {}, None))
         assert await store.read(partition_state_path("t", 1)) is not None
         tree = await store.read_tree(topic_path("t"))
         config = await store.read(topic_config_path("t"))
@@ -177,6 +179,30 @@ def test_a_topic_is_made_and_removed_whole() -> None:
         assert await store.read_tree("/") == before
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("overrides", [{}, {"retention.ms": "1"}])
+def test_a_topic_is_removed_in_any_two_parts(overrides: dict[str, str]) -> None:
+    async def scenario(first: int) -> int:
+        store = MemoryMetadata().connect()
+        await prepare(store, "cluster")
+        before = await store.read_tree("/")
+        await store.multi(*create_topic("t", ASSIGNMENT, [STATE, STATE], overrides, None))
+        tree = await store.read_tree(topic_path("t"))
+        config = await store.read(topic_config_path("t"))
+        operations = delete_topic("t", tree, config)
+        await store.multi(*operations[:first])
+        config = await store.read(topic_config_path("t"))
+        if config is not None:
+            decoded = ConfigOverrides.decode(topic_config_path("t"), config.value)
+            assert decoded.settings == overrides
+        if tree := await store.read_tree(topic_path("t")):
+            await store.multi(*delete_topic("t", tree, config))
+        assert await store.read_tree("/") == before
+        return len(operations)
+
+    for first in range(asyncio.run(scenario(0)) + 1):
+        asyncio.run(scenario(first))
 
 
 @pytest.mark.parametrize("group_id", ["g", "a/b", "/", ".", "..", "...", "%2E", "ü \0\n*+"])

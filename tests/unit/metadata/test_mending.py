@@ -41,6 +41,7 @@ async def filled() -> MemorySession:
             at.TopicAssignment(TopicId(bytes(15) + b"1"), ((1, 2),), {0: (2,)}, {0: (1,)}),
             [at.PartitionState(BrokerId(1), LeaderEpoch(4), (1, 2), 7, True)],
             {"retention.ms": "5"},
+            None,
         ),
     )
     return store
