@@ -49,7 +49,7 @@ class Brokers:
         self.weakness = Weakness(
             Randomness(random.getrandbits(64)),
             longest_notification_delay_s=random.choice((0.0, 0.0, 0.05, 0.5)),
-            longest_operation_delay_s=random.choice((0.0, 0.05, 0.3)),
+            longest_operation_delay_s=random.choice((0.0, 0.05, 0.3, 0.3)),
             longest_read_lag_s=random.choice((0.0, 0.0, 0.3)),
             lost_replies=random.choice((0.0, 0.0, 0.05)),
         )

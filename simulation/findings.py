@@ -33,34 +33,34 @@ FINDINGS: Final = {
     "lose-a-pending-offset": Finding("transactions", 137, Anomaly, ("stale offset",)),
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),
     # Storage and replication.
-    "trust-stale-epochs": Finding("roles", 20, InvariantBroken, ("incomplete in",)),
+    "trust-stale-epochs": Finding("roles", 1012, InvariantBroken, ("incomplete in",)),
     "keep-a-log-start": Finding("topics", None, Anomaly, ("lost in ",)),
     "lead-with-an-empty-log": Finding("roles", None, Anomaly, ("lost in ", "destroyed in ")),
     # A broker that ends by itself ends the run.
     "die-without-descriptors": Finding("topics", None, SimulationError, ("unhandled errors",)),
-    "take-nonsense": Finding("topics", None, Anomaly, ("nonsense taken",)),
-    "never-make-it-again": Finding("topics", None, Anomaly, ("useless in ",)),
+    "take-nonsense": Finding("topics", 32, Anomaly, ("nonsense taken",)),
+    "never-make-it-again": Finding("topics", 8, Anomaly, ("useless in ",)),
     "no-leader-lease": Finding(
-        "leases", None, Anomaly, ("stale end", "stale offset", "self-named")
+        "leases", 1007, Anomaly, ("stale end", "stale offset", "self-named")
     ),
     "ignore-broker-epochs": Finding("roles", None, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", None, InvariantBroken, ("incomplete in",)),
     "ignore-the-proposal": Finding("roles", None, InvariantBroken, ("incomplete in",)),
     "forget-producers": Finding("cluster", None, Anomaly, ("duplicate in ",)),
     # Metadata.
-    "ordinary-internal-topics": Finding("topics", None, Anomaly, ("ordinary internal topic",)),
+    "ordinary-internal-topics": Finding("topics", 2, Anomaly, ("ordinary internal topic",)),
     "forget-producer-ids": Finding("topics", None, Anomaly, ("lost in ", "inconsistent in ")),
-    "overwrite-settings": Finding("topics", None, Anomaly, ("lost setting",)),
-    "show-by-id": Finding("topics", None, Anomaly, ("denied topic shown",)),
+    "overwrite-settings": Finding("topics", 2, Anomaly, ("lost setting",)),
+    "show-by-id": Finding("topics", 10, Anomaly, ("denied topic shown",)),
     # Coordinators.
     "forget-the-next-id": Finding("transactions", None, Anomaly, ("shut out",)),
     "fence-by-one-epoch": Finding("transactions", None, Anomaly, ("zombie",)),
     "tell-unstable-offsets": Finding("transactions", None, Anomaly, ("not once", "wrong start")),
-    "name-itself-leader": Finding("leases", None, Anomaly, ("self-named",)),
+    "name-itself-leader": Finding("leases", 1007, Anomaly, ("self-named",)),
     "coordinate-without-lease": Finding("leases", None, Anomaly, ("stale offset",)),
-    "wait-for-slow-followers": Finding("leases", None, Anomaly, ("slow answer",)),
+    "wait-for-slow-followers": Finding("leases", 1018, Anomaly, ("slow answer",)),
     # Clients.
-    "forget-sequences": Finding("clients", 9, Anomaly, ("lost in ", "inconsistent in ")),
+    "forget-sequences": Finding("clients", 1019, Anomaly, ("lost in ", "inconsistent in ")),
     "split-in-front": Finding("clients", None, Anomaly, ("undelivered",)),
     "go-on-unseen": Finding("clients", 1, Anomaly, ("given to nobody",)),
     "take-later-for-done": Finding("sink", 21, Anomaly, ("row lost",)),

@@ -220,14 +220,14 @@ class RoleHistory:
         """A follower comes and goes, each time without what it had not flushed."""
         leader = self._leader()
         follower = self._random.choice([one for one in self._brokers.all if one is not leader])
-        for _ in range(self._random.randint(2, 6)):
+        for _ in range(self._random.randint(3, 8)):
             self._scribe.write(self._random.randint(1, 3))
             if self._budget.may_forget(follower):
                 self._budget.power_off(follower)
             else:
                 follower.kill()
             follower.start()
-            await asyncio.sleep(self._random.uniform(0, 0.6))
+            await asyncio.sleep(self._random.uniform(0, 0.4))
         if self._random.random() < 0.5:
             leader.kill()
 

@@ -35,7 +35,7 @@ _WEIGHTS: Final = {"write": 4.0, "start": 3.0, "lose-store": 0.7, "renew": 1.0}
 _ALWAYS: Final = ("write", "start")
 _THEMES: Final = (
     ("write", "renew", "delete-records", "kill", "start"),
-    ("write", "descriptors", "create", "wait", "start", "kill"),
+    ("write", "descriptors", "create", "wait"),
     ("write", "lose-store", "start", "commit", "kill"),
     ("write", "settings", "internal", "peek", "poison", "kill", "start"),
     ("write", "wait", "delete-records", "stop", "kill", "start"),
@@ -49,7 +49,7 @@ class TopicWalk:
         simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
         count = random.choice((1, 1, 1, 2))
         self._store = LoneStore() if count == 1 and random.random() < 0.7 else None
-        self._has_retention = random.random() < 0.25
+        self._has_retention = random.random() < 0.35
         self._brokers = Brokers(
             simulation, count, _properties(random, count, self._has_retention), store=self._store
         )
