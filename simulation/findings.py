@@ -35,9 +35,9 @@ FINDINGS: Final = {
     # Storage and replication.
     "trust-stale-epochs": Finding("roles", 1012, InvariantBroken, ("incomplete in",)),
     "keep-a-log-start": Finding("topics", None, Anomaly, ("lost in ",)),
-    "lead-with-an-empty-log": Finding("roles", None, Anomaly, ("lost in ", "destroyed in ")),
+    "lead-with-an-empty-log": Finding("roles", 1039, Anomaly, ("lost in ", "destroyed in ")),
     # A broker that ends by itself ends the run.
-    "die-without-descriptors": Finding("topics", None, SimulationError, ("unhandled errors",)),
+    "die-without-descriptors": Finding("topics", 1138, SimulationError, ("unhandled errors",)),
     "take-nonsense": Finding("topics", 32, Anomaly, ("nonsense taken",)),
     "never-make-it-again": Finding("topics", 8, Anomaly, ("useless in ",)),
     "no-leader-lease": Finding(
@@ -55,7 +55,7 @@ FINDINGS: Final = {
     # Coordinators.
     "forget-the-next-id": Finding("transactions", None, Anomaly, ("shut out",)),
     "fence-by-one-epoch": Finding("transactions", None, Anomaly, ("zombie",)),
-    "tell-unstable-offsets": Finding("transactions", None, Anomaly, ("not once", "wrong start")),
+    "tell-unstable-offsets": Finding("transactions", 12, Anomaly, ("not once", "wrong start")),
     "name-itself-leader": Finding("leases", 1007, Anomaly, ("self-named",)),
     "coordinate-without-lease": Finding("leases", None, Anomaly, ("stale offset",)),
     "wait-for-slow-followers": Finding("leases", 1018, Anomaly, ("slow answer",)),
