@@ -310,7 +310,12 @@ class Broker:
                         lambda topics: parts.follow_topics_again(images.image, topics)
                     ),
                     self._stay(parts),
-                    watch_lease(parts.services.replicas, parts.coordinators, self._session_s),
+                    watch_lease(
+                        parts.services.replicas,
+                        parts.coordinators,
+                        parts.membership,
+                        self._session_s,
+                    ),
                     self._reap(),
                 ):
                     yield parts
@@ -325,8 +330,9 @@ class Broker:
     ) -> "_Parts":
         world, settings = self._world, self._settings
         replicas = Replicas(self._id, logs, settings, world.clock)
+        membership = Membership(self._id, store, images, self._registration, logs)
         if self._is_shared:
-            replicas.lease = SessionLease(store)
+            replicas.lease = SessionLease(store, membership)
         coordinators = Coordinators(
             self._id, replicas, images, peers, world=world, settings=settings.broker
         )
@@ -371,7 +377,7 @@ class Broker:
         return _Parts(
             services,
             coordinators,
-            Membership(self._id, store, images, self._registration, logs),
+            membership,
             Controller(
                 self._id, store, images, settings, clock=world.clock, longest_log=longest_log
             ),
@@ -414,7 +420,9 @@ class Broker:
 
         def on_return() -> None:
             parts.services.logs.begin_life(parts.membership.epoch)
-            parts.follow_again(parts.services.images.image)
+            parts.follow_again(parts.services.images.keeper.image)
+            # Their machines could not be loaded without a lease.
+            parts.coordinators.wake()
 
         await parts.membership.run(self._patience_s, on_loss=on_loss, on_return=on_return)
 

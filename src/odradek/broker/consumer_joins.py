@@ -60,10 +60,10 @@ class ConsumerJoins:
                 [join.command for join in joins],
                 lambda pairs: JoinTogether(group_id, pairs),
             )
-        except Refused as refusal:
+        except Exception as error:  # noqa: BLE001 - whatever it is, each of them raises it
             for join in joins:
                 if not join.answer.done():
-                    join.answer.set_result(refusal)
+                    join.answer.set_exception(error)
             return
         for join, answer in zip(joins, answers, strict=True):
             answer.add_done_callback(partial(_pass_on, join.answer))

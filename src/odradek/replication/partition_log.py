@@ -43,6 +43,9 @@ class PartitionLog:
         self.leader_epoch = partition.leader_epoch
 
     def refusal(self) -> Exception | None:
+        """A partition that was resigned never answers from memory, with or without a lease."""
+        if not self._is_led():
+            return Refused(ErrorCode.NOT_COORDINATOR)
         return None if self._is_leased() else unleased()
 
     @property
@@ -139,9 +142,12 @@ class PartitionLog:
         finally:
             found.release()
 
-    def _require_leadership(self) -> None:
+    def _is_led(self) -> bool:
         partition = self._partition
-        if not partition.is_leader or partition.leader_epoch != self.leader_epoch:
+        return partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    def _require_leadership(self) -> None:
+        if not self._is_led():
             raise Refused(ErrorCode.NOT_COORDINATOR)
 
 

@@ -12,6 +12,7 @@ can read what the other wrote.
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
@@ -161,12 +162,24 @@ class StatePartitions(Generic[Command, Event]):
         has its lease back. It does not if it lost its role, or loads the machine anew: then the
         machine begins with what it finds in the log."""
         partition = partition_of(key, self._image, self.topic)
-        while partition in self._kept and not self._replicas.is_leased:
-            await self._news.wait()
-        return partition in self._kept and self._kept[partition].is_loaded
+        kept = self._kept.get(partition)
+        runner = None if kept is None else kept.runner
+        if runner is None:
+            return False
+        while runner.is_loaded and not self._replicas.is_leased:
+            await self._news_within(_LONGEST_PAUSE_S)
+        return runner.is_loaded and runner.may_answer
+
+    async def _news_within(self, longest_s: float) -> None:
+        """Waits for `wake`, but not longer than this: a lease that was lost for a moment only may
+        be back without anybody having noticed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._news.wait()
 
     def wake(self) -> None:
-        """Wakes those who wait in `regains`; `broker.lease` calls it when the lease is back."""
+        """Wakes those who wait for the lease, in `regains` or to load a machine. `broker.lease`
+        calls it when the lease is back, and the broker when it has registered again."""
         wakened, self._news = self._news, asyncio.Event()
         wakened.set()
 
@@ -225,7 +238,7 @@ class StatePartitions(Generic[Command, Event]):
                         runner.tell(command)
                 await runner.ended.wait()
                 logger.warning("loading %s-%d again: its log failed", self.topic, partition)
-            await asyncio.sleep(pause_s)
+            await self._news_within(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _unload(self, partition: int) -> None:

@@ -140,6 +140,11 @@ class Runner(Generic[Command, Event]):
     def is_loaded(self) -> bool:
         return self._loaded and self._ended is None
 
+    @property
+    def may_answer(self) -> bool:
+        """Whether the log lets anybody be answered now (`ReplicatedLog.refusal`)."""
+        return self._log.refusal() is None
+
     async def load(self) -> None:
         """Replays the log and waits until its end is committed; then commands may come."""
         end_offset = self._log.end_offset
@@ -192,14 +197,19 @@ class Runner(Generic[Command, Event]):
         self._require_running()
         loop = asyncio.get_running_loop()
         callers = [_Waiting(loop.create_future()) for _ in commands]
-        for caller in callers:
-            self._callers[caller] = None
-            caller.future.add_done_callback(partial(self._forget, caller))
+        self._callers.update(dict.fromkeys(callers))
         try:
             command = together(list(zip(commands, callers, strict=True)))
             self._carry_out(self._machine.decide(command, None, self._now()))
         except NotWritten as refused:
             raise refused.reason from None
+        finally:
+            for caller in callers:
+                del self._callers[caller]
+        for caller in callers:
+            if not caller.future.done():
+                self._callers[caller] = None
+                caller.future.add_done_callback(partial(self._forget, caller))
         return [caller.future for caller in callers]
 
     def _forget(self, caller: _Waiting, _: asyncio.Future[object]) -> None:

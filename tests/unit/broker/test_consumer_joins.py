@@ -11,6 +11,7 @@ from odradek.groups.consumer.commands import ConsumerHeartbeat, JoinTogether
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller
+from odradek.statemachine.runner import RunnerEnded
 
 
 class Groups:
@@ -18,6 +19,7 @@ class Groups:
 
     def __init__(self) -> None:
         self.loads = False
+        self.error: Exception | None = None
         self.decided: list[list[str]] = []
 
     def begin_together(
@@ -26,6 +28,8 @@ class Groups:
         commands: Sequence[ConsumerHeartbeat],
         together: Callable[[Sequence[tuple[ConsumerHeartbeat, Caller]]], JoinTogether],
     ) -> list[asyncio.Future[object]]:
+        if self.error is not None:
+            raise self.error
         if self.loads:
             raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         command = together([(each, Caller()) for each in commands])
@@ -76,4 +80,18 @@ async def test_a_coordinator_that_is_not_there_refuses_all() -> None:
             await joins.join(ConsumerHeartbeat("g", "one", 0))
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     groups.loads = False
+    assert await joins.join(ConsumerHeartbeat("g", "one", 0)) == "one"
+
+
+async def test_an_unexpected_error_is_raised_to_everyone_who_joins() -> None:
+    groups = Groups()
+    groups.error = RunnerEnded("the machine is still being loaded")
+    joins = joins_at(groups)
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(
+            *(joins.join(ConsumerHeartbeat("g", f"m-{number}", 0)) for number in range(60)),
+            return_exceptions=True,
+        )
+    assert answers == [groups.error] * 60
+    groups.error = None
     assert await joins.join(ConsumerHeartbeat("g", "one", 0)) == "one"

@@ -1,11 +1,14 @@
 """A broker without a lease answers nothing from memory: every API of the table is asked."""
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from odradek.broker.handlers import TABLE
-from odradek.metadata.memory import MemorySession
+from odradek.metadata import ImageKeeper
+from odradek.metadata.memory import MemoryMetadata, MemorySession
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -58,6 +61,7 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
 )
 from odradek.protocol.messages.produce import (
     PartitionProduceData,
@@ -72,8 +76,11 @@ from odradek.protocol.messages.txn_offset_commit import (
 )
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import TopicId
-from tests.unit.broker.harness import Client, batch, with_broker
+from simulation.run import run
+from simulation.world import Simulation
+from tests.unit.broker.harness import BrokerHost, Client, batch, with_broker
 from tests.unit.broker.test_every_api import REQUESTS
+from tests.unit.broker.test_permissions import Lines
 from tests.unit.broker.transactional import insist
 
 Connect = Callable[[], Awaitable[Client]]
@@ -283,6 +290,29 @@ def lose_lease(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lose
 
 
+@pytest.fixture
+def begin_session(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Gives every broker a new session, in which it sees no newer image for now."""
+    sessions: list[MemorySession] = []
+    make = MemorySession.__init__
+
+    def remember(self: MemorySession, metadata: MemoryMetadata) -> None:
+        make(self, metadata)
+        sessions.append(self)
+
+    monkeypatch.setattr(MemorySession, "__init__", remember)
+
+    async def wait_for_ever(*_: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    def begin() -> None:
+        monkeypatch.setattr(ImageKeeper, "_read_again", wait_for_ever)
+        for session in sessions:
+            session.expire()
+
+    return begin
+
+
 def test_every_api_asks_for_the_lease_or_says_why_not() -> None:
     assert set(ASKED) | NEEDS_NO_LEASE == set(TABLE)
     assert not set(ASKED) & NEEDS_NO_LEASE
@@ -312,6 +342,66 @@ def test_without_a_lease_an_api_sends_its_clients_elsewhere(
         assert BROKER_ID not in named, response
 
     with_broker(test)
+
+
+@pytest.mark.parametrize("key", sorted(ASKED), ids=lambda key: ApiKey(key).name)
+def test_a_new_session_is_no_lease_before_the_broker_has_registered_again(
+    key: int, begin_session: Callable[[], None]
+) -> None:
+    """The roles that it remembers belong to the session that expired: others may have them."""
+
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        request = with_ids(key, TopicId(await prepare(client)))
+        begin_session()
+        response: Response = await client.ask(
+            request, APIS[key].response, version=TABLE[key].highest
+        )
+        errors = {code for code in numbers(response, "error_code") if code}
+        assert errors, response
+        assert errors <= SEND_ELSEWHERE, response
+        named = {*numbers(response, "leader_id"), *numbers(response, "node_id")}
+        assert BROKER_ID not in named, response
+
+    with_broker(test)
+
+
+def test_a_broker_that_has_registered_again_serves_from_its_log_and_says_so() -> None:
+    async def main(simulation: Simulation) -> None:
+        host = BrokerHost(simulation, {})
+        sessions: list[MemorySession] = []
+        connect_to_store = host.metadata.connect
+
+        def connect_and_remember() -> MemorySession:
+            sessions.append(connect_to_store())
+            return sessions[-1]
+
+        host.metadata.connect = connect_and_remember  # type: ignore[method-assign]
+        async with host.running() as connect:
+            client = await connect()
+            await prepare(client)
+            sessions[0].cut()
+            await asyncio.sleep(20)  # Virtual seconds: the session expires, and is missed.
+            sessions[0].mend()
+
+            async def fetch() -> int:
+                request = ASKED[ApiKey.OFFSET_FETCH]
+                answer = await client.ask(request, OffsetFetchResponse, version=8)
+                error = answer.groups[0].error_code
+                assert error or answer.groups[0].topics[0].partitions[0].committed_offset == 1
+                return error
+
+            assert await insist(fetch) == 0
+            await asyncio.sleep(1)
+
+    log, told = logging.getLogger("odradek.server"), Lines()
+    log.addHandler(told)
+    try:
+        run(main, seed=1)
+    finally:
+        log.removeHandler(told)
+    assert "this broker has a new session with the metadata store and may lead" in told.lines
+    assert not [line for line in told.lines if "has not expired after all" in line]
 
 
 def test_a_broker_without_a_lease_leaves_itself_out_of_the_cluster(

@@ -313,6 +313,20 @@ async def test_a_log_that_takes_nothing_now_disturbs_the_caller_alone() -> None:
     assert await parked == 2
 
 
+async def test_callers_whose_joint_command_was_not_written_are_forgotten() -> None:
+    """They were told at once: whoever is told later is told about a future that nobody has."""
+    log = MemoryLog()
+    runner, machine = await loaded(log)
+    log.has_room = False
+    with pytest.raises(BlockingIOError):
+        runner.begin_together(["a", "b"], lambda _: ("add", "a"))
+    with pytest.raises(ZeroDivisionError):
+        runner.begin_together(["a", "b"], lambda pairs: ("add", "a" * (1 // 0)))
+    assert not runner._callers
+    assert machine.counts == {}
+    runner.end(ConnectionError("no longer leader"))
+
+
 async def test_a_deadline_that_could_not_be_written_comes_again() -> None:
     log = MemoryLog()
     runner, machine = await loaded(log)

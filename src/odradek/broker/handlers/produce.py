@@ -204,7 +204,7 @@ async def _when_admitted(
         try:
             assert one.data.records is not None
             admitted = await one.partition.admit(one.data.records)
-            partition = services.replicas.leader(*one.partition.topic_partition)
+            partition = _found_again(services, context, one.partition)
             appended = _append(partition, one.data, request.acks, membership, admitted)
         except Refused as refusal:
             _refuse(one.answer, refusal)
@@ -217,6 +217,19 @@ async def _when_admitted(
     if waiting and request.acks:
         return await _when_acknowledged(services, context, request, response, waiting)
     return _finish(services, context, request, response)
+
+
+def _found_again(services: Services, context: RequestContext, partition: Partition) -> Partition:
+    """The partition after a wait, if this broker still leads it. A topic of the same name that was
+    made meanwhile is another topic: what was meant for the deleted one is refused."""
+    where, topic_id = partition.topic_partition, partition.topic_id
+    try:
+        return services.replicas.leader_by_id(topic_id, where.partition)
+    except Refused as refusal:
+        knows_ids = context.version >= _FIRST_VERSION_WITH_IDS
+        if refusal.code is not ErrorCode.UNKNOWN_TOPIC_ID or knows_ids:
+            raise
+        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from refusal
 
 
 def _accept(
@@ -294,7 +307,7 @@ async def _join(
         try:
             if one.partition.topic_partition in missing:
                 raise _not_added(context.version)
-            partition = services.replicas.leader(*one.partition.topic_partition)
+            partition = _found_again(services, context, one.partition)
             membership = Membership(last_marker)
             found = _append(partition, one.data, request.acks, membership, one.admitted)
         except Refused as refusal:
