@@ -64,6 +64,8 @@ class SyncGroup(NamedTuple):
     protocol_type: str | None
     protocol_name: str | None
     assignments: dict[str, bytes]
+    # In bytes, what the group's record may have; None stands for no limit.
+    largest_record: int | None = None
 
 
 class SyncReply(NamedTuple):

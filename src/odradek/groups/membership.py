@@ -6,7 +6,7 @@ they get: UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION make a member start anew,
 FENCED_INSTANCE_ID stops it for good, REBALANCE_IN_PROGRESS makes it join again.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final
 
 from odradek.config.coordinator_settings import GroupSettings
@@ -25,7 +25,7 @@ from odradek.groups.group import GroupOutcome, members_of
 from odradek.groups.rebalance import JOIN, NEW_MEMBER_TIMEOUT_MS, SESSION, SYNC, Turn
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.refusal import Refused
-from odradek.statemachine.machine import Caller, Deadline, Now, Outcome, Reply
+from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
 
 _NOTHING: Final[GroupOutcome] = Outcome()
 
@@ -193,6 +193,7 @@ class Membership:
         turn.update(member._replace(awaiting_sync=caller))
         if member.member_id == group.leader_id:
             turn.hand_round(command.assignments)
+            _check_size(turn.records, command.largest_record)
         return turn.outcome()
 
     # LeaveGroup
@@ -291,6 +292,18 @@ def _replace_static(
     else:
         # An older client that hears it leads would assign anew: it hears of its old id.
         turn.answer(caller, reply._replace(leader=leader_before or ""))
+
+
+def _check_size(records: Iterable[LogRecord], largest: int | None) -> None:
+    """Refuses what the leader hands in if the group's record, which has all members with their
+    metadata and assignments, becomes larger than allowed. Nothing has changed then: the leader is
+    removed unless it synchronises in time with less. The error is Kafka's."""
+    size = sum(len(key) + len(value or b"") for key, value in records)
+    if largest is not None and size > largest:
+        raise Refused(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"The group's record would have {size} bytes, max.message.bytes allows {largest}.",
+        )
 
 
 def _heartbeat(group: ClassicGroup, command: Heartbeat, caller: Caller | None) -> GroupOutcome:

@@ -1,5 +1,6 @@
 """Consumer groups over the wire, in every version: join, share, describe, leave."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -163,5 +164,37 @@ def test_clients_hear_that_it_is_in_force() -> None:
         answer = await client.ask(asked, ApiVersionsResponse)
         levels = {each.name: each.max_version_level for each in answer.finalized_features}
         assert levels["group.version"] == 1
+
+    with_broker(test)
+
+
+def test_a_member_that_subscribes_to_more_than_a_record_can_hold_is_refused_alone() -> None:
+    async def test(connect: Connect) -> None:
+        client, _ = await prepared(connect)
+        other = await connect()
+        names = [f"{number}{'t' * 30_000}" for number in range(60)]
+        large, small = await asyncio.gather(
+            beat(
+                other,
+                0,
+                member_id="large",
+                rebalance_timeout_ms=60_000,
+                subscribed_topic_names=names,
+                topic_partitions=[],
+            ),
+            join(client, 0, "small"),
+        )
+        assert large.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert "max.message.bytes" in (large.error_message or "")
+        assert partitions(small) == [0, 1]
+        changed = await beat(
+            client,
+            0,
+            member_id="small",
+            member_epoch=small.member_epoch,
+            subscribed_topic_names=names,
+        )
+        assert changed.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert [each.member_id for each in (await described(client, 0)).members] == ["small"]
 
     with_broker(test)

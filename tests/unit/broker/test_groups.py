@@ -405,3 +405,60 @@ def test_a_member_that_brings_more_than_can_be_stored_is_refused() -> None:
             assert response.error_code == expected
 
     with_broker(test)
+
+
+@pytest.mark.parametrize(
+    ("count", "name_size"), [(60, 30_000), (20_000, 0)], ids=["long names", "many protocols"]
+)
+def test_a_member_whose_protocols_have_too_large_names_is_refused(
+    count: int, name_size: int
+) -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
+        protocols = [
+            JoinGroupRequestProtocol(name=f"{number}{'n' * name_size}", metadata=b"")
+            for number in range(count)
+        ]
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
+        response = await client.ask(request, JoinGroupResponse, version=3)
+        assert response.error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+    with_broker(test)
+
+
+def test_an_assignment_that_is_larger_than_a_record_may_be_is_refused() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        await client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), FindCoordinatorResponse)
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+        )
+        joined = await client.ask(request, JoinGroupResponse, version=3)
+        for size, expected in (
+            (2_000_000, ErrorCode.UNKNOWN_SERVER_ERROR),
+            (900_000, ErrorCode.NONE),
+        ):
+            sync = SyncGroupRequest(
+                group_id=GROUP,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                assignments=[
+                    SyncGroupRequestAssignment(member_id=joined.member_id, assignment=bytes(size))
+                ],
+            )
+            response = await client.ask(sync, SyncGroupResponse, version=3)
+            assert response.error_code == expected
+        assert len(response.assignment) == 900_000
+
+    with_broker(test)

@@ -3,7 +3,7 @@
 import pytest
 
 from odradek.groups.classic import TRANSITIONS, ClassicGroup, InvalidTransition, State
-from odradek.groups.commands import JoinReply, LeavingMember, Protocol, SyncReply
+from odradek.groups.commands import JoinReply, LeavingMember, Protocol, SyncGroup, SyncReply
 from odradek.groups.rebalance import PENDING_JOINS_TIMEOUT_MS
 from odradek.protocol.errors import ErrorCode
 from tests.unit.groups.driver import (
@@ -368,3 +368,26 @@ def test_a_decision_changes_nothing() -> None:
     assert coordinator.group() is before
     assert (before.members, before.state) == (members, State.STABLE)
     assert before.protocol_name == RANGE[0].name
+
+
+def test_an_assignment_too_large_changes_nothing_and_its_leader_goes_in_time() -> None:
+    coordinator = Coordinator()
+    waiting = coordinator.join()
+    coordinator.pass_time(DELAY_MS)
+    joined = waiting.answer(JoinReply)
+    written = len(coordinator.log)
+    sync = SyncGroup(
+        GROUP,
+        joined.member_id,
+        None,
+        joined.generation_id,
+        joined.protocol_type,
+        joined.protocol_name,
+        {joined.member_id: bytes(1_000)},
+        largest_record=900,
+    )
+    assert coordinator.refusal(sync) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert len(coordinator.log) == written
+    assert coordinator.group().state is State.COMPLETING_REBALANCE
+    coordinator.pass_time(SESSION_MS + REBALANCE_MS)
+    assert coordinator.group().is_empty

@@ -3,10 +3,14 @@
 It is answered at once: there is no barrier to wait at, and members that join at the same time are
 only taken in together (`broker.consumer_joins`). From version 1 a client makes its member
 id itself and may subscribe by a regular expression (RE2, whole names; no word boundaries).
+A member whose record would be larger than `max.message.bytes` of the internal topic is refused with
+UNKNOWN_SERVER_ERROR, as by Kafka; before it is taken in together with others, so that these are not
+refused with it.
 """
 
 from typing import Final, cast
 
+from odradek.broker.group_record_size import check_group_record, size_of_texts
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
 from odradek.groups.consumer.member import JOINING_EPOCH, TopicIdPartition
@@ -20,6 +24,8 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_OWN_IDS: Final = 1
+# More than all else in a member's record takes: its address, its timeout and lengths.
+_REST_BYTES: Final = 500
 
 
 async def handle(
@@ -28,6 +34,7 @@ async def handle(
     if "consumer" not in services.settings.broker.group_coordinator_rebalance_protocols:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
+        _check_size(services, context, request)
         command = _command(context, request)
         if command.member_epoch == JOINING_EPOCH:
             answer = await services.consumer_joins.join(command)
@@ -52,6 +59,22 @@ async def handle(
         heartbeat_interval_ms=reply.heartbeat_interval_ms,
         assignment=assignment,
     )
+
+
+def _check_size(
+    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> None:
+    texts = (
+        request.group_id,
+        request.member_id,
+        request.instance_id,
+        request.rack_id,
+        request.subscribed_topic_regex,
+        request.server_assignor,
+        context.client_id,
+    )
+    size = size_of_texts(request.subscribed_topic_names or ()) + size_of_texts(texts)
+    check_group_record(services, size + _REST_BYTES, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def _command(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:

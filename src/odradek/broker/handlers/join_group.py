@@ -3,13 +3,13 @@
 The answer waits until all members have joined. From version 4 a new member is refused once,
 with the id it is to come with (KIP-394); from 5 it may be static (KIP-345); from 9 a static
 leader that came back is told to skip the assignment (KIP-814). A member whose protocols are
-larger than the group's record may be (`max.message.bytes` of the internal topic) is refused.
+larger than the group's record may be is refused (`broker.group_record_size`).
 """
 
 from typing import Final, cast
 
+from odradek.broker.group_record_size import check_group_record, size_of_texts
 from odradek.broker.services import RequestContext, Services
-from odradek.cluster.internal_settings import GROUPS
 from odradek.groups.commands import JoinGroup, JoinReply, Protocol
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.join_group import (
@@ -23,8 +23,8 @@ _FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
 _FIRST_VERSION_THAT_REQUIRES_MEMBER_ID: Final = 4
 _FIRST_VERSION_WITH_NULL_PROTOCOL: Final = 7
 _FIRST_VERSION_THAT_CAN_SKIP_ASSIGNMENT: Final = 9
-# What nearly all members bring; no need to look up what is allowed.
-_ALWAYS_FITS_BYTES: Final = 16 * 1024
+# What a protocol takes in memory beside its name and its metadata.
+_PROTOCOL_BYTES: Final = 100
 
 
 async def handle(
@@ -59,14 +59,16 @@ async def handle(
 
 
 def _check_size(services: Services, request: JoinGroupRequest) -> None:
-    """Refuses what could never be stored: a group is one record with all its members. It would be
-    held in memory until the members' session is over, and nobody has to log in to join."""
-    size = sum(len(protocol.metadata) for protocol in request.protocols)
-    if size <= _ALWAYS_FITS_BYTES:
-        return
-    overrides = services.images.image.topic_overrides(GROUPS)
-    if size > services.settings.topic(overrides).max_message_bytes:
-        raise Refused(ErrorCode.MESSAGE_TOO_LARGE)
+    """Refuses what is not to be kept: the group's record has the metadata of the one protocol that
+    is chosen, but all protocols of a member are held in memory until its session is over."""
+    protocols = request.protocols
+    size = (
+        sum(len(protocol.metadata) for protocol in protocols)
+        + size_of_texts(protocol.name for protocol in protocols)
+        + size_of_texts((request.member_id, request.group_instance_id, request.protocol_type))
+        + len(protocols) * _PROTOCOL_BYTES
+    )
+    check_group_record(services, size, ErrorCode.MESSAGE_TOO_LARGE)
 
 
 def _command(context: RequestContext, request: JoinGroupRequest) -> JoinGroup:

@@ -1,11 +1,13 @@
 """SyncGroup 0-5: the leader hands in the assignment, and everybody waits for its part.
 
 From version 5 members have to say which protocol they believe in, and are refused if it is
-another.
+another. An assignment with which the group's record would be larger than `max.message.bytes` of
+the internal topic is refused with UNKNOWN_SERVER_ERROR, as by Kafka.
 """
 
 from typing import Final, cast
 
+from odradek.broker.group_record_size import largest_group_record
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import SyncGroup, SyncReply
 from odradek.protocol.errors import ErrorCode
@@ -31,6 +33,8 @@ async def handle(
         request.protocol_type,
         request.protocol_name,
         {each.member_id: each.assignment for each in request.assignments},
+        # Only the leader brings assignments.
+        largest_group_record(services) if request.assignments else None,
     )
     try:
         reply = cast(SyncReply, await services.groups.ask(request.group_id, command))
