@@ -8,6 +8,7 @@ last tests fail when there is another one, or one that goes around the helper.
 
 import ast
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -458,6 +459,36 @@ async def test_settings_of_a_topic_that_is_gone_are_refused() -> None:
         )
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert at.topic_config_path("t") not in pair.metadata.tree.nodes
+
+
+@pytest.mark.parametrize("change", ["grow", "reassign"])
+async def test_a_slow_change_of_partitions_leaves_the_next_topic_of_the_name_as_it_is(
+    change: str,
+) -> None:
+    """The nodes of the second topic have the versions that those of the first had."""
+    pair = Pair()
+    await pair.prepare()
+
+    async def rival() -> None:
+        await pair.second.topics.delete("t")
+        await pair.second.topics.create(NewTopic("t", assignment={0: [3, 4], 1: [4, 3]}))
+
+    pair.racing.rival = rival
+    before = pair.image.topics["t"]
+    with suppress(Refused):
+        if change == "grow":
+            await pair.first.topics.grow("t", 3, [[1, 2]])
+        else:
+            await reassign(pair.first.images, "t", {0: [1, 3]})
+    assert pair.racing.has_raced
+    after = pair.image.topics["t"]
+    stored = at.TopicAssignment.decode(
+        at.topic_path("t"), pair.metadata.tree.nodes[at.topic_path("t")].value
+    )
+    assert after.topic_id != before.topic_id
+    assert at.topic_id_path("t", stored.topic_id) in pair.metadata.tree.nodes
+    assert set(after.partitions[1].replicas) == {3, 4}
+    assert after.partitions[0].leader in after.partitions[0].replicas
 
 
 async def test_whoever_would_overwrite_blindly_is_stopped() -> None:
