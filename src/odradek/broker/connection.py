@@ -5,7 +5,8 @@ only produce requests follow each other once they have appended, so that appends
 while replication is awaited concurrently, and a member that leaves its group is heard while it
 waits for the group to gather: everybody else would gather twice. When the client does not read,
 nothing more is served and nothing more is read: a slow reader costs one chunk of memory, whatever
-it asked for. What its own requests cost is counted for all connections together
+it asked for. Behind a request whose wait the client chooses, as a fetch, no more than a small
+request is read ahead. What its own requests cost is counted for all connections together
 (`broker.request_queue`), and let go of as soon as it is closed.
 """
 
@@ -19,6 +20,7 @@ from odradek.broker.attention import Attention
 from odradek.broker.connections import OS_DEFAULT, Connections
 from odradek.broker.departures import Departures
 from odradek.broker.outflow import Outflow, Parts
+from odradek.broker.request_queue import SMALL_BYTES
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
@@ -78,6 +80,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_attention",
+        "_blocks",
         "_connections",
         "_departures",
         "_finishing",
@@ -99,6 +102,7 @@ class Connection(asyncio.Protocol):
         "address",
         "held_bytes",
         "listener",
+        "on_hurry",
         "on_overtaking",
         "port",
         "principal",
@@ -117,6 +121,8 @@ class Connection(asyncio.Protocol):
         self.session: dict[str, str] = {}
         # Called when a request has to wait behind the one that is being answered.
         self.on_overtaking: Callable[[], None] | None = None
+        # Ends the wait of the request that is being answered, where that can be done.
+        self.on_hurry: Callable[[], None] | None = None
         self.held_bytes = 0
         self.received_s = 0.0
         self._connections = connections
@@ -130,6 +136,8 @@ class Connection(asyncio.Protocol):
         self._waiting: deque[tuple[asyncio.Future[object], Encode, int]] = deque()
         self._waits_pipelined = True
         self._waits_for_group = False
+        # Whether the last request in `_waiting` lets nothing follow and is no produce request.
+        self._blocks = False
         self._out = Outflow(self._loop, self._take_turn)
         # Where there is a real socket, whose other side sleeps and is woken.
         self._attention: Attention | None = None
@@ -159,6 +167,24 @@ class Connection(asyncio.Protocol):
     def missing_bytes(self) -> int:
         """How many bytes that frame still needs."""
         return self._splitter.missing_bytes
+
+    @property
+    def unserved_bytes(self) -> int:
+        """How many bytes have come of requests that are not under way, whole or not."""
+        return self.held_bytes - sum(size for _, _, size in self._waiting)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the client decides when its next request is served: a request waits as long as
+        it asked for, or the client does not read its replies. Produce requests wait for
+        followers, and do not count."""
+        out = self._out
+        return bool((self._waiting and self._blocks) or out.is_paused or out.parts)
+
+    def end_wait(self) -> None:
+        """Answers a fetch that waits for records with what there is."""
+        if self.on_hurry is not None:
+            self.on_hurry()
 
     @property
     def splitter(self) -> Splitter:
@@ -218,7 +244,9 @@ class Connection(asyncio.Protocol):
             self._take_turn()
             if self._attention is not None:
                 self._attention.served()
-        elif queue.held_bytes >= queue.max_bytes and self._transport is not None:
+        elif queue.held_bytes >= queue.max_bytes or (
+            self.held_bytes > SMALL_BYTES and self.is_blocked
+        ):
             self.read_on()
 
     def eof_received(self) -> bool:
@@ -273,12 +301,18 @@ class Connection(asyncio.Protocol):
     # Requests in
 
     def read_on(self) -> None:
-        """Reads from the socket, unless frames wait to be served, memory is short, or nothing more
-        is to be served, or nothing yet."""
+        """Reads from the socket, unless frames wait to be served, memory is short, much has come
+        behind a request that nothing may follow, or nothing more is to be served, or nothing
+        yet."""
         if self._transport is None:
             return
-        is_served = self._is_admitted and not self._finishing
-        if is_served and not self._frames and self._queue.may_read(self):
+        if (
+            self._is_admitted
+            and not self._finishing
+            and not self._frames
+            and (self.held_bytes <= SMALL_BYTES or not self.is_blocked)
+            and self._queue.may_read(self)
+        ):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
@@ -342,6 +376,7 @@ class Connection(asyncio.Protocol):
             return
         if isinstance(reply, Pending):
             self._waits_for_group = not self._waiting and frame[:2] in _GATHERING
+            self._blocks = not reply.is_pipelined and frame[:2] != _PRODUCE
             self._wait_for(reply, size)
         elif not self._waiting:
             if reply:

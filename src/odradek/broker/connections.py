@@ -91,12 +91,16 @@ class Connections:
                 connection.abort()
 
     def reap(self, idle_since_s: float) -> int:
-        """Closes every connection that has completed no request since then, nor waits for one."""
-        idle = [
-            connection
-            for connection in self.open
-            if connection.active_s < idle_since_s and not connection.is_waiting
-        ]
+        """Closes every connection that has completed no request since then, nor waits for one.
+
+        A connection that holds something behind a fetch is not read from, so that nobody would
+        notice that its peer is gone: that fetch is answered early, and the reply finds out.
+        """
+        silent = [connection for connection in self.open if connection.active_s < idle_since_s]
+        idle = [connection for connection in silent if not connection.is_waiting]
+        for connection in silent:
+            if connection.is_waiting and connection.unserved_bytes:
+                connection.end_wait()
         for connection in idle:
             connection.close()
         return len(idle)

@@ -16,6 +16,7 @@ from odradek.broker.connections import Connections
 from odradek.broker.listeners import Listeners
 from odradek.config import BrokerSettings, Listener
 from odradek.config.setting import MOST_INT
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.types import Buffer
@@ -59,7 +60,12 @@ class Peers:
     """Connections over fake transports; requests are answered by `serve`."""
 
     def __init__(
-        self, *, max_bytes: int = MOST_INT, max_queued: int = MOST_INT, waits: bool = False
+        self,
+        *,
+        max_bytes: int = MOST_INT,
+        max_queued: int = MOST_INT,
+        waits: bool = False,
+        pipelines: bool = False,
     ) -> None:
         self.connections = Connections(
             most=1000,
@@ -73,6 +79,7 @@ class Peers:
         self.replies: list[asyncio.Future[object]] = []
         self.served = 0
         self._waits = waits
+        self._pipelines = pipelines
 
     def connect(self) -> tuple[Connection, FakeTransport]:
         connection = Connection("PLAINTEXT", self.connections, self._serve)
@@ -86,12 +93,13 @@ class Peers:
             return None
         reply: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self.replies.append(reply)
-        return Pending(reply, lambda _: [b"reply"], is_pipelined=False)
+        is_produce = bytes(request[:2]) == int(ApiKey.PRODUCE).to_bytes(2, "big")
+        return Pending(reply, lambda _: [b"reply"], is_pipelined=is_produce and self._pipelines)
 
 
-def begin(size: int, sent: int) -> bytes:
+def begin(size: int, sent: int, key: ApiKey = ApiKey.PRODUCE) -> bytes:
     """The first bytes of a request of `size`, with the size in front."""
-    return size.to_bytes(4, "big") + bytes(sent - 4)
+    return (size.to_bytes(4, "big") + int(key).to_bytes(2, "big") + bytes(sent))[:sent]
 
 
 async def until(holds: Callable[[], bool], within_s: float = 10) -> None:
@@ -308,13 +316,15 @@ async def test_nothing_is_lost_or_forgotten_whatever_comes_first(seed: int) -> N
         max_bytes=random.choice([50_000, 200_000, MOST_INT]),
         max_queued=random.choice([1, 3, MOST_INT]),
         waits=random.random() < 0.5,
+        pipelines=random.random() < 0.5,
     )
+    keys = random.choice([[ApiKey.PRODUCE], [ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.FETCH]])
     senders: list[tuple[Connection, FakeTransport, bytearray]] = []
     expected = 0
     for _ in range(12):
         connection, transport = peers.connect()
         sizes = [random.choice([10, 1_000, 30_000, 90_000]) for _ in range(random.randrange(1, 40))]
-        stream = b"".join(begin(size, 4 + size) for size in sizes)
+        stream = b"".join(begin(size, 4 + size, random.choice(keys)) for size in sizes)
         senders.append((connection, transport, bytearray(stream)))
         expected += len(sizes)
     leaving = {id(senders[index][0]) for index in random.sample(range(12), 3)}

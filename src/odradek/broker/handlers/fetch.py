@@ -55,6 +55,8 @@ def handle(
     if reads.is_enough or request.max_wait_ms <= 0 or not (entries or fetch.incremental):
         return _respond(services, context, fetch, reads)
     deadline_s = now_s + request.max_wait_ms / 1000
+    # While memory for requests is short a large request is not to wait for this fetch, nor in it.
+    context.connection.on_hurry = fetch.interest.hurry
     if is_replica:
         # A follower with other wishes asks behind this fetch; it is not to wait for nothing.
         context.connection.on_overtaking = fetch.interest.hurry
@@ -80,7 +82,7 @@ async def _wait(
                 return _respond(services, context, fetch, reads)
             _watch(fetch, reads, entries)
     finally:
-        context.connection.on_overtaking = None
+        context.connection.on_overtaking = context.connection.on_hurry = None
         if fetch.session is None:
             for entry in reads.results:
                 entry.leave()
