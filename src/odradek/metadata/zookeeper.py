@@ -352,7 +352,10 @@ class ZookeeperStore:
                 sent_s = self._world.clock.monotonic_s()
                 with suppress(StoreUnavailable):
                     await self._read_nodes(["/"])
-                    self._note_answer(sent_s)
+                    # kazoo's thread may have begun a new session before this loop heard that the
+                    # last one expired. Its answer says nothing about the session that we know.
+                    if self._is_available:
+                        self._note_answer(sent_s)
 
     def _note_answer(self, sent_s: float) -> None:
         self._lives_until_s = max(self._lives_until_s, sent_s + self._certain_s())
