@@ -47,8 +47,9 @@ _TRANSACTIONAL = 0x10
 _CONTROL = 0x20
 _FORBIDDEN = _LOG_APPEND_TIME | _CONTROL
 
-# The largest batch that is opened at all, one at a time. Apache Kafka opens any.
-LARGEST_OPENED_BYTES: Final = 128 << 20
+# The largest batch that is opened at all, one at a time. Apache Kafka opens any; here whoever may
+# write could make a small broker large by a few kilobytes (decision 18).
+LARGEST_OPENED_BYTES: Final = 32 << 20
 _MOST_RECORDS: Final = 10_000_000
 # What is opened at once: a few milliseconds' work.
 _BYTES_AT_ONCE: Final = 256 << 10
