@@ -20,6 +20,8 @@ from odradek.statemachine.pending_replies import CommitLimit
 from odradek.statemachine.runner import NotWritten, Runner, RunnerEnded
 from odradek.statemachine.watermark import Watermark
 from odradek.world import SystemClock
+from simulation.run import run
+from simulation.world import Simulation
 
 
 class MemoryLog:
@@ -401,17 +403,20 @@ async def test_a_reply_is_given_up_when_its_replicas_are_too_slow() -> None:
     assert await later == 1
 
 
-async def test_a_reply_of_the_same_offset_outlives_one_whose_time_is_up() -> None:
-    log = MemoryLog(commits_at_once=False)
-    runner, _ = await loaded(log, CommitLimit(20, lambda: TimeoutError("too slow")))
-    early = runner.begin(("add only", "a"))
-    while not early.done():
+def test_a_reply_of_the_same_offset_outlives_one_whose_time_is_up() -> None:
+    async def main(_: Simulation) -> None:
+        log = MemoryLog(commits_at_once=False)
+        runner, _machine = await loaded(log, CommitLimit(20, lambda: TimeoutError("too slow")))
+        early = runner.begin(("add only", "a"))
+        await asyncio.sleep(0.015)
         late = runner.begin(("read only", "a"))
-        await asyncio.sleep(0.005)
-    assert isinstance(early.exception(), TimeoutError)
-    assert not late.done()  # Nothing is committed, and its own time is not up.
-    log.high_watermark.advance(1)
-    assert await late == 1
+        with pytest.raises(TimeoutError):
+            await early
+        assert not late.done()  # Nothing is committed, and its own time is not up.
+        log.high_watermark.advance(1)
+        assert await late == 1
+
+    run(main, seed=1)
 
 
 async def test_a_runner_whose_log_has_no_lease_answers_nobody() -> None:
