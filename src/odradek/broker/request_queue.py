@@ -191,8 +191,9 @@ class RequestQueue:
             if self._completed.held_bytes - self._completed.unfinished_bytes > SMALL_BYTES:
                 return
             self._completed = None
+        # One whose size is not known yet holds other requests, and is read when those are answered.
         unfinished = [
-            sender for sender in self._stopped if sender.unfinished_bytes and not sender.is_blocked
+            sender for sender in self._stopped if sender.missing_bytes and not sender.is_blocked
         ]
         if not unfinished:
             return  # What is held is under way, or is closed when it waits for too long.

@@ -52,6 +52,20 @@ async def test_one_request_at_a_time_is_completed_beyond_the_limit(pipelines: bo
     assert peers.queue.stopped == 0
 
 
+async def test_the_time_to_complete_a_request_is_not_set_before_its_size_is_known() -> None:
+    """Otherwise a request of any size would have five seconds."""
+    peers = Peers(max_bytes=MEGABYTE, waits=True)
+    connection, transport = peers.connect()
+    connection.data_received(begin(MEGABYTE, MEGABYTE + 4) + begin(50 * MEGABYTE, 3))
+    assert peers.queue.finisher is None
+    assert not transport.reads
+    peers.replies[0].set_result(None)
+    await asyncio.sleep(0.001)
+    send(connection, transport, [begin(50 * MEGABYTE, MEGABYTE)[3:]])
+    assert connection.missing_bytes == 49 * MEGABYTE + 4
+    assert peers.queue.finisher is connection
+
+
 async def test_a_large_request_behind_a_fetch_is_not_read_before_that_is_answered() -> None:
     peers = Peers(waits=True)
     connection, transport = peers.connect()
