@@ -78,6 +78,17 @@ class MalformedNode(MetadataError):
         super().__init__(f"the metadata store holds something unexpected at {path}: {reason}")
 
 
+class ForeignCluster(MetadataError):
+    """The store belongs to brokers of Apache Kafka that are alive."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"{path} shows that brokers of another system, Apache Kafka probably, use this metadata"
+            " store. Odradek cannot be one of their brokers. Give it a path of its own, as in"
+            " zookeeper.connect=host:2181/odradek"
+        )
+
+
 # Paths
 
 
@@ -411,9 +422,17 @@ def parse_topic_id(path: str, text: str) -> TopicId:
 
 async def prepare(store: MetadataStore, cluster_id: str, store_id: str = "") -> str:
     """Makes the nodes everything else hangs on, and returns the cluster's id: the one given
-    if the store is new. Likewise the store gets its own id, if one is given."""
+    if the store is new. Likewise the store gets its own id, if one is given.
+
+    Raises `ForeignCluster` if Kafka's brokers are registered there: they would take this broker
+    for one of theirs. Kafka's nodes without a live broker are taken over.
+    """
     while True:
         tree = await store.read_tree("/")
+        if "/odradek" not in tree:
+            for path in tree:
+                if path == CONTROLLER or path.startswith(f"{BROKER_IDS}/"):
+                    raise ForeignCluster(path)
         missing = [Create(path) for path in _ROOTS if path not in tree]
         if CLUSTER_ID not in tree:
             missing.append(Create(CLUSTER_ID, ClusterId(cluster_id).encode()))

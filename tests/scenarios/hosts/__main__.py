@@ -24,6 +24,8 @@ def hosts(directory: Path, *, minutes: float, store: str, faults: Sequence[str],
     """Runs the faults in a random order, over and over; the exit code."""
     with HostsRun(directory, store=store, seed=seed) as run:
         names = possible(run, faults)
+        if not names:
+            raise CannotRun("none of the faults that were asked for can be made here")
         began_s = time.monotonic()
         waiting: list[str] = []
         while time.monotonic() - began_s < minutes * 60:
@@ -45,16 +47,33 @@ def hosts(directory: Path, *, minutes: float, store: str, faults: Sequence[str],
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--minutes", type=float, default=5)
-    parser.add_argument("--store", choices=("embedded", "zookeeper"), default="embedded")
-    parser.add_argument("--faults", default=",".join(SECONDS))
-    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.scenarios.hosts",
+        description=__doc__.split("\n")[0],
+        epilog="Needs root, `ip netns` and /dev/net/tun. Exit code: 0 no anomaly, 1 an anomaly,"
+        " 2 it cannot run here. docs/chaos.md explains the faults.",
+    )
+    parser.add_argument("--minutes", type=float, default=5, help="how long (%(default)s)")
+    parser.add_argument(
+        "--store",
+        choices=("embedded", "zookeeper"),
+        default="embedded",
+        help="where the brokers keep their metadata (%(default)s)",
+    )
+    parser.add_argument(
+        "--faults", default=",".join(SECONDS), help="separated by commas (all: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=random.randrange(1_000_000),
+        help="repeats the order of the faults (by chance)",
+    )
     options = parser.parse_args()
     faults = options.faults.split(",")
     unknown = set(faults) - set(SECONDS)
     if unknown:
-        parser.error(f"no such fault: {', '.join(sorted(unknown))}")
+        parser.error(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(SECONDS)}")
     print(f"seed {options.seed}, store {options.store}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix="odradek-hosts-"))
     try:
@@ -67,6 +86,7 @@ def main() -> int:
         )
     except CannotRun as reason:
         print(f"cannot run here: {reason}")
+        shutil.rmtree(directory)
         return 2
 
 

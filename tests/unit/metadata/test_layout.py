@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.config import Listener
-from odradek.metadata import BadVersion, NodeExists, Set
+from odradek.metadata import BadVersion, Create, Delete, NodeExists, Set
 from odradek.metadata.layout import (
     CLUSTER_ID,
     GROUP_CONFIGS,
@@ -16,6 +16,7 @@ from odradek.metadata.layout import (
     ClusterId,
     ConfigOverrides,
     Controller,
+    ForeignCluster,
     MalformedNode,
     PartitionState,
     ProducerIdBlock,
@@ -155,6 +156,23 @@ def test_a_new_store_takes_the_cluster_id_and_keeps_it() -> None:
         assert metadata.tree.get(CLUSTER_ID) is not None
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("path", ["/controller", "/brokers/ids/9"])
+def test_a_store_of_live_kafka_brokers_is_refused(path: str) -> None:
+    async def main() -> None:
+        store = MemoryMetadata().connect()
+        await store.multi(Create("/brokers"), Create("/brokers/ids"), Create(path, b"{}"))
+        with pytest.raises(ForeignCluster, match=r"zookeeper\.connect=host:2181/odradek"):
+            await prepare(store, "cluster")
+        assert await store.read("/odradek") is None
+        # Once they are gone, what they left is taken over.
+        await store.multi(Delete(path, 0))
+        assert await prepare(store, "cluster") == "cluster"
+        await store.multi(Create(path, b"{}"))
+        assert await prepare(store, "another") == "cluster"
+
+    asyncio.run(main())
 
 
 def test_a_topic_is_made_and_removed_whole() -> None:
