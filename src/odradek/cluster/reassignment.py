@@ -28,7 +28,7 @@ from odradek.metadata import (
     Set,
     TopicImage,
 )
-from odradek.metadata.compare_and_set import Outcome, Tries, of_topic, write
+from odradek.metadata.compare_and_set import Outcome, Tries, write
 from odradek.metadata.layout import (
     NO_LEADER,
     PartitionState,
@@ -249,7 +249,7 @@ async def write_steps(
     of the partitions has changed since the image, or may have: decide again. Raises `ChangeTooBig`
     where the store takes less at a time: any part of the steps may be written alone."""
     operations: list[Operation] = [
-        *await of_topic(images, topic.name, topic.topic_id),
+        *topic.checks(),
         Set(topic_path(topic.name), assignment(topic, steps).encode(), topic.version),
     ]
     for index, step in steps.items():

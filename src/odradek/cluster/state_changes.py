@@ -14,6 +14,7 @@ from odradek.metadata import (
     ChangeTooBig,
     ClusterImage,
     ImageKeeper,
+    Operation,
     PartitionImage,
     Set,
 )
@@ -55,7 +56,12 @@ async def change_states(
         states = _decided(image, taken, decide)
         if not states:
             continue
-        operations = [
+        operations: list[Operation] = [
+            check
+            for name in dict.fromkeys(where.topic for where, _, _ in states)
+            for check in image.topics[name].checks()
+        ]
+        operations += [
             Set(partition_state_path(*where), after.encode(), before.version)
             for where, before, after in states
         ]

@@ -33,7 +33,7 @@ from odradek.metadata import (
     Set,
     TopicImage,
 )
-from odradek.metadata.compare_and_set import Outcome, Tries, attempt, of_topic, write
+from odradek.metadata.compare_and_set import Outcome, Tries, attempt, write
 from odradek.metadata.layout import (
     MalformedNode,
     PartitionState,
@@ -167,7 +167,7 @@ class Topics:
             try:
                 outcome = await write(
                     self._images,
-                    *await of_topic(self._images, name, topic_id),
+                    *topic.checks(),
                     Set(
                         topic_path(name),
                         before._replace(replicas=before.replicas + chunk).encode(),

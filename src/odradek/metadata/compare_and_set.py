@@ -32,7 +32,7 @@ from enum import Enum, auto
 from typing import Final
 
 from odradek.metadata.keeper import ImageKeeper
-from odradek.metadata.layout import CONTROLLER_EPOCH, ID_NODE, topic_id_path, topic_path
+from odradek.metadata.layout import CONTROLLER_EPOCH
 from odradek.metadata.store import (
     ANY_VERSION,
     BadVersion,
@@ -47,7 +47,6 @@ from odradek.metadata.store import (
     OutcomeUnknown,
     Set,
 )
-from odradek.protocol.types import TopicId
 
 # Each lost race means that somebody else's change was written, so this many must have been.
 MAX_LOST_RACES: Final = 100
@@ -145,16 +144,6 @@ async def write(
             raise Fenced from refusal
     await images.caught_up(*(operation.path for operation in (*checks, *operations)))
     return outcome
-
-
-async def of_topic(images: ImageKeeper, topic: str, topic_id: TopicId) -> list[Operation]:
-    """For a multi that changes a topic's assignment: what lets it happen only to the topic with
-    this id. The next topic of the name may have the same version. Nothing for a topic that Kafka or
-    another version has made, which lacks the node of its id."""
-    names = await images.store.children(topic_path(topic))
-    if not any(name.startswith(ID_NODE) for name in names):
-        return []
-    return [Check(topic_id_path(topic, topic_id))]
 
 
 async def change_node(

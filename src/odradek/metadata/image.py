@@ -6,7 +6,7 @@ costs a copy of the table of topics (a C-level dictionary copy) and nothing per 
 the others. Which replicas are offline follows from which brokers live, and is not stored.
 """
 
-from collections.abc import KeysView, Mapping
+from collections.abc import Collection, KeysView, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -34,9 +34,10 @@ from odradek.metadata.layout import (
     decode_controller_epoch,
     group_of_config_path,
     topic_config_path,
+    topic_id_path,
     topic_path,
 )
-from odradek.metadata.store import EVERYTHING, Node
+from odradek.metadata.store import EVERYTHING, Check, Node, Operation
 from odradek.protocol.acls import AccessEntry, ResourcePattern
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 
@@ -81,13 +82,20 @@ class PartitionImage(NamedTuple):
 
 
 class TopicImage(NamedTuple):
-    """`version` is that of the node with the assignment."""
+    """`version` is that of the node with the assignment. `has_id_node` is true unless Kafka or
+    another version has made the topic (see `layout.topic_id_path`)."""
 
     name: str
     topic_id: TopicId
     partitions: tuple[PartitionImage, ...]
     overrides: Mapping[str, str]
     version: int
+    has_id_node: bool = False
+
+    def checks(self) -> list[Operation]:
+        """What lets a multi happen only to this topic: the nodes of the next topic of its name may
+        have the same versions."""
+        return [Check(topic_id_path(self.name, self.topic_id))] if self.has_id_node else []
 
 
 class ClusterImage(NamedTuple):
@@ -203,7 +211,7 @@ def image_of(nodes: Mapping[str, Node], number: int = 1) -> ClusterImage:
             topic = path[len(prefix) :]
             if "/" not in topic:
                 config = nodes.get(topic_config_path(topic))
-                builder.set_topic(topic, node, states.get(topic, {}), config)
+                builder.set_topic(topic, node, states.get(topic, {}), config, nodes)
         elif path.startswith(BROKER_IDS + "/"):
             builder.set_broker(path[len(BROKER_IDS) + 1 :], node)
         else:
@@ -220,7 +228,7 @@ def change_of(
     for topic, partitions in affected.topics.items():
         if partitions is None or topic not in before.topics:
             node, config = nodes.get(topic_path(topic)), nodes.get(topic_config_path(topic))
-            builder.set_topic(topic, node, states.get(topic, {}), config)
+            builder.set_topic(topic, node, states.get(topic, {}), config, nodes)
         else:
             for partition in partitions:
                 builder.set_partition(topic, partition, states.get(topic, {}).get(partition))
@@ -261,10 +269,17 @@ class ImageBuilder:
         return topics.get(name)
 
     def set_topic(
-        self, name: str, node: Node | None, states: Mapping[int, Node], config: Node | None
+        self,
+        name: str,
+        node: Node | None,
+        states: Mapping[int, Node],
+        config: Node | None,
+        nodes: Collection[str],
     ) -> None:
-        """The topic as its nodes say; without a node it is gone."""
+        """The topic as its nodes say; without a node it is gone. `nodes` are all paths read."""
         image = None if node is None else _topic_image(name, node, states, config)
+        if image is not None and topic_id_path(name, image.topic_id) in nodes:
+            image = image._replace(has_id_node=True)
         self._put_topic(name, image)
 
     def set_partition(self, name: str, partition: int, state: Node | None) -> None:

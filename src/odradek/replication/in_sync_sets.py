@@ -155,7 +155,8 @@ class InSyncSets:
             eligible=eligible,
         )
         operations: list[Operation] = [
-            Set(partition_state_path(name, index), stored.encode(), term.version)
+            *image.topics[name].checks(),
+            Set(partition_state_path(name, index), stored.encode(), term.version),
         ]
         operations += [
             Check(broker_epoch_path(replica), term.followers[replica].broker_epoch)

@@ -46,7 +46,7 @@ from odradek.protocol.acls import (
 )
 from odradek.protocol.acls import Operation as Action
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 from odradek.replication.refusal import Refused
 from odradek.world import Randomness
 
@@ -489,6 +489,29 @@ async def test_a_slow_change_of_partitions_leaves_the_next_topic_of_the_name_as_
     assert at.topic_id_path("t", stored.topic_id) in pair.metadata.tree.nodes
     assert set(after.partitions[1].replicas) == {3, 4}
     assert after.partitions[0].leader in after.partitions[0].replicas
+
+
+async def test_a_slow_election_leaves_the_next_topic_of_the_name_as_it_is() -> None:
+    """The states of the second topic have the versions that those of the first had."""
+    pair = Pair()
+    await pair.prepare()
+    where = TopicPartition("t", 0)
+    first_id = pair.image.topics["t"].topic_id
+
+    async def rival() -> None:
+        await pair.second.topics.delete("t")
+        await pair.second.topics.create(NewTopic("t", assignment={0: [3, 4], 1: [4, 3]}))
+
+    def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
+        if image.topics["t"].topic_id != first_id:
+            return None
+        return PartitionState(BrokerId(2), LeaderEpoch(1), (2,), 1)
+
+    pair.racing.rival = rival
+    await change_states(pair.first.images, [where], decide, "test")
+    assert pair.racing.has_raced
+    assert pair.image.topics["t"].topic_id != first_id
+    assert pair.image.topics["t"].partitions[0].leader == 3
 
 
 async def test_whoever_would_overwrite_blindly_is_stopped() -> None:
