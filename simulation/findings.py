@@ -30,7 +30,7 @@ FINDINGS: Final = {
     "forget-tombstones": Finding("cluster", 164, Anomaly, ("gone in ",)),
     "apply-after-commit": Finding("groups", 14, Anomaly, ("two owners",)),
     "forget-fencing": Finding("transactions", 3, Anomaly, ("zombie",)),
-    "lose-a-pending-offset": Finding("transactions", 137, Anomaly, ("stale offset",)),
+    "lose-a-pending-offset": Finding("transactions", 154, Anomaly, ("stale offset",)),
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),
     # Storage and replication.
     "trust-stale-epochs": Finding("roles", 1012, InvariantBroken, ("incomplete in",)),
