@@ -9,7 +9,9 @@ reaches the trace: what the files hold is decided by the seed, and their names a
 """
 
 import asyncio
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -178,13 +180,22 @@ class _Sockets(SocketMetadata):
         return self._stores[-1].session_id if self._stores else None
 
 
+class _OwnDirectory:
+    """A real directory for SQLite's file. It goes with its owner at the latest: a run that fails
+    does not get as far as `remove`."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="odradek-simulation-"))
+        self.remove = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 class SocketStore:
     """The service on its host. It dies and comes back; its file stays."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._host = simulation.host(KEEPER)
-        self._directory = tempfile.TemporaryDirectory(prefix="odradek-simulation-")
+        self._directory = _OwnDirectory()
         self._database: SqliteMetadata | None = None
         self._on_tree: Callable[[Tree], None] = lambda tree: None
         self.starts = 0
@@ -201,7 +212,7 @@ class SocketStore:
             self._host.start(self._serve, f"{KEEPER}#{self.starts}")
 
     async def _serve(self, world: World) -> None:
-        path = str(Path(self._directory.name) / "metadata.sqlite")
+        path = str(self._directory.path / "metadata.sqlite")
         self._database = SqliteMetadata(path, world, keeps_sessions=True)
         self._on_tree(self._database.tree)
         service = _Service(self._database, KEEPER, world.randomness)
@@ -222,7 +233,7 @@ class SocketStore:
 
     def end(self) -> None:
         self.kill()
-        self._directory.cleanup()
+        self._directory.remove()
 
 
 # SQLite inside a lone broker
@@ -243,7 +254,7 @@ class LoneStore:
     can_be_cut = False
 
     def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="odradek-simulation-")
+        self._directory = _OwnDirectory()
         self._database: _LoneDatabase | None = None
         self._on_tree: Callable[[Tree], None] = lambda tree: None
 
@@ -254,7 +265,7 @@ class LoneStore:
         self._on_tree = to
 
     def open(self, world: World) -> Metadata:
-        path = str(Path(self._directory.name) / "metadata.sqlite")
+        path = str(self._directory.path / "metadata.sqlite")
         self._database = _LoneDatabase(path, world)
         self._on_tree(self._database.tree)
         return self._database
@@ -275,12 +286,12 @@ class LoneStore:
     def lose(self) -> None:
         """For a broker that does not run."""
         self.died()
-        for file in Path(self._directory.name).iterdir():
+        for file in self._directory.path.iterdir():
             file.unlink()
 
     def end(self) -> None:
         self.died()
-        self._directory.cleanup()
+        self._directory.remove()
 
 
 def close_database(database: SqliteMetadata | None) -> None:

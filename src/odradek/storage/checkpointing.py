@@ -89,6 +89,13 @@ class Checkpointer:
         files.high_watermarks.limit(name, log.high_watermark)
         files.compacted.limit(name, log.first_dirty_offset)
 
+    def recovered(self, directory: LogDirectory) -> None:
+        """The logs of a directory were recovered, and some may end before what the files say: a
+        power cut took their ends, or interrupted a truncation. `LogManager` calls this before the
+        first append, which would make the files look true."""
+        for log in self._logs_in(directory):
+            self.truncated(log)
+
     def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """Before a log is made: what an earlier topic of that name left is not about this one."""
         for file in self.of(directory):

@@ -231,6 +231,7 @@ class LogManager:
         if clean_epoch is None:
             # A log that was made just before the crash: its name counts as durable from now on.
             disk.sync_directory(path)
+            self.checkpoints.recovered(directory)
         logger.info(
             "%s: loaded after %s; logs: %d, %d ms",
             path,

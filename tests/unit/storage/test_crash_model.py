@@ -448,3 +448,17 @@ def check_row(found: list[Batch]) -> None:
 
 TestCrashes = CrashMachine.TestCase
 TestCrashes.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+def test_an_offset_that_recovery_cut_does_not_come_back_with_the_next_append() -> None:
+    """A power cut interrupts a truncation; the checkpoint of the high watermark lies beyond the
+    end of the recovered log, until something is appended."""
+    state = CrashMachine()
+    state.start_over(offset=1)
+    state.kill()
+    state.stop()
+    state.crash_soon(is_kill=False, operations=3)
+    state.start_over(offset=0)
+    state.append(count=1, producer_id=0)
+    state.kill()
+    state.teardown()
