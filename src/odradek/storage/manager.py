@@ -188,16 +188,7 @@ class LogManager:
         names = disk.list_directory(path)
         has_logs = any(parse_partition_directory(name) is not None for name in names)
         self._owner.claim(directory, has_logs=has_logs)
-        clean_epoch = None
-        if CLEAN_SHUTDOWN in names:
-            clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
-            # One that stopped before it had joined adds nothing to what is noted already.
-            known = last_life(self._world, path)
-            if clean_epoch >= 0 and (known is None or clean_epoch not in known):
-                note_life(self._world, path, Life(clean_epoch, clean_epoch))
-            # A crash from here on must count as one, even if nothing was written yet.
-            disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
-            disk.sync_directory(path)
+        clean_epoch = self._take_clean_marker(path) if CLEAN_SHUTDOWN in names else None
         offsets = self.checkpoints.of(directory).read()
         loaded, begun_s = 0, self._world.clock.monotonic_s()
         for name in names:
@@ -239,6 +230,19 @@ class LogManager:
             loaded,
             1000 * (self._world.clock.monotonic_s() - begun_s),
         )
+        return clean_epoch
+
+    def _take_clean_marker(self, path: str) -> int:
+        """Reads the marker of a clean shutdown and removes it; returns its broker epoch."""
+        disk = self._world.disk
+        clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
+        # One that stopped before it had joined adds nothing to what is noted already.
+        known = last_life(self._world, path)
+        if clean_epoch >= 0 and (known is None or clean_epoch not in known):
+            note_life(self._world, path, Life(clean_epoch, clean_epoch))
+        # A crash from here on must count as one, even if nothing was written yet.
+        disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
+        disk.sync_directory(path)
         return clean_epoch
 
     def trust_store(self) -> None:
