@@ -25,6 +25,7 @@ from odradek.protocol.records import (
     HEADER_SIZE,
     BatchHeader,
     Record,
+    crc_is_valid,
     decode_records,
     read_header,
     split_batches,
@@ -310,14 +311,17 @@ def batches_of(broker: SimulatedBroker, where: TopicPartition) -> list[Batch] | 
 
 
 def values_of(broker: SimulatedBroker, where: TopicPartition) -> set[bytes]:
-    """The values of all records that its disk holds."""
-    return {
-        record.value
-        for data, header in _headers(broker, where)
-        if not header.is_control
-        for record in decode_records(data)
-        if record.value is not None
-    }
+    """The values of all records that its disk holds, up to the first batch that a power cut has
+    damaged or taken: recovery ends the log there. For topics that are not compacted."""
+    values: set[bytes] = set()
+    next_offset: int | None = None
+    for data, header in _headers(broker, where):
+        if next_offset not in (None, header.base_offset) or not crc_is_valid(data, 0, header):
+            break
+        next_offset = header.next_offset
+        if not header.is_control:
+            values.update(one.value for one in decode_records(data) if one.value is not None)
+    return values
 
 
 def _headers(broker: SimulatedBroker, where: TopicPartition) -> Iterator[tuple[bytes, BatchHeader]]:
