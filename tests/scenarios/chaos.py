@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.scenarios.chaos_cluster import CannotRun, ChaosCluster, Namespaces, Seat
+from tests.scenarios.chaos_cluster import ChaosCluster, Seat
 from tests.scenarios.chaos_run import (
     ChaosRun,
     bounce,
@@ -31,6 +31,7 @@ from tests.scenarios.chaos_run import (
     stop_and_restart,
 )
 from tests.scenarios.chaos_stores import store
+from tests.scenarios.namespaces import CannotRun, Namespaces
 
 FAULTS = ("kill", "stop", "bounce", "pause", "cut", "disk")
 _PARTITIONS = 6

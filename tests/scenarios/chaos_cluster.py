@@ -28,15 +28,13 @@ from typing import Final, Protocol, Self
 
 import psutil
 
+from tests.scenarios.namespaces import CannotRun, Namespaces
+
 START_S: Final = 60.0
 STOP_S: Final = 60.0
 PORT_INSIDE: Final = 9092
 _DISK_BYTES: Final = 300 * 1024 * 1024
 _READY: Final = "odradek is ready at "
-
-
-class CannotRun(Exception):
-    """Something outside is missing; the message says what."""
 
 
 def odradek() -> str:
@@ -156,10 +154,13 @@ class Seat:
         finally:
             filler.unlink()
 
+    def logs(self) -> list[Path]:
+        return sorted([*self.directory.glob("*.log*"), *self.directory.glob("*.out")])
+
     def said(self) -> str:
         """The end of its log and of what it printed."""
         found = []
-        for path in sorted([*self.directory.glob("*.log"), *self.directory.glob("*.out")]):
+        for path in self.logs():
             found.append(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}")
         return "\n".join(found)
 
@@ -306,7 +307,7 @@ class ChaosCluster:
         """Lines in the brokers' logs that should not be there: tracebacks and fatal errors."""
         found = []
         for seat in self.seats.values():
-            for path in sorted([*seat.directory.glob("*.log"), *seat.directory.glob("*.out")]):
+            for path in seat.logs():
                 lines = path.read_text(errors="replace").splitlines()
                 found += [
                     f"broker {seat.id}, {path.name}: " + " | ".join(lines[index : index + 30][-6:])
@@ -335,62 +336,15 @@ class ChaosCluster:
             self._network.remove()
         if self._small_disks:
             for seat in self.seats.values():
+                self._keep_logs(seat)
                 seat.unmount()
 
-
-class Namespaces:
-    """A bridge on this machine and a namespace for each broker, connected by a cable."""
-
-    def __init__(self, brokers: Sequence[int]) -> None:
-        if os.geteuid() != 0 or shutil.which("ip") is None:
-            raise CannotRun("network namespaces need root and the command `ip`")
-        self._prefix = f"od{os.getpid() % 100_000}"
-        self._subnet = f"10.{random.randrange(64, 250)}.{random.randrange(250)}"
-        self._brokers = list(brokers)
-        try:
-            self._build()
-        except subprocess.CalledProcessError as error:
-            self.remove()
-            raise CannotRun(f"cannot make network namespaces: {error.stderr}") from None
-
-    def name(self, broker: int) -> str:
-        return f"{self._prefix}-{broker}"
-
-    def address(self, broker: int) -> str:
-        return f"{self._subnet}.{broker}"
-
-    def _cable(self, broker: int) -> str:
-        return f"{self._prefix}v{broker}"
-
-    def _build(self) -> None:
-        bridge = f"{self._prefix}br"
-        _ip("link", "add", bridge, "type", "bridge")
-        _ip("addr", "add", f"{self._subnet}.254/24", "dev", bridge)
-        _ip("link", "set", bridge, "up")
-        for broker in self._brokers:
-            name, cable = self.name(broker), self._cable(broker)
-            _ip("netns", "add", name)
-            _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", name)
-            _ip("link", "set", cable, "master", bridge, "up")
-            _ip("-n", name, "addr", "add", f"{self.address(broker)}/24", "dev", "eth0")
-            _ip("-n", name, "link", "set", "eth0", "up")
-            _ip("-n", name, "link", "set", "lo", "up")
-
-    def cut(self, broker: int) -> None:
-        _ip("link", "set", self._cable(broker), "down")
-
-    def heal(self, broker: int) -> None:
-        _ip("link", "set", self._cable(broker), "up")
-
-    def remove(self) -> None:
-        for broker in self._brokers:
-            _ip("netns", "del", self.name(broker), check=False)
-            _ip("link", "del", self._cable(broker), check=False)
-        _ip("link", "del", f"{self._prefix}br", check=False)
-
-
-def _ip(*arguments: str, check: bool = True) -> None:
-    subprocess.run(["ip", *arguments], check=check, capture_output=True, text=True)
+    def _keep_logs(self, seat: Seat) -> None:
+        """A small disk is gone when it is unmounted; its logs are of use after that."""
+        kept = self.directory / f"logs-{seat.id}"
+        kept.mkdir(exist_ok=True)
+        for path in seat.logs():
+            shutil.copy(path, kept)
 
 
 def answers(host: str, port: int) -> bool:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -21,6 +22,7 @@ from simulation.checkers import History, Send, violations
 LOAD, PAIRS = "load", "pairs"
 PATIENCE_S: Final = 60.0
 _ABORTS_EVERY: Final = 4
+_TRANSACTION_TIMEOUT_MS: Final = 15_000
 # In which partitions a transaction may be read, by what became of it.
 _ALLOWED: Final[dict[str, list[list[int]]]] = {
     "committed": [[0, 1]],
@@ -30,6 +32,9 @@ _ALLOWED: Final[dict[str, list[list[int]]]] = {
 # librdkafka waits longer each time, up to ten seconds, before it connects again to a broker that
 # has gone twice within that time. Here brokers go every few seconds.
 _CLIENT: Final = {"log_level": 0, "reconnect.backoff.max.ms": 500}
+# Of one request: a coordinator that is stopped or cut off does not answer, and another one may be
+# asked meanwhile. librdkafka's default is as long as our own patience.
+_REQUEST_TIMEOUT_MS: Final = 10_000
 
 
 def create_topics(bootstrap: str, partitions: int, replicas: int = 3) -> None:
@@ -43,6 +48,25 @@ def create_topics(bootstrap: str, partitions: int, replicas: int = 3) -> None:
         made.result(PATIENCE_S)
 
 
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A client that could not go on. If it is one of those that others replace, another one did."""
+
+    client: str
+    reason: str
+    moment_s: float
+    # The rule by which a client may die so; empty if there is none, and it is an anomaly.
+    allowed: str = ""
+
+    def __str__(self) -> str:
+        rule = f" (allowed: {self.allowed})" if self.allowed else ""
+        return f"{self.client} died: {self.reason}{rule}"
+
+
+def not_allowed(deaths: Iterable[Death]) -> list[Death]:
+    return [death for death in deaths if not death.allowed]
+
+
 class Worker:
     """Runs in a thread until told to stop; what it raised is raised again by `finish`."""
 
@@ -50,6 +74,7 @@ class Worker:
         self.name = name
         self._stops = threading.Event()
         self._error: BaseException | None = None
+        self.ended_s = 0.0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -60,15 +85,28 @@ class Worker:
 
     def finish(self) -> None:
         self._stops.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
+        error = self.join()
+        if error is not None:
+            raise error
+
+    def join(self, timeout_s: float | None = None) -> BaseException | None:
+        """Waits for its end; returns what ended it, if it was an error."""
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            return TimeoutError(f"it was told to stop and goes on after {timeout_s} s")
+        return self._error
+
+    @property
+    def has_died(self) -> bool:
+        return self._error is not None
 
     def _run(self) -> None:
         try:
             self.work()
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self._error = error
+        finally:
+            self.ended_s = time.monotonic()
 
     def work(self) -> None:
         raise NotImplementedError
@@ -140,7 +178,7 @@ class TransactionalLoad(Worker):
         self._bootstrap = bootstrap
         self._pause_s = pause_s
         self.fates: dict[int, str] = {}
-        self.errors: list[str] = []
+        self.deaths: list[Death] = []
         self.lives = 0
         self.slowest_s = 0.0
 
@@ -148,16 +186,20 @@ class TransactionalLoad(Worker):
         number = 0
         producer = self._new()
         while not self._stops.is_set():
-            began = time.monotonic()
+            began = self._now_s()
             try:
                 self._transact(producer, number)
             except KafkaException as error:
-                self.errors.append(f"{number}: {error.args[0]}")
-                if error.args[0].fatal() or not self._abort(producer, number):
+                fatal = error if error.args[0].fatal() else self._abort(producer, number)
+                if fatal is not None:
+                    self._note_death(number, fatal, self._now_s() - began)
                     producer = self._new()
-            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+            self.slowest_s = max(self.slowest_s, self._now_s() - began)
             number += 1
             self._stops.wait(self._pause_s)
+
+    def _now_s(self) -> float:
+        return time.monotonic()
 
     def _new(self) -> Producer:
         self.lives += 1
@@ -165,8 +207,9 @@ class TransactionalLoad(Worker):
             {
                 "bootstrap.servers": self._bootstrap,
                 "transactional.id": "pairs",
-                "transaction.timeout.ms": 15_000,
+                "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
                 "linger.ms": 0,
+                "socket.timeout.ms": _REQUEST_TIMEOUT_MS,
                 **_CLIENT,
             }
         )
@@ -188,18 +231,33 @@ class TransactionalLoad(Worker):
         _insist(lambda: producer.commit_transaction(PATIENCE_S))
         self.fates[number] = "committed"
 
+    def summary(self) -> str:
+        fates = list(self.fates.values())
+        counts = ", ".join(f"{fates.count(fate)} {fate}" for fate in _ALLOWED)
+        return (
+            f"transactions: {counts}, slowest {self.slowest_s:.2f} s,"
+            f" {self.lives} lives of the producer"
+        )
+
     def committing(self, number: int) -> None:
         """Called before the commit of a transaction is asked for."""
 
-    def _abort(self, producer: Producer, number: int) -> bool:
-        """Whether the producer can go on. An abort that succeeds settles what was unknown."""
+    def _abort(self, producer: Producer, number: int) -> KafkaException | None:
+        """Why the producer cannot go on. An abort that succeeds settles what was unknown."""
         try:
             _insist(lambda: producer.abort_transaction(PATIENCE_S))
         except KafkaException as error:
-            self.errors.append(f"{number}, when aborting: {error.args[0]}")
-            return False
+            return error
         self.fates[number] = "aborted"
-        return True
+        return None
+
+    def _note_death(self, number: int, error: KafkaException, open_s: float) -> None:
+        """A producer may be fenced by the time-out of its transaction."""
+        allowed = ""
+        if open_s * 1000 >= _TRANSACTION_TIMEOUT_MS:
+            allowed = "its transaction was open for longer than its time-out"
+        reason = f"transaction {number}, after {open_s:.1f} s: {error.args[0]}"
+        self.deaths.append(Death(self.name, reason, time.monotonic(), allowed))
 
 
 def _insist(call: Callable[[], object]) -> None:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from odradek.protocol.types import TopicPartition
 from simulation.checkers import History
@@ -25,12 +25,14 @@ from tests.scenarios.chaos_load import (
     judge_load,
     judge_transactions,
     longest_silence_s,
+    not_allowed,
     read_all,
 )
 from tests.scenarios.chaos_watch import Watch
 
 REPLICAS = 3
 _ELECTION_S = 60.0
+_WELL = "every acknowledged record once and in order, no aborted record read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,7 @@ class ChaosRun:
         found = judge_load(self.history, self.producers, final)
         if self.transactions is not None:
             found += judge_transactions(self.transactions.fates, read_all(bootstrap, PAIRS, 2))
+            found += [str(death) for death in not_allowed(self.transactions.deaths)]
         return [*found, *self.cluster.problems()]
 
     def summary(self) -> str:
@@ -188,14 +191,7 @@ class ChaosRun:
         )
         text = f"{acknowledged} records acknowledged"
         if self.transactions is not None:
-            fates = list(self.transactions.fates.values())
-            counts = ", ".join(
-                f"{fates.count(fate)} {fate}" for fate in ("committed", "aborted", "unknown")
-            )
-            text += (
-                f"; transactions: {counts}, slowest {self.transactions.slowest_s:.2f} s,"
-                f" {self.transactions.lives} lives of the producer"
-            )
+            text += f"; {self.transactions.summary()}"
         return text
 
 
@@ -268,13 +264,19 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
-def report(directory: Path, run: ChaosRun, found: Sequence[str]) -> int:
+class Judged(Protocol):
+    """A run that is over."""
+
+    def summary(self) -> str: ...
+
+
+def report(directory: Path, run: Judged, found: Sequence[str], well: str = _WELL) -> int:
     """Prints the end of a run; the exit code."""
     print(run.summary())
     for line in found[:20]:
         print(f"WRONG: {line}")
     if found:
-        print(f"{len(found)} violations; data and logs are in {directory}")
+        print(f"{len(found)} anomalies; see {directory}")
         return 1
-    print("every acknowledged record once and in order, no aborted record read")
+    print(well)
     return 0

@@ -7,14 +7,17 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 
+from odradek.client.errors import ProducerFenced, TimedOut
 from simulation.checkers import History
-from tests.scenarios.chaos_cluster import CannotRun
+from tests.scenarios.chaos_load import TransactionalLoad, not_allowed
 from tests.scenarios.hosts.judging import PairsSeen, judge_load, value_in
 from tests.scenarios.hosts.network import Network
 from tests.scenarios.hosts.router import Rule
 from tests.scenarios.hosts.run import HostsRun, possible
-from tests.scenarios.hosts.workload import Load, Pairs
+from tests.scenarios.hosts.workload import Copy, Load, Pairs
+from tests.scenarios.namespaces import CannotRun
 
 _SHORT = {"cut-out": 2.0, "loss": 3.0, "delay": 2.0, "reorder": 2.0, "stall": 2.0, "kill": 0.5}
 
@@ -122,3 +125,45 @@ def test_a_read_of_an_aborted_or_an_open_transaction_is_an_anomaly() -> None:
         seen.note(0, offset, b"%d" % offset)
     found = seen.judge(pairs)
     assert found == ["aborted read: transaction 2", "read before commit: transaction 3"]
+
+
+class _FencedProducer(TransactionalLoad):
+    """Whose first transaction ends with a fatal error after some time, and which then stops."""
+
+    def __init__(self, open_s: float) -> None:
+        super().__init__("nowhere:1")
+        self._open_s = open_s
+
+    def _new(self) -> Producer:
+        self.lives += 1
+        return Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+
+    def _now_s(self) -> float:
+        return self._open_s if self._stops.is_set() else 0.0
+
+    def _transact(self, producer: Producer, number: int) -> None:
+        self.stop()
+        raise KafkaException(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+
+
+@pytest.mark.parametrize(("open_s", "is_allowed"), [(14.9, False), (15.1, True)])
+def test_a_producer_dies_of_a_fatal_error_only_after_the_time_of_its_transaction(
+    open_s: float, is_allowed: bool
+) -> None:
+    load = _FencedProducer(open_s)
+    load.work()
+    (death,) = load.deaths
+    assert bool(death.allowed) is is_allowed
+    assert "_FENCED" in death.reason
+    assert load.lives == 2, "another one takes its place"
+    assert [str(one) for one in not_allowed(load.deaths)] == ([] if is_allowed else [str(death)])
+
+
+def test_a_copy_that_is_fenced_at_once_is_an_anomaly_and_one_without_patience_is_not() -> None:
+    load = _load(History())
+    copy = Copy(load, 1, "classic")
+    copy.note_death(TimedOut("nobody answered"))
+    copy.note_death(ProducerFenced("by another"))
+    lost_patience, fenced = load.deaths
+    assert lost_patience.allowed
+    assert not_allowed(load.deaths) == [fenced]

@@ -9,15 +9,38 @@ Needs root, `ip netns` and /dev/net/tun. See docs/chaos.md.
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.scenarios.chaos_cluster import CannotRun
-from tests.scenarios.hosts.faults import SECONDS
+from tests.scenarios.chaos_run import report
+from tests.scenarios.hosts.faults import KINDS
 from tests.scenarios.hosts.run import HostsRun, possible
+from tests.scenarios.namespaces import CannotRun
+
+_EPILOG = """
+faults (each happens to a broker that is drawn by chance, and lasts as long as it says):
+{faults}
+
+examples:
+  python -m tests.scenarios.hosts
+      five minutes of every fault, brokers with the embedded store
+  python -m tests.scenarios.hosts --minutes 30 --store zookeeper
+      half an hour with a ZooKeeper ensemble of three
+  python -m tests.scenarios.hosts --minutes 2 --faults cut-pair,stop --seed 172417
+      two faults in turn; the seed repeats their order and whom they happen to, not the
+      moment at which a client sends
+
+It needs root, `ip netns` (iproute2) and /dev/net/tun; a fault that this machine or this store
+does not allow is named and left out. Runs may be at work side by side. SIGINT and SIGTERM end a
+run early; everything it started ends with it.
+
+exit code: 0 no anomaly, 1 an anomaly (data and logs are kept, and it says where), 2 it cannot
+run here, 130 or 143 it was ended early. docs/chaos.md says what is judged.
+"""
 
 
 def hosts(directory: Path, *, minutes: float, store: str, faults: Sequence[str], seed: int) -> int:
@@ -28,32 +51,32 @@ def hosts(directory: Path, *, minutes: float, store: str, faults: Sequence[str],
             raise CannotRun("none of the faults that were asked for can be made here")
         began_s = time.monotonic()
         waiting: list[str] = []
-        while time.monotonic() - began_s < minutes * 60:
+        while time.monotonic() - began_s < minutes * 60 and not run.troubles:
             if not waiting:
                 waiting = run.chance.sample(names, len(names))
             line = run.suffer(waiting.pop())
             print(f"{time.monotonic() - began_s:6.0f} s  {line}", flush=True)
         found = run.judge()
         print(run.table())
-        print(run.summary())
-        for anomaly in found[:20]:
-            print(f"WRONG: {anomaly}")
-    if found:
-        print(f"{len(found)} anomalies; logs are in {directory}")
-        return 1
-    print("no anomaly")
-    shutil.rmtree(directory)
-    return 0
+        return report(directory, run, found, "no anomaly")
 
 
-def main() -> int:
+def _arguments() -> argparse.Namespace:
+    faults = [f"  {name:10} {kind.seconds:3.0f} s  {kind.text}" for name, kind in KINDS.items()]
     parser = argparse.ArgumentParser(
         prog="python -m tests.scenarios.hosts",
         description=__doc__.split("\n")[0],
-        epilog="Needs root, `ip netns` and /dev/net/tun. Exit code: 0 no anomaly, 1 an anomaly,"
-        " 2 it cannot run here. docs/chaos.md explains the faults.",
+        epilog=_EPILOG.format(faults="\n".join(faults)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--minutes", type=float, default=5, help="how long (%(default)s)")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=5,
+        metavar="N",
+        help="no fault begins after so many minutes (%(default)s); the last one is played to its"
+        " end, and the judgement takes a minute more",
+    )
     parser.add_argument(
         "--store",
         choices=("embedded", "zookeeper"),
@@ -61,33 +84,50 @@ def main() -> int:
         help="where the brokers keep their metadata (%(default)s)",
     )
     parser.add_argument(
-        "--faults", default=",".join(SECONDS), help="separated by commas (all: %(default)s)"
+        "--faults", default=",".join(KINDS), metavar="A,B", help="which, separated by commas (all)"
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=random.randrange(1_000_000),
-        help="repeats the order of the faults (by chance)",
+        metavar="N",
+        help="repeats the order of the faults and their victims (drawn by chance, and printed)",
     )
     options = parser.parse_args()
-    faults = options.faults.split(",")
-    unknown = set(faults) - set(SECONDS)
+    options.faults = options.faults.split(",")
+    unknown = set(options.faults) - set(KINDS)
     if unknown:
-        parser.error(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(SECONDS)}")
+        parser.error(f"no such fault: {', '.join(sorted(unknown))}; there are {', '.join(KINDS)}")
+    if options.minutes <= 0:
+        parser.error("--minutes must be more than 0")
+    return options
+
+
+def _end(number: int, _: object) -> None:
+    """Ends the run as an exception, so that everything that it started is ended too."""
+    sys.exit(128 + number)
+
+
+def main() -> int:
+    options = _arguments()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     print(f"seed {options.seed}, store {options.store}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix="odradek-hosts-"))
     try:
-        return hosts(
+        code = hosts(
             directory,
             minutes=options.minutes,
             store=options.store,
-            faults=faults,
+            faults=options.faults,
             seed=options.seed,
         )
     except CannotRun as reason:
         print(f"cannot run here: {reason}")
+        code = 2
+    if code != 1:
         shutil.rmtree(directory)
-        return 2
+    return code
 
 
 if __name__ == "__main__":

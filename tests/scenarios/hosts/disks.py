@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from tests.scenarios.chaos_cluster import CannotRun
+from tests.scenarios.namespaces import CannotRun
 
 _READY_S: Final = 20.0
 
@@ -31,7 +31,8 @@ def check_machine() -> None:
     library = os.environ.get("FUSE_LIBRARY_PATH") or ctypes.util.find_library("fuse")
     if find_spec("mfusepy") is None or not library:
         raise CannotRun(
-            "a disk that stalls needs `pip install mfusepy` and `apt-get install libfuse2`"
+            "a disk that stalls needs mfusepy and libfuse 2: run `scripts/setup dev` as root, or"
+            " `pip install mfusepy` and `apt-get install libfuse2`"
         )
 
 

@@ -10,8 +10,8 @@ from typing import Final, Self
 
 from benchmarks.broker_process import ToolMissing
 from odradek.cli.zookeeper import server_command, write_config
-from tests.scenarios.chaos_cluster import CannotRun
 from tests.scenarios.hosts.network import Network
+from tests.scenarios.namespaces import CannotRun
 from tests.unit.metadata.zookeeper_servers import zookeeper_jars
 
 _PORT: Final = 2181

@@ -7,7 +7,7 @@ work at a time, so that its cost can be told.
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.scenarios.chaos_cluster import Seat
 from tests.scenarios.hosts.broker import SteppedClock
@@ -15,22 +15,29 @@ from tests.scenarios.hosts.disks import StallingDisk
 from tests.scenarios.hosts.network import Network, RuleFor
 from tests.scenarios.hosts.router import Rule
 
-# How long each lasts, unless it is told otherwise.
-SECONDS: Final = {
-    "cut": 10.0,
-    "cut-out": 10.0,
-    "cut-in": 10.0,
-    "cut-pair": 10.0,
-    "cut-store": 15.0,
-    "delay": 10.0,
-    "loss": 10.0,
-    "duplicate": 10.0,
-    "reorder": 10.0,
-    "stall": 10.0,
-    "full": 8.0,
-    "clock": 10.0,
-    "stop": 30.0,
-    "kill": 1.0,
+
+class Kind(NamedTuple):
+    """How long a fault lasts, unless it is told otherwise, and what it does."""
+
+    seconds: float
+    text: str
+
+
+KINDS: Final = {
+    "cut": Kind(10, "no packet to or from a broker"),
+    "cut-out": Kind(10, "no packet from it"),
+    "cut-in": Kind(10, "no packet to it"),
+    "cut-pair": Kind(10, "no packet between it and one other broker"),
+    "cut-store": Kind(15, "no packet between it and ZooKeeper"),
+    "delay": Kind(10, "200 ms each way"),
+    "loss": Kind(10, "5 % of all packets are lost, on every link"),
+    "duplicate": Kind(10, "20 % come twice"),
+    "reorder": Kind(10, "20 % are overtaken by later ones"),
+    "stall": Kind(10, "its disk does not answer (needs mfusepy and libfuse 2)"),
+    "full": Kind(8, "its disk has no byte free"),
+    "clock": Kind(10, "its clock is stepped by a minute to a day, and back"),
+    "stop": Kind(30, "SIGSTOP, then SIGCONT"),
+    "kill": Kind(1, "kill -9, then it is started again"),
 }
 _CUT: Final = Rule(cut=True)
 _HOUR_MS: Final = 3_600_000

@@ -9,8 +9,6 @@ import ctypes
 import fcntl
 import json
 import os
-import random
-import shutil
 import struct
 import subprocess
 import sys
@@ -19,14 +17,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from tests.scenarios.chaos_cluster import CannotRun
 from tests.scenarios.hosts.router import Rule
+from tests.scenarios.namespaces import CannotRun, free_subnet, ip, new_prefix, require_namespaces
 
 OPERATOR: Final = 254
 _TUNSETIFF: Final = 0x400454CA
 _TUN_WITHOUT_INFORMATION: Final = 0x1001
 _CLONE_NEWNET: Final = 0x40000000
 _TUN: Final = "/dev/net/tun"
+_ROUTER_ENDS_S: Final = 10.0
 
 RuleFor = tuple[int | None, int | None, Rule]
 """Source and destination (None: every host), and what happens to packets between them."""
@@ -37,9 +36,8 @@ class Network:
 
     def __init__(self, hosts: Sequence[int], seed: int) -> None:
         _check_machine()
-        self._prefix = f"oh{os.getpid() % 100_000}"
-        chance = random.Random()  # Of its own: two runs of one seed may be at work at once.
-        self._subnet = f"10.{chance.randrange(64, 250)}.{chance.randrange(250)}"
+        self._prefix = new_prefix("oh")
+        self._subnet = free_subnet()
         self._hosts = list(hosts)
         self._devices: dict[int, int] = {}
         self._router: subprocess.Popen[bytes] | None = None
@@ -47,7 +45,7 @@ class Network:
             for host in [*hosts, OPERATOR]:
                 self._add(host)
             self._start_router(seed)
-        except (OSError, subprocess.CalledProcessError) as error:
+        except (OSError, subprocess.SubprocessError) as error:
             self.remove()
             raise CannotRun(f"cannot make hosts: {error}") from None
 
@@ -65,12 +63,12 @@ class Network:
         fcntl.ioctl(device, _TUNSETIFF, request)
         inside: list[str] = []
         if host != OPERATOR:
-            _ip("netns", "add", self.name(host))
-            _ip("link", "set", interface, "netns", self.name(host))
+            ip("netns", "add", self.name(host))
+            ip("link", "set", interface, "netns", self.name(host))
             inside = ["-n", self.name(host)]
-            _ip(*inside, "link", "set", "lo", "up")
-        _ip(*inside, "addr", "add", f"{self.address(host)}/24", "dev", interface)
-        _ip(*inside, "link", "set", interface, "txqueuelen", "5000", "up")
+            ip(*inside, "link", "set", "lo", "up")
+        ip(*inside, "addr", "add", f"{self.address(host)}/24", "dev", interface)
+        ip(*inside, "link", "set", interface, "txqueuelen", "5000", "up")
 
     def _start_router(self, seed: int) -> None:
         devices = list(self._devices.values())
@@ -108,21 +106,20 @@ class Network:
             assert self._router.stdin is not None
             assert self._router.stdout is not None
             self._router.stdin.close()
-            self._router.wait()
+            try:
+                self._router.wait(_ROUTER_ENDS_S)
+            except subprocess.TimeoutExpired:
+                self._router.kill()
+                self._router.wait()
             self._router.stdout.close()
         for device in self._devices.values():
             os.close(device)
         self._devices.clear()
         for host in self._hosts:
-            _ip("netns", "del", self.name(host), check=False)
+            ip("netns", "del", self.name(host), check=False)
 
 
 def _check_machine() -> None:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        raise CannotRun("network namespaces need root and the command `ip`")
+    require_namespaces()
     if not os.access(_TUN, os.R_OK | os.W_OK):
         raise CannotRun(f"there is no {_TUN}, which the router between hosts needs")
-
-
-def _ip(*arguments: str, check: bool = True) -> None:
-    subprocess.run(["ip", *arguments], check=check, capture_output=True, text=True)

@@ -10,14 +10,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.scenarios.chaos_cluster import CannotRun, ChaosCluster, Seat
-from tests.scenarios.chaos_load import Worker
+from confluent_kafka import KafkaException
+
+from tests.scenarios.chaos_cluster import ChaosCluster, Seat
+from tests.scenarios.chaos_load import Death, Worker, not_allowed
 from tests.scenarios.chaos_watch import Watch
 from tests.scenarios.hosts import workload
 from tests.scenarios.hosts.broker import SteppedClock
 from tests.scenarios.hosts.disks import StallingDisk, check_machine
 from tests.scenarios.hosts.ensemble import HostedEnsemble
-from tests.scenarios.hosts.faults import SECONDS, Faults
+from tests.scenarios.hosts.faults import KINDS, Faults
 from tests.scenarios.hosts.judging import (
     CATCH_UP_S,
     PairsSeen,
@@ -29,11 +31,13 @@ from tests.scenarios.hosts.judging import (
     value_in,
 )
 from tests.scenarios.hosts.network import Network
+from tests.scenarios.namespaces import CannotRun
 
 BROKERS: Final = (1, 2, 3)
 STORES: Final = (11, 12, 13)
 CLIENTS: Final = (workload.LIBRDKAFKA_HOST, workload.OWN_HOST, workload.GROUPS_HOST)
 _RECOVERY_S: Final = 120.0
+_END_S: Final = 60.0
 _REPLICAS: Final = 3
 # Short enough that members which are cut off are noticed within a fault.
 _OVERRIDES: Final = (
@@ -50,6 +54,7 @@ class Cost:
     times: int = 0
     acknowledged: int = 0
     anomalies: int = 0
+    died: int = 0
     longest_gap_s: float = 0.0
 
 
@@ -66,6 +71,8 @@ class HostsRun:
         self._disks: dict[int, StallingDisk] = {}
         self._windows: list[tuple[float, float, str]] = []
         self.missing: dict[str, str] = {}
+        # What keeps the run from going on; each is an anomaly.
+        self.troubles: list[str] = []
         self.costs: dict[str, Cost] = {}
         self.chance = random.Random(seed)
 
@@ -125,6 +132,8 @@ class HostsRun:
         topics = [workload.LOAD, workload.PAIRS, *workload.COPIES.values()]
         self.watch = self._stack.enter_context(Watch(addresses, topics))
         self._wait_until_well(time.monotonic())
+        if self.troubles:
+            raise AssertionError("; ".join(self.troubles))
 
     def _furnish(self, seats: Mapping[int, Seat]) -> None:
         """Gives each broker a clock of its own, and the last one a disk that can stall."""
@@ -174,8 +183,10 @@ class HostsRun:
         for protocol in ("classic", "consumer"):
             for member in ("a", "b"):
                 self._readers += [
-                    workload.LibrdkafkaReader(f"librdkafka-{member}", load, third, protocol),
-                    workload.OwnReader(f"own-{member}", load, third, protocol),
+                    workload.LibrdkafkaReader(
+                        f"librdkafka-{protocol}-{member}", load, third, protocol
+                    ),
+                    workload.OwnReader(f"own-{protocol}-{member}", load, third, protocol),
                 ]
         for worker in self._workers:
             worker.start()
@@ -195,7 +206,7 @@ class HostsRun:
         before = self.load.acknowledgements.count()
         since_s = time.monotonic()
         with self.faults.by_name[name](seat) as what:
-            time.sleep(SECONDS[name] if seconds is None else seconds)
+            time.sleep(KINDS[name].seconds if seconds is None else seconds)
         over_s = time.monotonic()
         self._wait_until_well(over_s)
         until_s = time.monotonic()
@@ -212,70 +223,112 @@ class HostsRun:
         )
 
     def _wait_until_well(self, since_s: float) -> None:
-        """Every writer is acknowledged in every partition, and every replica is in sync."""
+        """Until every writer is acknowledged in every partition, and every replica is in sync.
+
+        Whatever keeps them from it is noted as trouble.
+        """
         deadline_s = time.monotonic() + _RECOVERY_S
         while not self.load.acknowledgements.since(since_s):
-            assert time.monotonic() < deadline_s, f"not acknowledged again:\n{self.cluster.said()}"
+            if any(worker.has_died for worker in self._workers):
+                break  # Who it was and why is told at the end.
+            if time.monotonic() > deadline_s:
+                self.troubles.append(f"not acknowledged again within {_RECOVERY_S:.0f} s")
+                return
             time.sleep(0.05)
-        self.watch.wait_until_in_sync(_REPLICAS, _RECOVERY_S)
+        try:
+            self.watch.wait_until_in_sync(_REPLICAS, _RECOVERY_S)
+        except AssertionError as reason:
+            self.troubles.append(str(reason))
+        self.troubles += [
+            f"{worker.name} does not run any more" for worker in self._workers if worker.has_died
+        ]
 
     # Judging
 
     def judge(self) -> list[str]:
         """Every anomaly; counts them by the fault in which the value was written."""
-        for worker in self._writers:
+        self._end(self._writers)
+        try:
+            final = self._let_readers_catch_up()
+            self._end(self._readers)
+            found = self._judge_clients(final)
+        except (AssertionError, KafkaException) as error:
+            # The cluster is not in a state in which everything can be read.
+            found = [f"unreadable: {error}"]
+        found += [
+            *self.troubles,
+            *(f"a send failed: {failure}" for failure in self.load.failures),
+            *self.cluster.problems(),
+        ]
+        for anomaly in found:
+            self._cost_of(self._sent_s(anomaly)).anomalies += 1
+        for death in self.deaths:
+            self._cost_of(death.moment_s).died += 1
+        for death in not_allowed(self.deaths):
+            self._cost_of(death.moment_s).anomalies += 1
+            found.append(str(death))
+        return found
+
+    @property
+    def deaths(self) -> list[Death]:
+        return [*self.load.deaths, *self.pairs.deaths]
+
+    def _end(self, workers: Sequence[Worker]) -> None:
+        for worker in workers:
             worker.stop()
-        for worker in self._writers:
-            worker.finish()
-        bootstrap = self.cluster.bootstrap
-        final = read_load(bootstrap)
+        for worker in workers:
+            error = worker.join(_END_S)
+            if error is not None:
+                self.load.deaths.append(Death(worker.name, repr(error), worker.ended_s))
+
+    def _let_readers_catch_up(self) -> dict[int, list[tuple[int, bytes]]]:
+        """Returns what stands in the log of the load in the end."""
+        final = read_load(self.cluster.bootstrap)
         deadline_s = time.monotonic() + CATCH_UP_S
         copied = {copy.name: copy.copied for copy in self.copies}
         while not caught_up(self.load, final, copied) and time.monotonic() < deadline_s:
             time.sleep(0.2)
-        for worker in self._readers:
-            worker.stop()
-        for worker in self._readers:
-            worker.finish()
-        found = [
+        return final
+
+    def _judge_clients(self, final: dict[int, list[tuple[int, bytes]]]) -> list[str]:
+        bootstrap = self.cluster.bootstrap
+        return [
             *judge_load(self.load, final),
             *judge_copies(bootstrap, final),
             *judge_pairs(bootstrap, self.pairs, self.pairs_seen),
-            *self.cluster.problems(),
         ]
-        for anomaly in found:
-            self.costs.setdefault(self._fault_of(anomaly), Cost()).anomalies += 1
-        return found
 
-    def _fault_of(self, anomaly: str) -> str:
-        value = value_in(anomaly)
-        sent_s = self.load.sent_s.get(value or b"")
+    def _sent_s(self, anomaly: str) -> float | None:
+        """When the value that an anomaly names was sent."""
+        return self.load.sent_s.get(value_in(anomaly) or b"")
+
+    def _cost_of(self, moment_s: float | None) -> Cost:
+        """Of the fault in whose time something happened."""
         for since_s, until_s, name in self._windows:
-            if sent_s is not None and since_s <= sent_s <= until_s:
-                return name
-        return "between faults"
+            if moment_s is not None and since_s <= moment_s <= until_s:
+                return self.costs[name]
+        return self.costs.setdefault("between faults", Cost())
 
     def table(self) -> str:
-        lines = ["fault           times  acknowledged  anomalies  longest gap"]
+        """What each kind of fault cost, and which clients died of what."""
+        lines = ["fault           times  acknowledged  anomalies  died  longest gap"]
         for name, cost in sorted(self.costs.items()):
             lines.append(
                 f"{name:14} {cost.times:6} {cost.acknowledged:13} {cost.anomalies:10}"
-                f" {cost.longest_gap_s:10.1f} s"
+                f" {cost.died:5} {cost.longest_gap_s:10.1f} s"
             )
+        lines.append(f"clients that died: {len(self.deaths)}")
+        lines += [f"  {death}" for death in self.deaths]
         return "\n".join(lines)
 
     def summary(self) -> str:
-        fates = list(self.pairs.fates.values())
-        counts = ", ".join(
-            f"{fates.count(fate)} {fate}" for fate in ("committed", "aborted", "unknown")
-        )
         copies = ", ".join(
             f"{copy.name} {copy.commits} commits and {copy.restarts} restarts"
             for copy in self.copies
         )
         return (
             f"{self.load.acknowledgements.count()} records acknowledged,"
-            f" {len(self.load.failures)} sends failed; pairs: {counts}; {copies}"
+            f" {len(self.load.failures)} sends failed; {self.pairs.summary()}; {copies}"
         )
 
 

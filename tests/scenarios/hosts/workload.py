@@ -16,7 +16,7 @@ import itertools
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -25,11 +25,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from odradek.client import Consumer as OwnConsumer
 from odradek.client import Producer as OwnProducer
 from odradek.client.accumulator import RecordMetadata
-from odradek.client.errors import ClientError, MustAbort
+from odradek.client.errors import ClientError, MustAbort, TimedOut
 from odradek.client.errors import ProducerFenced as OwnFenced
 from odradek.protocol.errors import KafkaError as OwnKafkaError
 from simulation.checkers import History, Send
-from tests.scenarios.chaos_load import PATIENCE_S, TransactionalLoad, Worker
+from tests.scenarios.chaos_load import PATIENCE_S, Death, TransactionalLoad, Worker
 from tests.scenarios.hosts.network import Network
 
 LOAD, PAIRS = "load", "pairs"
@@ -38,6 +38,7 @@ PARTITIONS: Final = 4
 LIBRDKAFKA_HOST, OWN_HOST, GROUPS_HOST = 21, 22, 23
 _CLIENT: Final = {"log_level": 0, "reconnect.backoff.max.ms": 1000, "socket.timeout.ms": 10_000}
 _COPIED_AT_A_TIME: Final = 200
+_COPY_TIMEOUT_MS: Final = 20_000
 
 
 def create_topics(bootstrap: str) -> None:
@@ -85,6 +86,7 @@ class Load:
         self.lock = threading.Lock()
         self.acknowledgements = Acknowledgements()
         self.failures: list[str] = []
+        self.deaths: list[Death] = []
         self.sent_s: dict[bytes, float] = {}
         # What a group has read, and what each copy has written, by value.
         self.read_by_group: dict[str, set[bytes]] = defaultdict(set)
@@ -206,17 +208,30 @@ class Copy(OwnWorker):
         self._protocol = protocol
         self.commits = 0
         self.restarts = 0
+        self._begun_s = time.monotonic()
         self.copied: set[bytes] = set()
 
     async def serve(self) -> None:
         while not self._stops.is_set():
             try:
                 await self._copy()
-            except (ClientError, OwnKafkaError, OwnFenced):
+            except (ClientError, OwnKafkaError) as error:
                 # As a supervisor would: a new producer fences the old one, and the group's
                 # offsets say where to go on.
-                self.restarts += 1
+                self.note_death(error)
                 await asyncio.sleep(0.2)
+
+    def note_death(self, error: ClientError | OwnKafkaError) -> None:
+        """It may lose its patience, and may be fenced by the time-out of its transaction."""
+        open_s = time.monotonic() - self._begun_s
+        allowed = ""
+        if isinstance(error, TimedOut):
+            allowed = "it waited for as long as it was told to"
+        elif isinstance(error, OwnFenced) and open_s * 1000 >= _COPY_TIMEOUT_MS:
+            allowed = "its transaction was open for longer than its time-out"
+        reason = f"{error!r}, {open_s:.1f} s after its transaction began"
+        self.load.deaths.append(Death(self.name, reason, time.monotonic(), allowed))
+        self.restarts += 1
 
     async def _copy(self) -> None:
         bootstrap = self.load.bootstrap
@@ -224,7 +239,7 @@ class Copy(OwnWorker):
             OwnProducer(
                 bootstrap_servers=bootstrap,
                 transactional_id=self.name,
-                transaction_timeout_ms=20_000,
+                transaction_timeout_ms=_COPY_TIMEOUT_MS,
                 max_block_ms=30_000,
             ) as producer,
             OwnConsumer(
@@ -244,6 +259,7 @@ class Copy(OwnWorker):
                     await self._write(producer, consumer, taken)
 
     async def _write(self, producer: OwnProducer, consumer: OwnConsumer, taken: dict) -> None:  # type: ignore[type-arg]
+        self._begun_s = time.monotonic()
         try:
             async with producer.transaction():
                 for partition, records in taken.items():
@@ -287,6 +303,7 @@ class LibrdkafkaReader(HostWorker):
         try:
             while not self._stops.is_set():
                 messages = consumer.consume(500, 0.3)
+                _raise_if_fatal(messages)
                 seen.update(one.value() or b"" for one in messages if one.error() is None)
                 if messages:
                     try:
@@ -350,7 +367,9 @@ class LibrdkafkaFollower(HostWorker):
         consumer.assign([TopicPartition(self._topic, one, 0) for one in range(self._partitions)])
         try:
             while not self._stops.is_set():
-                for message in consumer.consume(500, 0.2):
+                messages = consumer.consume(500, 0.2)
+                _raise_if_fatal(messages)
+                for message in messages:
                     if message.error() is None:
                         partition, offset = message.partition(), message.offset()
                         assert partition is not None
@@ -358,6 +377,14 @@ class LibrdkafkaFollower(HostWorker):
                         self._note(partition, offset, message.value() or b"")
         finally:
             consumer.close()
+
+
+def _raise_if_fatal(messages: Iterable[Message]) -> None:
+    """A consumer that cannot go on says so in what it returns."""
+    for message in messages:
+        error = message.error()
+        if error is not None and error.fatal():
+            raise KafkaException(error)
 
 
 class OwnFollower(OwnWorker):
