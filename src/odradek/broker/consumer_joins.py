@@ -70,11 +70,12 @@ class ConsumerJoins:
 
 
 def _pass_on(answer: asyncio.Future[object], done: asyncio.Future[object]) -> None:
+    error = None if done.cancelled() else done.exception()
     if answer.done():
-        return  # The client has hung up.
+        return  # The client has hung up; a refusal that nobody hears is no fault.
     if done.cancelled():
         answer.cancel()
-    elif (error := done.exception()) is not None:
+    elif error is not None:
         answer.set_exception(error)
     else:
         answer.set_result(done.result())

@@ -1,6 +1,7 @@
 """Members that join at once are decided together, some in each turn of the event loop."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -95,3 +96,30 @@ async def test_an_unexpected_error_is_raised_to_everyone_who_joins() -> None:
     assert answers == [groups.error] * 60
     groups.error = None
     assert await joins.join(ConsumerHeartbeat("g", "one", 0)) == "one"
+
+
+async def test_a_refusal_that_comes_after_the_client_has_hung_up_is_nobodys_fault() -> None:
+    """Without this the event loop logs an exception that was never retrieved."""
+    asked: list[asyncio.Future[object]] = []
+
+    class Later(Groups):
+        def begin_together(self, *_: object) -> list[asyncio.Future[object]]:
+            asked.append(asyncio.get_running_loop().create_future())
+            return asked
+
+    refusal = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    unheard: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: unheard.append(context.get("exception"))
+    )
+    join = asyncio.ensure_future(joins_at(Later()).join(ConsumerHeartbeat("g", "one", 0)))
+    for _ in range(2):  # It asks, and what was asked together is decided.
+        await asyncio.sleep(0)
+    assert asked
+    join.cancel()
+    await asyncio.wait([join])
+    asked[0].set_exception(refusal)
+    await asyncio.sleep(0)
+    asked.clear()
+    gc.collect()
+    assert refusal not in unheard
