@@ -41,6 +41,8 @@ _SETTINGS: Final = (
     "min.compaction.lag.ms",
 )
 _GROUP: Final = "administrators"
+# News of the metadata store reach every broker within half a second.
+_LOOKS, _LOOK_AGAIN_S = 10, 0.2
 _DENY, _ALL_OPERATIONS, _TOPIC, _LITERAL = 2, 2, 2, 3
 
 
@@ -98,12 +100,15 @@ class Administrators:
     async def check_settings(self, world: World) -> None:
         async with self._brokers.admin(world) as admin:
             for (topic, name), value in self._settings.items():
-                resource = ConfigResource(ConfigType.TOPIC, topic)
-                told = (await admin.describe_configs([resource], [name]))[resource]
-                if isinstance(told, KafkaError):
-                    raise told
-                if told[name].value != value:
-                    detail = f"{name} is {told[name].value}, acknowledged was {value}"
+                told = await _setting(admin, topic, name)
+                for _ in range(_LOOKS):
+                    if told == value:
+                        break
+                    # Whoever is asked may not have heard of the change yet.
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+                    told = await _setting(admin, topic, name)
+                else:
+                    detail = f"{name} is {told}, acknowledged was {value}"
                     self.found.append(Violation("lost setting", topic, detail))
 
     # Positions
@@ -225,3 +230,11 @@ async def _deny(admin: Admin) -> None:
         permission_type=_DENY,
     )
     await admin.controller_request(CreateAclsRequest(creations=[rule]), CreateAclsResponse)
+
+
+async def _setting(admin: Admin, topic: str, name: str) -> str | None:
+    resource = ConfigResource(ConfigType.TOPIC, topic)
+    told = (await admin.describe_configs([resource], [name]))[resource]
+    if isinstance(told, KafkaError):
+        raise told
+    return told[name].value

@@ -161,7 +161,9 @@ class DirectObserver:
                 groups=[
                     OffsetFetchRequestGroup(group_id=group, topics=topics) for group in self._groups
                 ],
-                require_stable=False,
+                # A commit of a transaction is answered before its markers are written: until then
+                # the position is about to change, and only who asks for stable ones hears so.
+                require_stable=True,
             ),
             OffsetFetchResponse,
             max_version=_FETCH_VERSION,

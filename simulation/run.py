@@ -135,6 +135,7 @@ def _run(
             error.add_note("\n".join([f"seed {seed}, the trace ends:", *tail]))
             raise
         finally:
+            simulation.end()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 simulation.network.close()

@@ -179,6 +179,17 @@ class Simulation:
             workers.uniform(*self.worker_delay_s),
         )
         self.hosts: dict[str, Host] = {}
+        self._at_end: list[Callable[[], None]] = []
+
+    def at_end(self, undo: Callable[[], None]) -> None:
+        """Calls this when the run is over, however it ended: a scenario that is never resumed takes
+        nothing back itself."""
+        self._at_end.append(undo)
+
+    def end(self) -> None:
+        """Takes back what the scenario has changed outside the simulation, the last first."""
+        while self._at_end:
+            self._at_end.pop()()
 
     def random(self, purpose: str) -> Random:
         """Randomness of its own for every purpose, so that one does not disturb another."""

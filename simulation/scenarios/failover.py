@@ -103,5 +103,6 @@ class FailoverDay(TransactionDay):
 async def failover(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
     day = FailoverDay(simulation)
-    with in_force(day.version), last_epoch(simulation):
-        return await day.live_through()
+    in_force(simulation, day.version)
+    last_epoch(simulation)
+    return await day.live_through()

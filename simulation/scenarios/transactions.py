@@ -8,11 +8,8 @@ the input, in transactions or with idempotence alone. Readers of both isolation 
 When the day is over, output must equal input: nothing lost, nothing twice, nothing aborted.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from odradek.broker.features import FEATURES
-from odradek.broker.handlers import end_txn
+from odradek.broker.features import FEATURES, Feature
+from odradek.broker.handlers import api_versions, end_txn
 from odradek.protocol.types import TopicPartition
 from odradek.transactions import machine, transaction
 from odradek.world import World
@@ -248,37 +245,40 @@ class TransactionDay:
         )
 
 
-@contextmanager
-def last_epoch(simulation: Simulation) -> Iterator[None]:
+def last_epoch(simulation: Simulation) -> None:
     """On some days producer epochs are used up after a few transactions, and ids rotate."""
-    if simulation.random("epochs").random() >= _FEW_EPOCHS:
-        yield
-        return
-    places = (transaction, machine, end_txn)
+    if simulation.random("epochs").random() < _FEW_EPOCHS:
+        few_epochs(simulation)
+
+
+def few_epochs(simulation: Simulation) -> None:
+    """For this run."""
     usual = transaction.LAST_EPOCH
-    for place in places:
-        vars(place)["LAST_EPOCH"] = _LAST_OF_FEW
-    try:
-        yield
-    finally:
-        for place in places:
-            vars(place)["LAST_EPOCH"] = usual
+
+    def change(last: int) -> None:
+        for place in (transaction, machine, end_txn):
+            vars(place)["LAST_EPOCH"] = last
+
+    simulation.at_end(lambda: change(usual))
+    change(_LAST_OF_FEW)
 
 
-@contextmanager
-def in_force(version: int) -> Iterator[None]:
-    """The cluster's `transaction.version`, for as long as this day lasts."""
+def in_force(simulation: Simulation, version: int) -> None:
+    """The cluster's `transaction.version`, for this run."""
     name = "transaction.version"
     usual = FEATURES[name]
-    FEATURES[name] = usual._replace(in_force=version)
-    try:
-        yield
-    finally:
-        FEATURES[name] = usual
+
+    def change(feature: Feature) -> None:
+        FEATURES[name] = feature
+        api_versions.supported.cache_clear()  # It tells the versions in force.
+
+    simulation.at_end(lambda: change(usual))
+    change(usual._replace(in_force=version))
 
 
 async def transactions(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
     day = TransactionDay(simulation)
-    with in_force(day.version), last_epoch(simulation):
-        return await day.live_through()
+    in_force(simulation, day.version)
+    last_epoch(simulation)
+    return await day.live_through()
