@@ -2,8 +2,9 @@
 
 With `--seed` the trace is printed; with `--seeds A-B` a line for each seed that fails, and a
 summary. The exit code is 1 if any run failed. With `--plant NAME` a known bug is put into the code
-first, and the search ends with the first seed of its scenario that finds it, by the rule that it
-breaks: the exit code is 1 if none does.
+first, and it is the other way round: the exit code is 0 if the seed, or one of the seeds, finds
+the bug by a rule that it is known to break, which is said in one line, and 1 if none does. A
+search ends with the first seed that does.
 """
 
 import argparse
@@ -57,24 +58,55 @@ def _first_line(error: Exception) -> str:
 
 
 def play_one(name: str, seed: int, plant: str | None) -> int:
+    """Prints the trace of one seed, then the verdict in one line."""
     played: list[Simulation] = []
 
     async def noted(simulation: Simulation) -> str:
         played.append(simulation)
         return await find(name)(simulation)
 
+    error: Exception | None = None
     try:
         with planted(plant):
-            result = run(noted, seed)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-        for simulation in played:
-            sys.stdout.write(simulation.trace.text())
+            value = run(noted, seed).value
+    except Exception as failure:  # noqa: BLE001 - whatever it is, it is the finding
+        error = failure
+    for simulation in played:
+        sys.stdout.write(simulation.trace.text())
+    if plant is not None:
+        found = None if error is None else rule_shown(plant, error)
+        print(_verdict(plant, seed, error, found), file=sys.stderr)
+        return 0 if found else 1
+    if error is not None:
         error.__notes__ = []  # It is the end of the trace.
         traceback.print_exception(error)
         return 1
-    sys.stdout.write(result.trace.text())
-    print(f"seed {seed} passed: {result.value}", file=sys.stderr)
+    print(f"seed {seed} passed: {value}", file=sys.stderr)
     return 0
+
+
+def _verdict(plant: str, seed: int, error: Exception | None, found: str | None) -> str:
+    name = FINDINGS[plant].scenario
+    if found is not None:
+        return f"{plant}: found by seed {seed} of {name}: {found}"
+    if error is None:
+        return f"{plant}: not found by seed {seed} of {name}: the run passed"
+    wanted = " or ".join(f"'{rule.strip()}'" for rule in FINDINGS[plant].says)
+    return (
+        f"{plant}: not found by seed {seed} of {name}: the run failed, but not by the rule"
+        f" {wanted}: {_first_line(error)}"
+    )
+
+
+def rule_shown(plant: str, error: Exception) -> str | None:
+    """The rule that the planted bug broke, and where; None if this error is no finding of it."""
+    if not finds(plant, error):
+        return None
+    lines = [line.strip() for line in str(error).splitlines()]
+    rules = FINDINGS[plant].says
+    broken = [line for line in lines if any(rule in line for rule in rules)]
+    # A client may have seen it first, by a rule of its own: the line after the headline says which.
+    return (broken or lines[1:] or lines or [_first_line(error)])[0][:300]
 
 
 def play_many(name: str, first: int, last: int, jobs: int) -> int:
@@ -102,7 +134,7 @@ def look_for(plant: str, seed: int) -> tuple[int, str | None]:
         with planted(plant):
             run(find(FINDINGS[plant].scenario), seed)
     except Exception as error:  # noqa: BLE001 - most are no findings
-        return seed, _first_line(error) if finds(plant, error) else None
+        return seed, rule_shown(plant, error)
     return seed, None
 
 

@@ -34,6 +34,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import INTERNAL_TOPICS, Partition
 from simulation.cluster import SimulatedBroker
 from simulation.compaction_workload import STATES
+from simulation.pages import Node
 from simulation.stores import Store
 from simulation.world import Simulation
 
@@ -300,14 +301,48 @@ def _may_be_elected(before: PartitionState) -> tuple[int, ...]:
     return (*before.isr, *before.eligible)
 
 
+class _Segment:
+    """The batches of one file. Logs are looked at all the time and mostly appended to, so what
+    was read once is read again only after something else was done to the file."""
+
+    __slots__ = ("batches", "end", "rewrites")
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.end = 0
+        self.rewrites = 0
+
+    def read(self, node: Node) -> list[Batch]:
+        if self.rewrites != node.rewrites:
+            self.rewrites = node.rewrites
+            self.batches = []
+            self.end = 0
+        if self.end < len(node.contents):
+            new = bytes(memoryview(node.contents)[self.end :])
+            whole = _whole_batches(new)
+            self.end += whole
+            self.batches += [
+                Batch(header.base_offset, header.leader_epoch, header.crc, header.next_offset)
+                for _, header in split_batches(new[:whole])
+            ]
+        return self.batches
+
+
 def batches_of(broker: SimulatedBroker, where: TopicPartition) -> list[Batch] | None:
-    """The log as its files hold it; None if there is none."""
-    found = [
-        Batch(header.base_offset, header.leader_epoch, header.crc, header.next_offset)
-        for _, header in _headers(broker, where)
-    ]
-    is_there = broker.host.disk.exists(f"/data/{where.topic}-{where.partition}")
-    return found if is_there else None
+    """The log as its files hold it; None if there is none. Not to be changed."""
+    disk = broker.host.disk
+    directory = f"/data/{where.topic}-{where.partition}"
+    if not disk.exists(directory):
+        return None
+    found = [_segment_of(node).read(node) for node in disk.nodes(directory, ".log")]
+    return found[0] if len(found) == 1 else [batch for batches in found for batch in batches]
+
+
+def _segment_of(node: Node) -> _Segment:
+    if node.reading is None:
+        node.reading = _Segment()
+    assert isinstance(node.reading, _Segment)
+    return node.reading
 
 
 def values_of(broker: SimulatedBroker, where: TopicPartition) -> set[bytes]:

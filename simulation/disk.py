@@ -86,10 +86,13 @@ class SimulatedFile:
         if self._node is not None and self._generation == self._disk.generation:
             kept = self._disk.random.randint(0, len(data))
             room = self._disk.free_bytes("/") + len(self._node.contents) - position
+            self._disk.added_bytes += len(data)
             self._node.write(position, data[: max(0, min(kept, room))])
 
     def truncate(self, size: int) -> None:
-        self._begin("truncate").truncate(size)
+        node = self._begin("truncate")
+        self._disk.added_bytes += max(0, size - len(node.contents))
+        node.truncate(size)
 
     def sync(self) -> None:
         try:
@@ -136,6 +139,10 @@ class SimulatedDisk:
         self._faults: list[Fault] = []
         self._power_cut_at: int | None = None
         self._has_power = True
+        # At least what was ever added to files: while the disk has more than that, it has room.
+        self.added_bytes = 0
+        # What `nodes` found, until a name changes.
+        self._found: dict[tuple[str, str], list[Node]] = {}
 
     # Faults
 
@@ -189,6 +196,7 @@ class SimulatedDisk:
             node.crash(self.random)
         self._journal.clear()
         self._names = dict(self._durable_names)
+        self._found.clear()
 
     def replace_by_empty(self, under: str = "/") -> None:
         """Somebody put in a new disk, mounted where the old one was. For a host without
@@ -199,6 +207,7 @@ class SimulatedDisk:
             for name in [one for one in names if _is_under(one, under) and one != under]:
                 del names[name]
         self._journal.clear()
+        self._found.clear()
         self.on_event(f"a new, empty disk at {under}")
 
     def begin(self, operation: str, path: str) -> None:
@@ -221,7 +230,10 @@ class SimulatedDisk:
                 raise OSError(fault.error, f"{os.strerror(fault.error)} (injected)", path)
 
     def require_room(self, more_bytes: int) -> None:
-        if more_bytes > 0 and more_bytes > self.free_bytes("/"):
+        if more_bytes <= 0:
+            return
+        self.added_bytes += more_bytes
+        if self.added_bytes > self.capacity_bytes and more_bytes > self.free_bytes("/"):
             raise OSError(errno.ENOSPC, "no space left on the simulated disk")
 
     # Files
@@ -373,12 +385,19 @@ class SimulatedDisk:
 
     def peek(self, directory: str, suffix: str) -> list[bytes]:
         """The files of a directory in the order of their names: no operation of the machine."""
-        prefix = _prefix(directory)
-        return [
-            bytes(node.contents)
-            for name, node in sorted(self._names.items())
-            if node is not None and name.startswith(prefix) and name.endswith(suffix)
-        ]
+        return [bytes(node.contents) for node in self.nodes(directory, suffix)]
+
+    def nodes(self, directory: str, suffix: str) -> list[Node]:
+        """What `peek` looks at."""
+        found = self._found.get((directory, suffix))
+        if found is None:
+            prefix = _prefix(directory)
+            found = self._found[directory, suffix] = [
+                node
+                for name, node in sorted(self._names.items())
+                if node is not None and name.startswith(prefix) and name.endswith(suffix)
+            ]
+        return found
 
     def snapshot(self) -> dict[str, bytes]:
         """Every file and its contents, for tests."""
@@ -390,6 +409,7 @@ class SimulatedDisk:
 
     def _change(self, paths: list[str], apply: Callable[[Names], None]) -> None:
         apply(self._names)
+        self._found.clear()
         self._journal.append(Change(tuple(map(posixpath.dirname, paths)), apply))
 
     def _node(self, path: str) -> Node:

@@ -14,6 +14,7 @@ import sys
 import time
 import weakref
 import zlib
+from asyncio.format_helpers import _format_callback_source
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextvars import Context, copy_context
@@ -32,6 +33,7 @@ Ts = TypeVarTuple("Ts")
 MOST_STEPS_IN_AN_INSTANT = 1_000_000
 # How often the cost of a run is looked at, in steps.
 _STEPS_BETWEEN_LOOKS = 1024
+_RUNNING = State.RUNNING
 
 
 class SimulationError(AssertionError):
@@ -39,15 +41,17 @@ class SimulationError(AssertionError):
 
 
 class SimulatedFuture(asyncio.Future[T]):
-    """Hashes by sequence number: its place in a set does not depend on its address."""
+    """Hashes by sequence number: its place in a set does not depend on its address.
 
-    def __init__(self, *, loop: "SimulatedLoop") -> None:
-        super().__init__(loop=loop)
-        self._number = loop.next_number()
-        self.process = current_process.get()
+    Made by `SimulatedLoop.create_future`, which sets both: so many are made that a constructor in
+    Python would show.
+    """
+
+    number: int
+    process: Process | None
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
 
 
 class SimulatedTask(asyncio.Task[T]):
@@ -60,11 +64,49 @@ class SimulatedTask(asyncio.Task[T]):
         context: Context | None,
     ) -> None:
         self.number = loop.next_number()
-        self.process = (context or copy_context()).get(current_process)
+        self.process = current_process.get() if context is None else context.get(current_process)
         super().__init__(coro, loop=loop, name=name or f"task-{self.number}", context=context)
 
     def __hash__(self) -> int:
         return self.number
+
+
+class SimulatedHandle:
+    """A callback that will run, now or at a time: what asyncio has `Handle` and `TimerHandle` for,
+    with the process it belongs to."""
+
+    __slots__ = ("_when", "args", "callback", "context", "is_cancelled", "process")
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context,
+        process: Process | None,
+        when: float = 0.0,
+    ) -> None:
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.process = process
+        self.is_cancelled = False
+        self._when = when
+
+    def cancel(self) -> None:
+        """Cancelled callbacks are skipped when their turn comes; what they hold is let go now."""
+        self.is_cancelled = True
+        self.callback = _nothing
+        self.args = ()
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+    def when(self) -> float:
+        return self._when
+
+
+def _nothing() -> None:
+    """What a cancelled callback does."""
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
@@ -78,11 +120,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.steps = 0
         self.fingerprint = 0
         self._time_s = 0.0
+        # The first part of what a step at this instant adds to the fingerprint.
+        self._instant = b"0.0 "
         self._time_limit_s = time_limit_s
         self._cpu_limit_s = cpu_limit_s
         self._steps_at_this_instant = 0
-        self._ready: deque[tuple[Process | None, asyncio.Handle]] = deque()
-        self._timers: list[tuple[float, int, Process | None, asyncio.TimerHandle]] = []
+        self._ready: deque[SimulatedHandle] = deque()
+        self._timers: list[tuple[float, int, SimulatedHandle]] = []
         self._numbers = 0
         self._tasks: weakref.WeakSet[SimulatedTask[Any]] = weakref.WeakSet()
         self._graveyard: list[SimulatedTask[Any]] = []
@@ -105,12 +149,14 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.Handle:
-        self._require_open()
+    ) -> Any:
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
         if context is None:
-            context = copy_context()
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append((context.get(current_process), handle))
+            handle = SimulatedHandle(callback, args, copy_context(), current_process.get())
+        else:
+            handle = SimulatedHandle(callback, args, context, context.get(current_process))
+        self._ready.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon
@@ -121,7 +167,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         callback: Callable[[Unpack[Ts]], object],
         *args: *Ts,
         context: Context | None = None,
-    ) -> asyncio.TimerHandle:
+    ) -> Any:
         return self.call_at(self._time_s + delay, callback, *args, context=context)
 
     def call_at(
@@ -130,22 +176,26 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         callback: Callable[[Unpack[Ts]], object],
         *args: *Ts,
         context: Context | None = None,
-    ) -> asyncio.TimerHandle:
-        self._require_open()
+    ) -> Any:
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
         if context is None:
-            context = copy_context()
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        process = context.get(current_process)
-        heapq.heappush(self._timers, (when, self.next_number(), process, handle))
+            handle = SimulatedHandle(callback, args, copy_context(), current_process.get(), when)
+        else:
+            process = context.get(current_process)
+            handle = SimulatedHandle(callback, args, context, process, when)
+        self._numbers += 1
+        heapq.heappush(self._timers, (when, self._numbers, handle))
         return handle
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers are skipped when their time comes."""
 
     # Futures, tasks, workers
 
     def create_future(self) -> asyncio.Future[Any]:
-        return SimulatedFuture(loop=self)
+        future: SimulatedFuture[Any] = SimulatedFuture(loop=self)
+        self._numbers += 1
+        future.number = self._numbers
+        future.process = current_process.get()
+        return future
 
     def create_task(
         self,
@@ -155,7 +205,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
         **options: Any,
     ) -> Any:
-        self._require_open()
+        if self._closed:
+            raise RuntimeError("Event loop is closed")
         if self._task_factory is not None:
             task = self._task_factory(self, coro, context=context, **options)
         else:
@@ -244,7 +295,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             for _ in range(_STEPS_BETWEEN_LOOKS):
                 if main.done() or self._failure is not None:
                     return
-                self._step()
+                if self._ready:
+                    self._step()
+                else:
+                    self._advance()
         raise SimulationError(
             f"too expensive: not done after {self._cpu_limit_s:g} seconds of work,"
             f" {self._time_s:.1f} virtual seconds and {self.steps} steps\n{self.describe_tasks()}"
@@ -255,30 +309,39 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.call_soon(self.create_task, generator.aclose())
 
     def _step(self) -> None:
-        if not self._ready:
-            self._advance()
-            return
+        """Runs the next callback that is ready, unless it was cancelled or its process cannot."""
         self._steps_at_this_instant += 1
         if self._steps_at_this_instant > MOST_STEPS_IN_AN_INSTANT:
             raise SimulationError(f"a busy loop: time stands still\n{self.describe_tasks()}")
-        process, handle = self._ready.popleft()
-        if handle.cancelled():
+        handle = self._ready.popleft()
+        if handle.is_cancelled:
             return
-        if process is not None and process.state is not State.RUNNING:
+        process = handle.process
+        if process is None:
+            place = b"-"
+        elif process.state is _RUNNING:
+            place = process.place
+        else:
             if process.state is State.STOPPED:
                 process.held.append(handle)
             return
         self.steps += 1
-        place = process.name if process is not None else "-"
-        self.fingerprint = zlib.crc32(f"{self._time_s!r} {place}".encode(), self.fingerprint)
+        self.fingerprint = zlib.crc32(self._instant + place, self.fingerprint)
         self._stepping = process
-        handle._run()
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as asyncio's own handles do
+            callback = _format_callback_source(handle.callback, handle.args)
+            message = f"Exception in callback {callback}"
+            self.call_exception_handler({"message": message, "exception": error})
         self._stepping = None
 
     def _advance(self) -> None:
         """Jumps to the next timer and makes everything that is due then ready."""
         timers = self._timers
-        while timers and timers[0][3].cancelled():
+        while timers and timers[0][2].is_cancelled:
             heapq.heappop(timers)
         if not timers:
             raise SimulationError(
@@ -290,11 +353,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 f"not done after {self._time_limit_s:g} virtual seconds\n{self.describe_tasks()}"
             )
         self._time_s = when
+        self._instant = f"{when!r} ".encode()
         self._steps_at_this_instant = 0
         while timers and timers[0][0] <= when:
-            _, _, process, handle = heapq.heappop(timers)
-            if not handle.cancelled():
-                self._ready.append((process, handle))
+            handle = heapq.heappop(timers)[2]
+            if not handle.is_cancelled:
+                self._ready.append(handle)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """What asyncio would log ends the run, unless the process it happened in was killed."""
@@ -335,7 +399,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if process.state is State.STOPPED:
             process.state = State.RUNNING
             while process.held:
-                self._ready.append((process, process.held.popleft()))
+                self._ready.append(process.held.popleft())
 
     def bury(self, process: Process, state: State) -> None:
         """As SIGKILL and exit do: nothing of it runs again, not even a `finally`.
@@ -376,10 +440,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def set_debug(self, enabled: bool) -> None:
         self._debug = enabled
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise RuntimeError("Event loop is closed")
 
     def describe_tasks(self) -> str:
         """Who waits, and where: one line a task."""

@@ -43,13 +43,15 @@ class Link:
 
     def carry(self, on_arrival: Callable[[], None], size_bytes: int = 0) -> None:
         """Brings a packet over, some time from now."""
-        loop = self._network.loop
+        network = self._network
+        loop = network.loop
         leaves_s = loop.time()
         if self.bytes_per_s is not None:
             leaves_s = max(leaves_s, self._busy_until_s) + size_bytes / self.bytes_per_s
             self._busy_until_s = leaves_s
-        arrives_s = leaves_s + self._network.random.uniform(*self.delay_s)
-        loop.call_at(arrives_s, self._arrive, on_arrival, size_bytes, context=self._network.nobody)
+        shortest_s, longest_s = self.delay_s
+        arrives_s = leaves_s + (shortest_s + (longest_s - shortest_s) * network.random.random())
+        loop.call_at(arrives_s, self._arrive, on_arrival, size_bytes, context=network.nobody)
 
     def _arrive(self, on_arrival: Callable[[], None], size_bytes: int) -> None:
         if self.is_cut:

@@ -13,10 +13,22 @@ SECTOR_BYTES = 512
 class Node:
     """The contents of a file, whatever its names."""
 
-    __slots__ = ("_before", "_durable_size", "_lost", "_shortest", "contents")
+    __slots__ = (
+        "_before",
+        "_durable_size",
+        "_lost",
+        "_shortest",
+        "contents",
+        "reading",
+        "rewrites",
+    )
 
     def __init__(self) -> None:
         self.contents = bytearray()
+        # How often anything else was done to the contents than appending to them.
+        self.rewrites = 0
+        # Room for what somebody who looks at the disk from outside has read so far.
+        self.reading: object = None
         # What durable pages held before they were written to, since the last sync.
         self._before: dict[int, bytes] = {}
         # The same for pages whose sync failed: no later sync brings them.
@@ -29,12 +41,15 @@ class Node:
         self._remember(min(position, size), position + len(data))
         if position > size:
             self.contents.extend(bytes(position - size))
+        elif position < size:
+            self.rewrites += 1
         self.contents[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
         present = len(self.contents)
         self._remember(min(size, present), max(size, present))
         if size < present:
+            self.rewrites += 1
             del self.contents[size:]
             self._shortest = min(self._shortest, size)
         else:
@@ -66,6 +81,7 @@ class Node:
     def crash(self, random: Random) -> None:
         """Keeps what is durable and a random part of the rest."""
         if self.is_dirty:
+            self.rewrites += 1
             self.contents = self._survivor(random)
         self._before.clear()
         self._lost.clear()

@@ -9,7 +9,10 @@ import asyncio
 from collections import deque
 from contextvars import ContextVar
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulation.loop import SimulatedHandle
 
 
 class State(Enum):
@@ -22,14 +25,16 @@ class State(Enum):
 class Process:
     """One life of a program: a restart is a new process."""
 
-    __slots__ = ("held", "host", "main", "name", "number", "state")
+    __slots__ = ("held", "host", "main", "name", "number", "place", "state")
 
     def __init__(self, name: str, host: str, number: int) -> None:
         self.name = name
+        # The name as the fingerprint of a run has it.
+        self.place = name.encode()
         self.host = host
         self.number = number
         self.state = State.RUNNING
-        self.held: deque[asyncio.Handle] = deque()
+        self.held: deque[SimulatedHandle] = deque()
         self.main: asyncio.Task[Any] | None = None
 
     @property

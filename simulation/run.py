@@ -131,7 +131,7 @@ def _run(
             simulation.trace.seal(f"end: {loop.steps} steps, fingerprint {loop.fingerprint:08x}")
         except BaseException as error:
             simulation.trace.seal("failed")
-            tail = list(simulation.trace)[-25:]
+            tail = simulation.trace.tail(25)
             error.add_note("\n".join([f"seed {seed}, the trace ends:", *tail]))
             raise
         finally:

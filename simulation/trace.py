@@ -6,19 +6,24 @@ addresses, no wall clock, no set order.
 
 import hashlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 
 class Trace:
-    __slots__ = ("_is_sealed", "_lines", "_now_s")
+    """Events are kept as they come and written out when somebody reads them: most runs pass, and
+    nobody does."""
+
+    __slots__ = ("_events", "_is_sealed", "_now_s")
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._lines: list[str] = []
+        self._events: list[tuple[float, str, str, tuple[object, ...]]] = []
         self._is_sealed = False
 
-    def add(self, host: str, event: str) -> None:
+    def add(self, host: str, event: str, *details: str | int) -> None:
+        """`event` is a %-format if there are details, which must be of immutable types."""
         if not self._is_sealed:
-            self._lines.append(f"{self._now_s():14.6f} {host:<12} {event}")
+            self._events.append((self._now_s(), host, event, details))
 
     def seal(self, event: str) -> None:
         """The last line; what still unwinds afterwards leaves no trace."""
@@ -27,13 +32,19 @@ class Trace:
         self._now_s = float
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+        for now_s, host, event, details in self._events:
+            text = event % details if details else event
+            yield f"{now_s:14.6f} {host:<12} {text}"
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._events)
+
+    def tail(self, count: int) -> list[str]:
+        """The last lines."""
+        return list(islice(self, max(0, len(self) - count), None))
 
     def text(self) -> str:
-        return "".join(line + "\n" for line in self._lines)
+        return "".join(line + "\n" for line in self)
 
     def digest(self) -> str:
         """Equal digests mean equal traces."""

@@ -143,7 +143,7 @@ class SimulatedTransport(asyncio.Transport):
             return
         if piece is Mark.RESET:
             self._was_reset = True
-            self._trace("reset by peer")
+            self._trace("%s reset by peer")
         elif piece is Mark.END:
             self._was_ended = True
         elif isinstance(piece, bytes):
@@ -171,7 +171,7 @@ class SimulatedTransport(asyncio.Transport):
             self._schedule_read()
         elif self._was_ended and not self._end_was_told:
             self._end_was_told = True
-            self._trace("end of stream")
+            self._trace("%s end of stream")
             protocol = self._protocol
             assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol)
             if not protocol.eof_received():
@@ -198,7 +198,7 @@ class SimulatedTransport(asyncio.Transport):
         return b"".join(parts)
 
     def _deliver(self, data: bytes) -> None:
-        self._trace(f"read {len(data)} B {zlib.crc32(data):08x}")
+        self._trace("%s read %d B %08x", len(data), zlib.crc32(data))
         self.incoming.acknowledge(len(data))
         protocol = self._protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
@@ -259,7 +259,7 @@ class SimulatedTransport(asyncio.Transport):
             piece = self._next_piece(self._network.cut_size(min(room, self._buffer_bytes)))
             room -= len(piece)
             self._buffer_bytes -= len(piece)
-            self._trace(f"sent {len(piece)} B {zlib.crc32(piece):08x}")
+            self._trace("%s sent %d B %08x", len(piece), zlib.crc32(piece))
             self.outgoing.send(piece)
         if not self._buffer:
             self._buffer_is_empty()
@@ -352,7 +352,7 @@ class SimulatedTransport(asyncio.Transport):
         self._soon(self._lose, error)
 
     def _lose(self, error: Exception | None) -> None:
-        self._trace(f"closed{f': {error}' if error else ''}")
+        self._trace("%s closed%s", f": {error}" if error else "")
         try:
             if self._protocol is not None:
                 self._protocol.connection_lost(error)
@@ -417,5 +417,5 @@ class SimulatedTransport(asyncio.Transport):
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
 
-    def _trace(self, event: str) -> None:
-        self._network.trace(self.host, f"{self.label} {event}")
+    def _trace(self, event: str, *details: str | int) -> None:
+        self._network.trace(self.host, event, self.label, *details)
