@@ -442,7 +442,9 @@ def _drop(names: Names, path: str) -> None:
 
 
 def _move(names: Names, source: str, target: str) -> None:
-    names[target] = names.pop(source)
+    node = names[target] = names.pop(source)
+    if node is not None:
+        return  # A file: nothing lies below it.
     prefix = _prefix(source)
     for name in [name for name in names if name.startswith(prefix)]:
         names[_prefix(target) + name[len(prefix) :]] = names.pop(name)

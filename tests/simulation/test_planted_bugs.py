@@ -1,10 +1,11 @@
 """Bugs planted in the code are found, each by the rule it breaks, and are taken back."""
 
+from contextlib import nullcontext
 from itertools import chain
 
 import pytest
 
-from simulation.__main__ import look_for
+from simulation.__main__ import look_for, play_one
 from simulation.findings import FINDINGS
 from simulation.planted_bugs import PLANTS, planted
 
@@ -32,3 +33,23 @@ def test_a_planted_bug_is_taken_back() -> None:
         with planted(plant):
             assert [getattr(place, name) for place, name, _ in patches] != before
         assert [getattr(place, name) for place, name, _ in patches] == before
+
+
+def test_a_seed_that_finds_a_planted_bug_says_by_which_rule(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    plant = "ordinary-internal-topics"
+    seed = FINDINGS[plant].seed
+    assert seed is not None
+    assert play_one("topics", seed, plant) == 0
+    (verdict,) = capsys.readouterr().err.splitlines()
+    assert verdict.startswith(f"{plant}: found by seed {seed} of topics: ordinary internal topic")
+
+
+def test_a_seed_that_does_not_find_a_planted_bug_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simulation.__main__.planted", lambda plant: nullcontext())
+    assert play_one("topics", 2, "ordinary-internal-topics") == 1
+    (verdict,) = capsys.readouterr().err.splitlines()
+    assert verdict == "ordinary-internal-topics: not found by seed 2 of topics: the run passed"
