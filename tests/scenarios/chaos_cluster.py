@@ -22,16 +22,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 import psutil
 
-from tests.scenarios.namespaces import CannotRun, Namespaces
+from tests.scenarios.namespaces import CannotRun, Namespaces, inside
 
 START_S: Final = 60.0
 STOP_S: Final = 60.0
+_UNMOUNT_S: Final = 10.0
 PORT_INSIDE: Final = 9092
 _DISK_BYTES: Final = 300 * 1024 * 1024
 _READY: Final = "odradek is ready at "
@@ -82,12 +84,12 @@ class Seat:
         """Returns how long it took until it answered."""
         assert not self.is_running, f"broker {self.id} runs already"
         began = time.monotonic()
-        inside = [] if self.namespace is None else ["ip", "netns", "exec", self.namespace]
+        beginning = [] if self.namespace is None else inside(self.namespace)
         log = self.directory / "server.log"
         with (self.directory / "restarts.out").open("ab") as output:
             self._process = subprocess.Popen(
                 [
-                    *inside,
+                    *beginning,
                     *(*self.program, str(self.directory / "server.properties")),
                     *("--log-file", str(log)),
                 ],
@@ -134,9 +136,11 @@ class Seat:
 
     def unmount(self) -> None:
         """Everything that is mounted there, one above the other."""
-        deadline = time.monotonic() + STOP_S
-        while self.directory.is_mount() and time.monotonic() < deadline:
-            done = subprocess.run(["umount", str(self.directory)], check=False, capture_output=True)
+        deadline = time.monotonic() + _UNMOUNT_S
+        while self.directory.is_mount():
+            is_late = time.monotonic() > deadline
+            command = ["umount", *(("--lazy",) if is_late else ()), str(self.directory)]
+            done = subprocess.run(command, check=is_late, capture_output=True)
             if done.returncode:
                 # What was mounted above it has not let go of it yet.
                 time.sleep(0.05)
@@ -146,10 +150,10 @@ class Seat:
         """Leaves no byte free meanwhile."""
         filler = self.directory / "filler"
         try:
-            with filler.open("wb") as file, suppress(OSError):
-                while True:
-                    file.write(bytes(1 << 16))
-                    file.flush()
+            # Unbuffered: a buffer that does not fit any more would be written again by `close`.
+            with filler.open("wb", buffering=0) as file:
+                for size in (1 << 16, 1 << 9, 1):
+                    _write_until_refused(file, bytes(size))
             yield
         finally:
             filler.unlink()
@@ -177,6 +181,12 @@ class Seat:
         while self.is_running:
             assert time.monotonic() < deadline, f"broker {self.id} does not end:\n{self.said()}"
             time.sleep(0.002)
+
+
+def _write_until_refused(file: FileIO, data: bytes) -> None:
+    with suppress(OSError):
+        while True:
+            file.write(data)
 
 
 class Hosting(Protocol):

@@ -22,8 +22,10 @@ class CannotRun(Exception):
 
 def require_namespaces() -> None:
     """Raises `CannotRun` where network namespaces cannot be made."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        raise CannotRun("network namespaces need root and the command `ip` (iproute2)")
+    if os.geteuid() != 0 or None in (shutil.which("ip"), shutil.which("nsenter")):
+        raise CannotRun(
+            "network namespaces need root, and the commands `ip` (iproute2) and `nsenter`"
+        )
 
 
 def ip(*arguments: str, check: bool = True) -> str:
@@ -32,6 +34,15 @@ def ip(*arguments: str, check: bool = True) -> str:
         ["ip", *arguments], check=check, capture_output=True, text=True, timeout=_IP_S
     )
     return done.stdout
+
+
+def inside(namespace: str) -> list[str]:
+    """What a command begins with that is to run there.
+
+    Not `ip netns exec`: it gives the command a copy of all mounts of the machine, and as long as it
+    runs, a disk of another run that was mounted then cannot be unmounted for good.
+    """
+    return ["nsenter", f"--net=/var/run/netns/{namespace}"]
 
 
 def new_prefix(kind: str) -> str:

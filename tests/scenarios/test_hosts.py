@@ -17,7 +17,7 @@ from tests.scenarios.hosts.network import Network
 from tests.scenarios.hosts.router import Rule
 from tests.scenarios.hosts.run import HostsRun, possible
 from tests.scenarios.hosts.workload import Copy, Load, Pairs
-from tests.scenarios.namespaces import CannotRun
+from tests.scenarios.namespaces import CannotRun, inside
 
 _SHORT = {"cut-out": 2.0, "loss": 3.0, "delay": 2.0, "reorder": 2.0, "stall": 2.0, "kill": 0.5}
 
@@ -67,7 +67,7 @@ def _round_trip_s(address: str, data: bytes) -> float:
 
 def test_the_router_delays_loses_doubles_and_turns_packets_and_tcp_copes() -> None:
     network = _network(1)
-    command = ["ip", "netns", "exec", network.name(1), sys.executable, "-c", _ECHO]
+    command = [*inside(network.name(1)), sys.executable, "-c", _ECHO]
     echo = subprocess.Popen([*command, network.address(1)], stdout=subprocess.PIPE)
     try:
         assert echo.stdout is not None

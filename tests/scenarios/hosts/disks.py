@@ -57,8 +57,12 @@ class StallingDisk:
         self._process.send_signal(signal.SIGCONT)
 
     def wait(self) -> None:
-        """Returns when it has been unmounted."""
-        self._process.wait(_READY_S)
+        """Returns when it is over: it was unmounted, and nobody has it open."""
+        try:
+            self._process.wait(_READY_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _is_fuse(directory: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, Self
 from benchmarks.broker_process import ToolMissing
 from odradek.cli.zookeeper import server_command, write_config
 from tests.scenarios.hosts.network import Network
-from tests.scenarios.namespaces import CannotRun
+from tests.scenarios.namespaces import CannotRun, inside
 from tests.unit.metadata.zookeeper_servers import zookeeper_jars
 
 _PORT: Final = 2181
@@ -59,7 +59,7 @@ class HostedEnsemble:
         with (home / "output").open("ab") as output:
             self._processes.append(
                 subprocess.Popen(
-                    ["ip", "netns", "exec", self._network.name(host), *command],
+                    [*inside(self._network.name(host)), *command],
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     cwd=home,

@@ -80,7 +80,7 @@ class HostsRun:
         try:
             self._set_up()
         except BaseException:
-            self._stack.close()
+            self._stack.__exit__(*sys.exc_info())
             raise
         return self
 
@@ -92,7 +92,8 @@ class HostsRun:
     ) -> None:
         for worker in self._workers:
             worker.stop()
-        self._stack.close()
+        # Not `close`: what fails meanwhile would hide the error that ended the run.
+        self._stack.__exit__(kind, error, trace)
 
     def _set_up(self) -> None:
         stores = STORES if self._store == "zookeeper" else ()
