@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from odradek.client.errors import ProducerFenced, TimedOut
+from odradek.client.errors import BadResponse, ProducerFenced, TimedOut
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import KafkaError as OwnKafkaError
 from simulation.checkers import History
 from tests.scenarios.chaos_load import TransactionalLoad, not_allowed
 from tests.scenarios.hosts.judging import PairsSeen, judge_load, value_in
@@ -159,11 +161,13 @@ def test_a_producer_dies_of_a_fatal_error_only_after_the_time_of_its_transaction
     assert [str(one) for one in not_allowed(load.deaths)] == ([] if is_allowed else [str(death)])
 
 
-def test_a_copy_that_is_fenced_at_once_is_an_anomaly_and_one_without_patience_is_not() -> None:
-    load = _load(History())
-    copy = Copy(load, 1, "classic")
-    copy.note_death(TimedOut("nobody answered"))
-    copy.note_death(ProducerFenced("by another"))
-    lost_patience, fenced = load.deaths
-    assert lost_patience.allowed
-    assert not_allowed(load.deaths) == [fenced]
+def test_a_copy_may_lose_its_patience_and_be_refused_after_the_time_of_its_transaction() -> None:
+    refusals = (ProducerFenced("by another"), OwnKafkaError(ErrorCode.INVALID_TXN_STATE))
+    for open_s, allowed in ((19.9, [True, False, False, False]), (20.1, [True, True, True, False])):
+        load = _load(History())
+        copy = Copy(load, 1, "classic")
+        copy.begun_s = time.monotonic() - open_s
+        for error in (TimedOut("nobody answered"), *refusals, BadResponse("nonsense")):
+            copy.note_death(error)
+        assert [bool(death.allowed) for death in load.deaths] == allowed
+        assert copy.restarts == 4

@@ -7,6 +7,7 @@ Needs root, `ip netns` and /dev/net/tun. See docs/chaos.md.
 """
 
 import argparse
+import logging
 import random
 import shutil
 import signal
@@ -114,6 +115,10 @@ def main() -> int:
         signal.signal(number, _end)
     print(f"seed {options.seed}, store {options.store}", flush=True)
     directory = Path(tempfile.mkdtemp(prefix="odradek-hosts-"))
+    # Our own clients complain of every fault; that would bury the lines about the faults.
+    logging.basicConfig(
+        filename=directory / "clients.log", format="[%(asctime)s] %(levelname)s %(message)s"
+    )
     try:
         code = hosts(
             directory,

@@ -27,6 +27,7 @@ from odradek.client import Producer as OwnProducer
 from odradek.client.accumulator import RecordMetadata
 from odradek.client.errors import ClientError, MustAbort, TimedOut
 from odradek.client.errors import ProducerFenced as OwnFenced
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.errors import KafkaError as OwnKafkaError
 from simulation.checkers import History, Send
 from tests.scenarios.chaos_load import PATIENCE_S, Death, TransactionalLoad, Worker
@@ -208,7 +209,7 @@ class Copy(OwnWorker):
         self._protocol = protocol
         self.commits = 0
         self.restarts = 0
-        self._begun_s = time.monotonic()
+        self.begun_s = time.monotonic()
         self.copied: set[bytes] = set()
 
     async def serve(self) -> None:
@@ -222,12 +223,12 @@ class Copy(OwnWorker):
                 await asyncio.sleep(0.2)
 
     def note_death(self, error: ClientError | OwnKafkaError) -> None:
-        """It may lose its patience, and may be fenced by the time-out of its transaction."""
-        open_s = time.monotonic() - self._begun_s
+        """It may lose its patience, and may be refused after the time-out of its transaction."""
+        open_s = time.monotonic() - self.begun_s
         allowed = ""
         if isinstance(error, TimedOut):
             allowed = "it waited for as long as it was told to"
-        elif isinstance(error, OwnFenced) and open_s * 1000 >= _COPY_TIMEOUT_MS:
+        elif open_s * 1000 >= _COPY_TIMEOUT_MS and _is_refusal(error):
             allowed = "its transaction was open for longer than its time-out"
         reason = f"{error!r}, {open_s:.1f} s after its transaction began"
         self.load.deaths.append(Death(self.name, reason, time.monotonic(), allowed))
@@ -259,7 +260,7 @@ class Copy(OwnWorker):
                     await self._write(producer, consumer, taken)
 
     async def _write(self, producer: OwnProducer, consumer: OwnConsumer, taken: dict) -> None:  # type: ignore[type-arg]
-        self._begun_s = time.monotonic()
+        self.begun_s = time.monotonic()
         try:
             async with producer.transaction():
                 for partition, records in taken.items():
@@ -277,6 +278,13 @@ class Copy(OwnWorker):
         else:
             self.commits += 1
             self.copied.update(record.value for records in taken.values() for record in records)
+
+
+def _is_refusal(error: ClientError | OwnKafkaError) -> bool:
+    """Of a transaction that is over: the coordinator has aborted it."""
+    if isinstance(error, OwnKafkaError):
+        return error.code is ErrorCode.INVALID_TXN_STATE
+    return isinstance(error, OwnFenced)
 
 
 class LibrdkafkaReader(HostWorker):
