@@ -288,7 +288,7 @@ def test_a_restore_says_what_it_cannot_do(
     with archive.writer() as writer:
         writer.append(Reading(_source(brokers, topic)))
     narrow = brokers.create_topic(partitions=1)
-    with pytest.raises(RestoreFailed, match="has 1 partitions, but the archive has 2"):
+    with pytest.raises(RestoreFailed, match="has 1 partition, but the archive has 2"):
         restore(archive, Restoring(topic, _source(brokers, topic), narrow))
     with pytest.raises(RestoreFailed, match=f"no topic other is archived there, but {topic}"):
         restore(archive, Restoring("other", _source(brokers, topic)))

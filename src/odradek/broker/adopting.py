@@ -20,6 +20,7 @@ from odradek.metadata import ImageKeeper
 from odradek.protocol.records import MalformedRecords, decode_records, split_batches
 from odradek.protocol.types import BrokerId
 from odradek.storage import Log, LogManager
+from odradek.wording import counted
 from odradek.world import World
 from odradek.world.timeslice import Timeslice
 
@@ -53,9 +54,9 @@ async def take_over(
     adopted = await adopt(images, unknown, broker_id, world.randomness, settings, is_alone=is_alone)
     if adopted:
         logger.warning(
-            "adopted %d topics found in the log directories, with retention switched off because "
+            "adopted %s found in the log directories, with retention switched off because "
             "their settings are not known: %s",
-            len(adopted),
+            counted(len(adopted), "topic"),
             ", ".join(adopted[:_FEW]) + (" ..." if adopted[_FEW:] else ""),
         )
 

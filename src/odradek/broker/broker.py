@@ -280,7 +280,9 @@ class Broker:
             node_id=self._id,
             store_id=images.image.store_id,
         )
-        await logs.load(lambda topic: settings.topic(images.image.topic_overrides(topic)))
+        await logs.load(
+            lambda topic: settings.put_in_force(topic, images.image.topic_overrides(topic))
+        )
         peers = Peers(
             images,
             settings.broker.effective_inter_broker_listener_name,

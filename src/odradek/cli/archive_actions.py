@@ -14,6 +14,7 @@ from odradek.cli.parser import hint
 from odradek.cli.restore import sink_options
 from odradek.cli.terminal import Progress, print_json, table
 from odradek.spark.prerequisites import require_spark
+from odradek.wording import counted
 from odradek.world.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -111,13 +112,12 @@ def work_on_archive(arguments: argparse.Namespace) -> int:
             return _say(
                 arguments,
                 {"records": rows, "files": len(state.files), "gaps": len(state.gaps)},
-                f"{rows:,} records in {len(state.files):,} files, each exactly once"
-                + (f"; {len(state.gaps)} gaps are on record" if state.gaps else ""),
+                f"{_records(rows)} in {_files(len(state.files))}, each exactly once{_gaps(state)}",
             )
         with archive.writer() as writer:
             if arguments.merge:
                 fewer = _merge(writer, arguments)
-                return _say(arguments, {"fewer_files": fewer}, f"{fewer:,} files fewer")
+                return _say(arguments, {"fewer_files": fewer}, f"{_files(fewer)} fewer")
             return _append(writer, arguments)
 
 
@@ -149,7 +149,7 @@ def _append(writer: "ArchiveWriter", arguments: argparse.Namespace) -> int:
                     "fewer_files": fewer,
                     "seconds": round(took_s, 3),
                 },
-                f"archived {appended.records:,} records in {appended.files:,} files"
+                f"archived {_records(appended.records)} in {_files(appended.files)}"
                 + (f", {fewer:,} fewer after merging" if fewer else "")
                 + f", {took_s:.1f} s",
             )
@@ -253,7 +253,19 @@ def restore_topic(arguments: argparse.Namespace) -> int:
                 "group": restored.group,
                 "seconds": round(took_s, 3),
             },
-            f"restored {restored.records:,} records to {wanted.target}"
+            f"restored {_records(restored.records)} to {wanted.target}"
             + (", after what was there already" if restored.was_begun else "")
             + f", {took_s:.1f} s",
         )
+
+
+def _records(count: int) -> str:
+    return counted(count, "record", spec=",")
+
+
+def _files(count: int) -> str:
+    return counted(count, "file", spec=",")
+
+
+def _gaps(state: "State") -> str:
+    return f"; {counted(len(state.gaps), 'gap is', 'gaps are')} on record" if state.gaps else ""

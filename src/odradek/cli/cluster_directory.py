@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from odradek.cli.failures import CommandFailed, UsageError
+from odradek.wording import counted
 from odradek.world.disk import Disk, OsDisk
 
 PID_FILE = "broker.pid"
@@ -87,7 +88,7 @@ def require_lone_directory(disk: Disk, data: str) -> None:
     known = brokers_in(disk, data)
     if known:
         raise CommandFailed(
-            f"{data} holds a cluster of {max(known)} brokers; start it with"
+            f"{data} holds a cluster of {counted(max(known), 'broker')}; start it with"
             f" --brokers {max(known)}, or choose another directory with --data"
         )
 

@@ -27,6 +27,7 @@ from odradek.cli.failures import CommandFailed
 from odradek.cli.serving import serve, settings_from
 from odradek.cli.supervisor import Child, ChildFailed, Restarts, Supervisor
 from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
+from odradek.wording import counted
 from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
 
@@ -164,7 +165,7 @@ class LocalCluster:
             print(f"broker {place.id} is ready at {child.ready} (process {child.pid}, data in"
                   f" {place.directory})")  # fmt: skip
         print(
-            f"odradek is ready at {self.bootstrap} ({len(brokers)} brokers,"
+            f"odradek is ready at {self.bootstrap} ({counted(len(brokers), 'broker')},"
             f" data in {self._data}); Ctrl-C stops it",
             flush=True,
         )

@@ -21,6 +21,7 @@ from odradek.client.consumer import Consumer
 from odradek.client.producer import Producer
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
 from odradek.world import SystemClock
 
 _POLL_MS = 500
@@ -75,7 +76,8 @@ async def produce_lines(
         progress.clear()
     if deliveries.first_error is not None:
         raise CommandFailed(
-            f"{deliveries.failed} of {sent} records were not taken: {deliveries.first_error}"
+            f"{counted(deliveries.failed, 'record was', 'records were')} not taken, of {sent}:"
+            f" {deliveries.first_error}"
         )
     return 0
 

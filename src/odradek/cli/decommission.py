@@ -10,6 +10,7 @@ from odradek.cli.reassign_actions import replicas_of
 from odradek.cli.replica_plans import Plan, without
 from odradek.cli.terminal import Progress, print_json
 from odradek.client.admin import Admin
+from odradek.wording import counted
 
 _LOOK_AGAIN_S = 0.1
 
@@ -25,13 +26,16 @@ async def decommission(arguments: argparse.Namespace) -> int:
         except TimeoutError:
             left = len(await _held(admin, leaver))
             raise CommandFailed(
-                f"broker {leaver} still holds {left} partitions after {arguments.timeout} s;"
-                " they keep moving: odradek reassign-partitions --list"
+                f"broker {leaver} still holds {counted(left, 'partition')} after"
+                f" {arguments.timeout} s; they keep moving: odradek reassign-partitions --list"
             ) from None
     if arguments.json:
         print_json({"broker": leaver, "moved": moved})
     else:
-        print(f"Moved {moved} partitions. Broker {leaver} holds nothing now and may be stopped.")
+        print(
+            f"Moved {counted(moved, 'partition')}."
+            f" Broker {leaver} holds nothing now and may be stopped."
+        )
     return 0
 
 
@@ -70,7 +74,8 @@ def _require_room(held: Plan, brokers: int, *, lower: bool) -> None:
     if too_many and not lower:
         names = ", ".join(too_many[:3]) + (" and others" if len(too_many) > 3 else "")
         raise CommandFailed(
-            f"{names} would have more copies than the {brokers} brokers that are left; add a"
+            f"{names} would have more copies than the"
+            f" {counted(brokers, 'broker that is', 'brokers that are')} left; add a"
             " broker first, or accept fewer copies with --lower-replication-factor"
         )
 

@@ -13,6 +13,7 @@ from odradek.client.admin_types import ClusterDescription
 from odradek.client.cluster import Broker
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
+from odradek.wording import counted
 
 _CONNECT_S = 3.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -35,7 +36,9 @@ async def check_brokers(findings: Findings, arguments: argparse.Namespace) -> No
         async with open_admin(arguments) as admin:
             described = await admin.describe_cluster()
             findings.add(
-                "cluster", "ok", f"{described.cluster_id}, {len(described.brokers)} brokers"
+                "cluster",
+                "ok",
+                f"{described.cluster_id}, {counted(len(described.brokers), 'broker')}",
             )
             await _check_advertised(findings, described, asked)
             await _check_partitions(findings, admin, described)

@@ -16,6 +16,7 @@ from odradek.client.fetched import ConsumerRecord
 from odradek.client.look_up import look_up, newest, partition_of
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
 from odradek.world import SystemClock
 
 # A marker at the end is passed without a record to tell of it.
@@ -151,7 +152,7 @@ async def _scan(
                     if record.key == key and record.offset < ends[_where(record)]:
                         found[record.partition] = record
     took_ms = 1000 * (clock.monotonic_s() - begun_s)
-    return Answer(newest(found.values()), f"{count} records read in {took_ms:.2f} ms")
+    return Answer(newest(found.values()), f"{counted(count, 'record')} read in {took_ms:.2f} ms")
 
 
 async def _is_before(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> bool:

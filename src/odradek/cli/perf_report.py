@@ -5,6 +5,7 @@ import sys
 
 from odradek.cli.terminal import print_json
 from odradek.cli.throughput import ConsumerStatistics, Production, java_date
+from odradek.wording import counted
 
 
 def report_production(arguments: argparse.Namespace, load: Production, now_s: float) -> int:
@@ -19,7 +20,10 @@ def report_production(arguments: argparse.Namespace, load: Production, now_s: fl
             line = load.steady.summary(now_s).line()
             print(line.replace("records sent", "steady state records sent"))
     if load.failed:
-        print(f"{load.failed} records failed, the last one: {load.last_error}", file=sys.stderr)
+        print(
+            f"{counted(load.failed, 'record')} failed, the last one: {load.last_error}",
+            file=sys.stderr,
+        )
     return 1 if load.failed else 0
 
 
@@ -40,7 +44,7 @@ def report_consumption(
         print(statistics.final_line(end_ms, start, end, join_ms))
     if statistics.count < arguments.num_records:
         print(
-            f"only {statistics.count} of {arguments.num_records} records came within"
+            f"only {statistics.count} of {counted(arguments.num_records, 'record')} came within"
             f" {arguments.timeout} ms of each other; --timeout waits longer",
             file=sys.stderr,
         )

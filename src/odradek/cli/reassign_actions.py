@@ -113,8 +113,8 @@ async def _execute(admin: Admin, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"current": _shown(current), "started": [_name(one) for one in plan]})
     else:
-        plural = "" if len(plan) == 1 else "s"
-        print(f"Successfully started partition reassignment{plural} for {joined(plan)}")
+        what = "reassignment" if len(plan) == 1 else "reassignments"
+        print(f"Successfully started partition {what} for {joined(plan)}")
     return 0
 
 
@@ -187,8 +187,8 @@ async def _cancel(admin: Admin, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"cancelled": [_name(one) for one in sorted(active)]})
     elif active:
-        plural = "" if len(active) == 1 else "s"
-        print(f"Successfully cancelled partition reassignment{plural} for: {joined(active)}")
+        what = "reassignment" if len(active) == 1 else "reassignments"
+        print(f"Successfully cancelled partition {what} for: {joined(active)}")
     else:
         print("None of the specified partition reassignments are active.")
     return 0

@@ -20,6 +20,7 @@ from odradek.client.admin_types import (
 )
 from odradek.client.errors import UnsupportedVersion
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.wording import counted
 
 _PAGE_PARTITIONS = 2000
 
@@ -102,7 +103,7 @@ async def _alter(admin: Admin, arguments: argparse.Namespace) -> None:
         print_json({name: new.total for name, new in wanted.items()})
     else:
         for name, new in wanted.items():
-            print(f"Topic {name} has {new.total} partitions now.")
+            print(f"Topic {name} has {counted(new.total, 'partition')} now.")
 
 
 async def _delete(admin: Admin, arguments: argparse.Namespace) -> None:

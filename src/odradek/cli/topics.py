@@ -5,6 +5,7 @@ import argparse
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.failures import UsageError
 from odradek.cli.parser import OlderSpelling, key_and_value, positive_number
+from odradek.wording import counted
 
 _ACTIONS = ("create", "list", "describe", "alter", "delete")
 
@@ -121,7 +122,7 @@ def replica_assignment(text: str) -> list[list[int]]:
             raise argparse.ArgumentTypeError(f"partition {partition} names a broker twice")
         if len(brokers) != len(assignment[0]):
             raise argparse.ArgumentTypeError(
-                f"partition {partition} has {len(brokers)} replicas, partition 0 has"
+                f"partition {partition} has {counted(len(brokers), 'replica')}, partition 0 has"
                 f" {len(assignment[0])}"
             )
     return assignment

@@ -23,6 +23,7 @@ from odradek.protocol.messages.fetch import (
 )
 from odradek.protocol.records import decode_records, split_batches
 from odradek.protocol.types import BrokerId, Buffer, TopicPartition
+from odradek.wording import counted
 
 _WAIT_MS = 500
 # A replica of a debugging tool: any copy answers it, the leader's or not.
@@ -228,7 +229,8 @@ def _report(arguments: argparse.Namespace, verdicts: list[Verdict]) -> int:
     for one in bad:
         for problem in one.problems:
             print(f"{one.partition.topic}-{one.partition.partition}: {problem}")
+    partitions = counted(len(verdicts), "partition")
     if bad:
-        raise CommandFailed(f"{len(bad)} of {len(verdicts)} partitions are not the same everywhere")
-    print(f"The copies of {len(verdicts)} partitions are the same on every broker that holds them.")
+        raise CommandFailed(f"{len(bad)} of {partitions}: the copies are not the same everywhere")
+    print(f"The copies of {partitions} are the same on every broker that holds them.")
     return 0

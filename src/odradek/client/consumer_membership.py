@@ -36,6 +36,7 @@ from odradek.protocol.messages.metadata import (
     MetadataResponse,
 )
 from odradek.protocol.types import TopicId, TopicPartition
+from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
 
@@ -346,9 +347,9 @@ class ConsumerMembership:
         await self._gate.next_poll()
         if self._holdings.owned:
             _log.warning(
-                "group %s: %d partitions were lost, for %s; joining again",
+                "group %s: %s lost, for %s; joining again",
                 self._group_id,
-                len(self._holdings.owned),
+                counted(len(self._holdings.owned), "partition was", "partitions were"),
                 self._out_because,
             )
             await self._gate.run(lambda: self._holdings.lose(self._holdings.owned))

@@ -31,6 +31,7 @@ from odradek.client.settings import ConsumerSettings
 from odradek.client.subscription import Subscription
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
 
@@ -401,4 +402,6 @@ class Group:
 
 def _log_failure(offsets: Mapping[TopicPartition, object], error: BaseException | None) -> None:
     if error is not None:
-        _log.warning("offsets of %d partitions were not committed: %s", len(offsets), error)
+        _log.warning(
+            "offsets of %s were not committed: %s", counted(len(offsets), "partition"), error
+        )

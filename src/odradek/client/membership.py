@@ -52,6 +52,7 @@ from odradek.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
 
@@ -212,9 +213,9 @@ class ClassicMembership:
             reason, self._dropped_because = self._dropped_because, None
             if reason is not None:
                 _log.warning(
-                    "group %s: %d partitions were lost, for %s; joining again",
+                    "group %s: %s lost, for %s; joining again",
                     self._group_id,
-                    len(holdings.owned),
+                    counted(len(holdings.owned), "partition was", "partitions were"),
                     reason,
                 )
                 await holdings.lose(holdings.owned)
@@ -338,13 +339,18 @@ class ClassicMembership:
             try:
                 if revoked:
                     # Others wait for these: the round after this one hands them over.
-                    self.request_rejoin(f"{len(revoked)} partitions were given up")
+                    self.request_rejoin(
+                        f"{counted(len(revoked), 'partition was', 'partitions were')} given up"
+                    )
                     await holdings.revoke(revoked)
             finally:
                 await holdings.gain(assigned, [one for one in assigned if one not in before])
 
         _log.info(
-            "group %s: generation %d, %d partitions", self._group_id, generation, len(assigned)
+            "group %s: generation %d, %s",
+            self._group_id,
+            generation,
+            counted(len(assigned), "partition"),
         )
         await self._gate.run(work)
         self.metadata_changed()

@@ -30,6 +30,7 @@ from odradek.client.settings import ProducerSettings
 from odradek.client.transactions import Transactions
 from odradek.protocol.records import HEADER_SIZE, Headers
 from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
 from odradek.world import World
 
 # The length of a header's name and of its value, at their largest.
@@ -344,7 +345,7 @@ class Producer:
             described = await cluster.topic(topic, settings.max_block_ms)
             if partition not in described.partitions:
                 raise ValueError(
-                    f"topic {topic} has {len(described.partitions)} partitions:"
+                    f"topic {topic} has {counted(len(described.partitions), 'partition')}:"
                     f" there is no partition {partition}"
                 )
         if not sender.accumulator.has_room(size_bytes):

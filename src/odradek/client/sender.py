@@ -45,6 +45,7 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
 )
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
 
@@ -221,8 +222,9 @@ class Sender:
         self._fail(
             batch,
             DeliveryTimedOut(
-                f"{batch.record_count} records for {batch.queue.topic_partition} were not"
-                f" acknowledged within delivery.timeout.ms={self._settings.delivery_timeout_ms}"
+                f"{counted(batch.record_count, 'record')} for {batch.queue.topic_partition}"
+                f" {'was' if batch.record_count == 1 else 'were'} not acknowledged within"
+                f" delivery.timeout.ms={self._settings.delivery_timeout_ms}"
             ),
         )
 
@@ -537,8 +539,8 @@ class Sender:
         record_errors: dict[int, BaseException] | None = None,
     ) -> None:
         _log.warning(
-            "%d records for %s failed: %s",
-            batch.record_count,
+            "%s for %s failed: %s",
+            counted(batch.record_count, "record"),
             batch.queue.topic_partition,
             error,
         )

@@ -13,6 +13,7 @@ from odradek.cluster.state_changes import change_states
 from odradek.metadata import ClusterImage, ImageKeeper, PartitionImage
 from odradek.metadata.layout import PartitionState
 from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.wording import counted
 
 logger = logging.getLogger("odradek.server")
 
@@ -27,9 +28,8 @@ async def hand_over(images: ImageKeeper, broker_id: BrokerId) -> int:
     moved = await change_states(images, led, decide, f"broker {broker_id} stops")
     if moved < len(led) and len(images.image.brokers) > 1:
         logger.warning(
-            "%d partitions have nobody else in sync and are without a leader until broker %d "
-            "is back",
-            len(led) - moved,
+            "%s nobody else in sync: no leader until broker %d is back",
+            counted(len(led) - moved, "partition has", "partitions have"),
             broker_id,
         )
     return moved

@@ -39,6 +39,7 @@ from odradek.metadata.layout import (
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication.refusal import Refused
+from odradek.wording import counted
 
 logger = logging.getLogger("odradek.state_change")
 
@@ -231,7 +232,7 @@ def _check(
     if not may_change_factor and len(replicas) != len(kept):
         raise Refused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The partition has {len(kept)} replicas, {len(replicas)} were given.",
+            f"The partition has {counted(len(kept), 'replica')}, {len(replicas)} were given.",
         )
 
 

@@ -17,6 +17,7 @@ from typing import Final
 from odradek.metadata import ClusterImage
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.storage import LogManager
+from odradek.wording import counted
 
 logger = logging.getLogger("odradek.server")
 
@@ -60,9 +61,9 @@ def announce(
     """Says in the log what was lost, and what an operator can do about it."""
     logger.error(
         "log directories of this broker were replaced since it registered last (ids %s): the logs "
-        "of %d partitions are not here",
+        "of %s are not here",
         ", ".join(missing),
-        len(lost),
+        counted(len(lost), "partition"),
     )
     for topic, index in lost[:_FEW]:
         partition = image.partition(topic, index)

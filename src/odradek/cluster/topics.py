@@ -47,6 +47,7 @@ from odradek.metadata.layout import (
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 from odradek.replication.refusal import Refused
+from odradek.wording import counted
 from odradek.world import Randomness
 
 logger = logging.getLogger("odradek.controller")
@@ -354,7 +355,7 @@ class Topics:
         if partitions <= now:
             raise Refused(
                 ErrorCode.INVALID_PARTITIONS,
-                f"Topic '{topic.name}' has {now} partitions; "
+                f"Topic '{topic.name}' has {counted(now, 'partition')}; "
                 f"{partitions} would not be an increase.",
             )
         if partitions > _MOST_PARTITIONS:
@@ -368,7 +369,8 @@ class Topics:
         if len(assignment) != partitions - now:
             raise Refused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"{partitions - now} partitions are added, {len(assignment)} are assigned.",
+                f"{counted(partitions - now, 'partition is', 'partitions are')} added,"
+                f" {len(assignment)} assigned.",
             )
         return _checked(image, assignment)
 

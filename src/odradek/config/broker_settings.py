@@ -5,7 +5,6 @@ this broker < override of a topic. The layers are kept as text, so that `describ
 where each value comes from. Every name a broker takes is in `BROKER_DECLARED`.
 """
 
-import logging
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Self
@@ -19,14 +18,12 @@ from odradek.config.coordinator_settings import (
 from odradek.config.listeners import Listener
 from odradek.config.log_settings import NO_FILES, ApplicationLogSettings
 from odradek.config.network_settings import NetworkSettings
-from odradek.config.setting import InvalidSetting, Scope, Setting, in_a_line, merge
+from odradek.config.setting import InvalidSetting, Scope, Setting, merge
 from odradek.config.spelling import Speller
 from odradek.config.stock_files import interpret
 from odradek.config.storage_settings import StorageSettings
 from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
 from odradek.config.without_effect import UNDECLARED, is_default, reason, sentence
-
-logger = logging.getLogger("odradek.server")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -123,8 +120,6 @@ class BrokerSettings(
         settings = self._topics.get(key)
         if settings is None:
             settings = self._topics[key] = self.topic_defaults.with_overrides(overrides)
-            for problem in (*settings.problems, *_idle_overrides(overrides)):
-                logger.warning("a topic's settings: %s", problem)
         return settings
 
     @property
@@ -225,18 +220,6 @@ def _without_effect(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         if why is not None and not is_default(name, text, setting):
             found.append((name, why))
     return tuple(found)
-
-
-def _idle_overrides(overrides: Mapping[str, str]) -> list[str]:
-    """A line for each setting of a topic that changes nothing here."""
-    lines = []
-    for name, text in overrides.items():
-        setting = TopicSettings.declared.get(name)
-        if setting is None or not setting.no_effect:
-            continue
-        if text.strip() != setting.text(setting.default):
-            lines.append(f"{name}={in_a_line(text)} has no effect here: {setting.no_effect}")
-    return lines
 
 
 def _usable(dynamic: Mapping[str, str], warnings: list[str]) -> Mapping[str, str]:

@@ -69,7 +69,9 @@ class GroupSettings(Settings):
     group_coordinator_rebalance_protocols = names(
         "group.coordinator.rebalance.protocols",
         ("classic", "consumer", "streams"),
-        "The kinds of groups the coordinator serves.",
+        "The kinds of groups the coordinator serves. Without consumer, members of the new consumer "
+        "protocol (KIP-848) are refused; classic cannot be left out, as in Kafka. The default is "
+        "Kafka's: there are no streams groups and no share groups here, whatever is set.",
         choices=("classic", "consumer", "share", "streams"),
     )
     group_coordinator_append_linger_ms = without_effect(

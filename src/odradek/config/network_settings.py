@@ -111,7 +111,8 @@ class NetworkSettings(Settings):
         "max.connection.creation.rate",
         MOST_INT,
         "How many new connections a second the broker serves, on all listeners together. Those "
-        "beyond wait; connections of one second may come at once.",
+        "beyond wait; connections of one second may come at once. 0 lets all of them wait for "
+        "ever, as in Kafka; only the default means that there is no limit.",
         at_least=0,
         scope=Scope.CLUSTER_WIDE,
     )
@@ -127,7 +128,8 @@ class NetworkSettings(Settings):
         "queued.max.request.bytes",
         -1,
         "How many bytes of requests, unfinished ones included, the broker holds before it stops "
-        "reading large ones; -1 means a quarter of the memory of the machine or its container.",
+        "reading large ones; 0 and -1 mean a quarter of the memory of the machine or its "
+        "container.",
     )
     request_timeout_ms = integer(
         "request.timeout.ms",

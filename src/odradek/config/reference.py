@@ -1,16 +1,20 @@
 """The reference page of settings, written from the declarations.
 
 `python -m odradek.config.reference docs/reference/settings.md` writes it, without a path it
-prints it; a test checks that the page in the repository is current.
+prints it; a test checks that the page in the repository is current. Every setting stands in one
+table: with those that are obeyed, with those without effect, or with those that are refused. The
+lines about refusals come from the code that refuses.
 """
 
 import sys
 from collections.abc import Iterable
+from typing import Final
 
 from odradek.config.broker_settings import BrokerSettings
 from odradek.config.consumer_group_settings import GROUP_DECLARED
-from odradek.config.setting import Scope, Setting
-from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings
+from odradek.config.setting import InvalidSetting, Scope, Setting
+from odradek.config.stock_files import REFUSALS, Refusal
+from odradek.config.topic_settings import BROKER_SYNONYMS, TopicSettings, check_topic_overrides
 from odradek.config.without_effect import PREFIXES, UNDECLARED
 
 _INTRODUCTION = """\
@@ -19,14 +23,30 @@ _INTRODUCTION = """\
 Every setting has Kafka's name. Brokers read them from a properties file and from
 `--override name=value`; settings that are not read-only also change while the broker runs
 (`odradek configs --alter`). A topic's own setting wins over the broker's, a broker's own over
-the cluster's, anything set at run time over the file. Unknown names are reported and ignored.
+the cluster's, anything set at run time over the file.
+
+Each setting stands in one of these tables:
+
+- obeyed: [topics](#topics), [consumer groups](#consumer-groups), [brokers](#brokers) and
+  [defaults of topic settings](#brokers-defaults-of-topic-settings);
+- [known, without effect](#known-without-effect): accepted, and announced once when the broker
+  starts;
+- [refused](#refused): the broker does not start, or the topic is not made.
+
+A name that is in none of them is unknown: the broker says so when it starts, with the nearest name
+that it knows, and goes on without it.
 
 This page is generated: `python -m odradek.config.reference docs/reference/settings.md`.
 """
 
+_REFUSED: Final = frozenset(refusal.name for refusal in REFUSALS)
+
 
 def reference() -> str:
-    own = BrokerSettings.declared.values()
+    topics = [one for one in TopicSettings.declared.values() if _is_obeyed(one)]
+    brokers = [one for one in BrokerSettings.declared.values() if _is_obeyed(one)]
+    defaults = [one for one in BROKER_SYNONYMS.values() if _is_obeyed(one)]
+    shared = {one.name for one in topics} & {one.name for one in defaults}
     parts = [
         _INTRODUCTION,
         "## Topics\n",
@@ -34,32 +54,82 @@ def reference() -> str:
             "`Broker's default` names the broker settings that give a topic its default, "
             "the first that is set winning.\n"
         ),
-        _topic_table(TopicSettings.declared.values()),
+        _topic_table(topics),
         "## Consumer groups\n",
         "The broker's settings `group.consumer.*` give their defaults and their limits.\n",
         _group_table(GROUP_DECLARED.values()),
         "## Brokers\n",
-        _broker_table(sorted(own, key=lambda setting: setting.name)),
+        _broker_table(brokers),
         "## Brokers: defaults of topic settings\n",
-        _broker_table(sorted(BROKER_SYNONYMS.values(), key=lambda setting: setting.name)),
-        "## Accepted, without effect\n",
+        (
+            f"{_names(sorted(shared))} have the same name for topics and for brokers and stand "
+            "among those of topics; for brokers they change cluster-wide while running.\n"
+        ),
+        _broker_table(one for one in defaults if one.name not in shared),
+        "## Known, without effect\n",
         (
             "A file written for Kafka may set these, and nothing changes. A broker whose file sets "
             "one of them to something else than Kafka's default says so in one line when it "
-            "starts.\n"
+            "starts; for a setting of a topic the line names the topic. `*` stands for every other "
+            "name that begins so.\n"
         ),
         _idle_table(),
+        "## Refused\n",
+        (
+            "Kafka takes these. Here each of them would promise something that is not there, or "
+            "start a broker in the wrong cluster.\n"
+        ),
+        _refusal_table(),
     ]
     return "\n".join(parts)
 
 
+def _is_obeyed(setting: Setting[object]) -> bool:
+    return not setting.no_effect and setting.name not in _REFUSED
+
+
 def _idle_table() -> str:
-    declared = {**BrokerSettings.declared, **BROKER_SYNONYMS, **TopicSettings.declared}
-    reasons = {name: setting.no_effect for name, setting in declared.items() if setting.no_effect}
-    reasons |= {name: why for name, (_, why) in UNDECLARED.items()}
-    reasons |= {f"{prefix}*": why for prefix, why in PREFIXES.items()}
-    rows = [(f"`{name}`", why) for name, why in sorted(reasons.items())]
-    return _table(("Name", "Why"), rows)
+    rows: dict[str, tuple[str, str, str]] = {}
+    for of, declared in (
+        ("topics", TopicSettings.declared),
+        ("brokers", {**BrokerSettings.declared, **BROKER_SYNONYMS}),
+    ):
+        for name, setting in declared.items():
+            if setting.no_effect:
+                assert name not in rows, name
+                rows[name] = of, _default(setting), setting.no_effect
+    for name, (default, why) in UNDECLARED.items():
+        if name not in _REFUSED:
+            rows[name] = "brokers", f"`{default}`" if default else "unset", why
+    for prefix, why in PREFIXES.items():
+        rows[f"{prefix}*"] = "brokers", "", why
+    head = ("Name", "Of", "Kafka's default", "Why it has no effect")
+    return _table(head, ((f"`{name}`", *row) for name, row in sorted(rows.items())))
+
+
+def _refusal_table() -> str:
+    rows = [
+        (
+            f"`{refusal.name}`",
+            "topics" if refusal.is_of_topics else "brokers",
+            refusal.when,
+            refusal.otherwise,
+            f"`{_line(refusal)}`",
+        )
+        for refusal in sorted(REFUSALS)
+    ]
+    return _table(("Name", "Of", "Refused if", "Otherwise", "What the user sees"), rows)
+
+
+def _line(refusal: Refusal) -> str:
+    try:
+        if refusal.is_of_topics:
+            check_topic_overrides(refusal.example, TopicSettings())
+        else:
+            BrokerSettings.from_properties(refusal.example)
+    except InvalidSetting as error:
+        return str(error)
+    raise AssertionError(f"{refusal.name} is not refused: {refusal.example}")
 
 
 def _topic_table(settings: Iterable[Setting[object]]) -> str:
@@ -69,8 +139,8 @@ def _topic_table(settings: Iterable[Setting[object]]) -> str:
             setting.kind.name.lower(),
             _default(setting),
             setting.takes,
-            ", ".join(f"`{synonym.name}`" for synonym in setting.synonyms) or "none",
-            setting.full_doc,
+            _names(synonym.name for synonym in setting.synonyms) or "none",
+            setting.doc,
         )
         for setting in settings
     ]
@@ -88,18 +158,22 @@ def _group_table(settings: Iterable[Setting[object]]) -> str:
 def _broker_table(settings: Iterable[Setting[object]]) -> str:
     rows = [
         (
-            ", ".join(f"`{name}`" for name in (setting.name, *setting.also)),
+            _names((setting.name, *setting.also)),
             setting.kind.name.lower(),
             _default(setting),
             setting.takes,
             "no" if setting.scope is Scope.READ_ONLY else setting.scope.value,
             setting.importance.value,
-            setting.full_doc,
+            setting.doc,
         )
-        for setting in settings
+        for setting in sorted(settings, key=lambda setting: setting.name)
     ]
     head = ("Name", "Type", "Default", "Takes", "Changes while running", "Importance", "Meaning")
     return _table(head, rows)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _default(setting: Setting[object]) -> str:

@@ -10,14 +10,18 @@ anybody silently, so each rule below obeys, or refuses with `InvalidSetting`, or
 4. A broker that belongs to a KRaft quorum of other processes is refused, unless a metadata store
    was chosen: it would start as a cluster of its own.
 5. `log.dirs` wins over `log.dir`; if both are set and differ, a warning says so.
-6. A setting of which only a part is obeyed is warned about.
+6. A setting of which only a part is obeyed is warned about. As in Kafka, classic groups cannot be
+   switched off.
 7. Protection that would be missing (access rules on ZooKeeper's nodes, TLS to ZooKeeper, secrets
    from a provider) is refused.
+
+`REFUSALS` lists what is refused although Kafka takes it, for the reference of settings.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
+from odradek.config.coordinator_settings import GroupSettings
 from odradek.config.listeners import Listener
 from odradek.config.setting import InvalidSetting, split_names
 
@@ -29,6 +33,52 @@ _REFUSED_IF_TRUE: Final = {
     " and keep other clients away from the ensemble",
     "zookeeper.ssl.client.enable": "the connection to ZooKeeper is not encrypted; set it to false",
 }
+
+
+class Refusal(NamedTuple):
+    """A setting of Kafka that this broker does not start with, or does not make a topic with.
+
+    `example` has a value that is refused: the reference shows the line that a user sees for it.
+    """
+
+    name: str
+    when: str
+    otherwise: str
+    example: Mapping[str, str]
+    is_of_topics: bool = False
+
+
+_NO_QUORUM: Final = "without effect: there is no KRaft quorum"
+_SEVERAL: Final = (
+    f"it names several controllers, or process.roles is broker, and neither {_STORE} nor"
+    " zookeeper.connect is set"
+)
+REFUSALS: Final = (
+    Refusal("config.providers", "it is set", "without effect", {"config.providers": "file"}),
+    Refusal(
+        "controller.listener.names",
+        "every listener is named in it",
+        "the listeners named in it are not opened",
+        {
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "CONTROLLER://:9093",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+        },
+    ),
+    *(
+        Refusal(name, _SEVERAL, _NO_QUORUM, {name: "1@one:9093,2@two:9093"})
+        for name in ("controller.quorum.bootstrap.servers", "controller.quorum.voters")
+    ),
+    Refusal("process.roles", "broker is not in it", _NO_QUORUM, {"process.roles": "controller"}),
+    Refusal(
+        "remote.storage.enable",
+        "it is true",
+        "without effect: there is no tiered storage",
+        {"remote.storage.enable": "true"},
+        is_of_topics=True,
+    ),
+    *(Refusal(name, "it is true", "without effect", {name: "true"}) for name in _REFUSED_IF_TRUE),
+)
 
 
 def interpret(values: dict[str, object], given: Mapping[str, str], warnings: list[str]) -> None:
@@ -52,8 +102,13 @@ def _warn_of_halves(values: dict[str, object], warnings: list[str]) -> None:
         warnings.append(f"log.cleaner.threads={threads}: one log at a time is compacted")
     protocols = values["group_coordinator_rebalance_protocols"]
     assert isinstance(protocols, tuple)
-    if "share" in protocols:
-        warnings.append("group.coordinator.rebalance.protocols: there are no share groups")
+    declared = GroupSettings.group_coordinator_rebalance_protocols
+    name = declared.name
+    if "classic" not in protocols:
+        raise InvalidSetting(name, ",".join(protocols), "classic groups cannot be switched off")
+    if protocols != declared.default:
+        missing = [kind for kind in ("streams", "share") if kind in protocols]
+        warnings += [f"{name}: there are no groups of kind {kind}" for kind in missing]
 
 
 def _refuse_missing_protection(given: Mapping[str, str]) -> None:

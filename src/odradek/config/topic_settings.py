@@ -21,6 +21,7 @@ from odradek.config.setting import (
     boolean,
     decimal,
     hours,
+    in_a_line,
     integer,
     long,
     minutes,
@@ -240,7 +241,7 @@ class TopicSettings(Settings):
         ),
     )
     remote_storage_enable = boolean(
-        "remote.storage.enable", False, "Tiered storage, which Odradek does not have."
+        "remote.storage.enable", False, "Tiered storage, which is not there: true is refused."
     )
     retention_bytes = long(
         "retention.bytes",
@@ -326,15 +327,19 @@ class TopicSettings(Settings):
 
     def with_overrides(self, overrides: Mapping[str, str]) -> "TopicSettings":
         """These settings under a topic's own. What cannot be used is left out and reported
-        in `problems`: it was stored, so refusing it now would help nobody."""
+        in `problems`: it was stored, so refusing it now would help nobody. What has no effect here
+        is reported there too."""
         values = dict(self.__dict__)
         problems = []
         for name, text in overrides.items():
             try:
                 setting = topic_setting(name, text)
-                values[setting.attribute] = setting.parse(text)
+                value = values[setting.attribute] = setting.parse(text)
             except InvalidSetting as error:
                 problems.append(str(error))
+                continue
+            if setting.no_effect and value != setting.default:
+                problems.append(f"{name}={in_a_line(text)} has no effect here: {setting.no_effect}")
         return TopicSettings(values, dict(overrides), tuple(problems))
 
     @property

@@ -62,7 +62,8 @@ _REASONS: Final = {
         metrics.num.samples=2 metrics.recording.level=INFO metrics.sample.window.ms=30000
         telemetry.max.bytes=1048576
         """,
-    "it is refused if it is true": "zookeeper.set.acl=false zookeeper.ssl.client.enable=false",
+    # Refused if they ask for something (`stock_files.REFUSALS`).
+    "it takes true and false": "zookeeper.set.acl=false zookeeper.ssl.client.enable=false",
     "values are not looked up": "config.providers",
     "every listener is PLAINTEXT": """
         connections.max.reauth.ms=0 connection.failed.authentication.delay.ms=100
@@ -76,7 +77,7 @@ _PREFIXES: Final = {
     "controller.quorum.": "there is no KRaft quorum: odradek.metadata.store says where metadata"
     " are",
     "metadata.": "there is no KRaft quorum: odradek.metadata.store says where metadata are",
-    "zookeeper.": "the connection to ZooKeeper has no such setting",
+    "zookeeper.": "the broker's client of ZooKeeper cannot be set up in this way",
     "remote.": "there is no tiered storage",
     "rsm.config.": "there is no tiered storage",
     "rlmm.config.": "there is no tiered storage",
@@ -89,7 +90,7 @@ _PREFIXES: Final = {
     "sasl.": "every listener is PLAINTEXT",
     "listener.name.": "every listener is PLAINTEXT",
     "metrics.context.": "metrics are not sampled by windows",
-    "config.providers.": "values are not looked up",
+    "config.providers.": "config.providers itself is refused",
     "confluent.": "it belongs to Confluent's server",
 }
 

@@ -21,6 +21,7 @@ from odradek.groups.commands import JoinReply, SyncReply
 from odradek.groups.group import GroupChanged, GroupOutcome, members_of
 from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
+from odradek.wording import counted
 
 logger = logging.getLogger("odradek.groups")
 
@@ -185,7 +186,9 @@ class Turn:
             self._set(JOIN, group.rebalance_timeout_ms)
             return
         self._set(JOIN, None)
-        group.begin_generation(f"{len(group.members)} members have joined", self.now.wall_ms)
+        group.begin_generation(
+            f"{counted(len(group.members), 'member has', 'members have')} joined", self.now.wall_ms
+        )
         if not group.members:
             self.records.append(group.record())
             return

@@ -45,6 +45,7 @@ from odradek.storage import (
 from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.producer_state import Membership, TransactionNotOpen
 from odradek.storage.validation import Admitted
+from odradek.wording import counted
 from odradek.world.disk import Buffer
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
@@ -246,7 +247,7 @@ class Partition:
         if wanted > 1 and self.term is not None and len(self.term.in_sync) < wanted:
             raise Refused(
                 refusal,
-                f"{len(self.term.in_sync)} replicas are in sync, "
+                f"{counted(len(self.term.in_sync), 'replica is', 'replicas are')} in sync, "
                 f"min.insync.replicas asks for {wanted}.",
             )
 

@@ -30,6 +30,7 @@ from odradek.replication.partition import Partition
 from odradek.replication.refusal import Refused
 from odradek.replication.throttle import Throttle
 from odradek.storage import Log, LogManager, StorageError
+from odradek.wording import counted
 from odradek.world import Clock
 from odradek.world.timeslice import Timeslice
 
@@ -219,7 +220,8 @@ class Replicas:
         """Gives every log, and those who look after them, the settings that are in force now."""
         self._logs.settings = self._settings.broker
         for topic in self._image.topics.values():
-            self._logs.configure(topic.name, self._settings.topic(topic.overrides))
+            settings = self._settings.put_in_force(topic.name, topic.overrides)
+            self._logs.configure(topic.name, settings)
 
     def remove_strays(self) -> int:
         """Deletes logs of topics that the cluster no longer has; returns how many there were.
@@ -275,7 +277,7 @@ class Replicas:
 
     def _update(self, topic: TopicImage, taken_up: list[Partition]) -> None:
         """Adds to `taken_up` every partition that has another role, or another leader, now."""
-        settings = self._settings.topic(topic.overrides)
+        settings = self._settings.put_in_force(topic.name, topic.overrides)
         self._logs.configure(topic.name, settings)
         now_s = asyncio.get_running_loop().time()
         for state in topic.partitions:
@@ -385,5 +387,7 @@ def _tell(taken_up: list[Partition]) -> None:
     if level == logging.DEBUG:
         led = sum(partition.is_leader for partition in taken_up)
         logger.info(
-            "new roles: leads %d partitions, follows others in %d", led, len(taken_up) - led
+            "new roles: leads %s, follows others in %d",
+            counted(led, "partition"),
+            len(taken_up) - led,
         )

@@ -14,6 +14,7 @@ from uuid import UUID
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.storage.errors import StorageError
 from odradek.storage.names import META_PROPERTIES
+from odradek.wording import counted
 from odradek.world.disk import Disk
 
 _VERSION = 0
@@ -39,7 +40,9 @@ def decode_lines(content: bytes) -> list[str]:
     if version != _VERSION:
         raise MalformedCheckpoint(f"a checkpoint file has version {version}, not {_VERSION}")
     if count != len(entries):
-        raise MalformedCheckpoint(f"a checkpoint file has {len(entries)} entries, not {count}")
+        raise MalformedCheckpoint(
+            f"a checkpoint file has {counted(len(entries), 'entry', 'entries')}, not {count}"
+        )
     return entries
 
 

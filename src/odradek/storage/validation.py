@@ -37,6 +37,7 @@ from odradek.protocol.records import (
     set_log_append_time,
 )
 from odradek.storage.errors import AppendRejected
+from odradek.wording import counted
 from odradek.world import Workers
 from odradek.world.timeslice import Timeslice
 
@@ -380,7 +381,7 @@ def _inconsistent(header: BatchHeader) -> AppendRejected:
         reason = f"sequence {header.base_sequence} of producer {header.producer_id} is negative"
     else:
         reason = (
-            f"the batch spans {header.last_offset_delta + 1} offsets "
-            f"and declares {header.record_count} records"
+            f"the batch spans {counted(header.last_offset_delta + 1, 'offset')} "
+            f"and declares {counted(header.record_count, 'record')}"
         )
     return AppendRejected(ErrorCode.INVALID_RECORD, reason)

@@ -18,6 +18,7 @@ from typing import Final, TextIO
 from weakref import WeakMethod
 
 from odradek.telemetry.log_files import DEFAULT_KEPT, DEFAULT_MOST_BYTES, RollingFile
+from odradek.wording import counted
 from odradek.world import Clock, Disk, SystemClock
 
 ROOT: Final = "odradek"
@@ -173,8 +174,9 @@ class LogFiles(logging.Handler):
         file.write(self._line(record), self._missing)
 
     def _missing(self, count: int) -> bytes:
-        text = "%d lines are missing here: the disk did not take them"
-        return self._line(logging.makeLogRecord(_record(logging.WARNING, text, count)))
+        text = "%s missing here: the disk did not take them"
+        lines = counted(count, "line is", "lines are")
+        return self._line(logging.makeLogRecord(_record(logging.WARNING, text, lines)))
 
     def _line(self, record: logging.LogRecord) -> bytes:
         return (self.format(record) + "\n").encode("utf-8", "backslashreplace")

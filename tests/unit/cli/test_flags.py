@@ -119,7 +119,7 @@ class TestTopics:
 
     @pytest.mark.parametrize(
         ("text", "complaint"),
-        [("1:1", "twice"), ("1:2,3", "has 1 replicas"), ("a", "not broker ids")],
+        [("1:1", "twice"), ("1:2,3", "has 1 replica,"), ("a", "not broker ids")],
     )
     def test_impossible_assignments(self, text: str, complaint: str) -> None:
         with pytest.raises(argparse.ArgumentTypeError, match=complaint):

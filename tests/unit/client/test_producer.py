@@ -316,7 +316,7 @@ def test_delivery_ends_in_time_when_no_broker_answers() -> None:
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
         delivery = await one.send("t", b"w")
-        with pytest.raises(DeliveryTimedOut, match="1 records for t-0 were not acknowledged"):
+        with pytest.raises(DeliveryTimedOut, match="1 record for t-0 was not acknowledged"):
             await delivery
         assert 5.9 < loop.time() - begun_s < 6.5
         await one.close()

@@ -15,6 +15,7 @@ from odradek.config import (
     check_broker_overrides,
     check_topic_overrides,
 )
+from odradek.config.live import LiveSettings
 
 DEFAULTS = BrokerSettings().topic_defaults
 
@@ -198,9 +199,7 @@ def test_a_topic_override_wins_and_equal_overrides_share_an_object() -> None:
     assert settings.topic({"segment.bytes": "500"}) is overridden
 
 
-def test_a_stored_override_that_cannot_be_used_is_reported_not_fatal(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_stored_override_that_cannot_be_used_is_reported_not_fatal() -> None:
     topic = BrokerSettings().topic(
         {
             "segment.bytes": "tiny",
@@ -213,14 +212,33 @@ def test_a_stored_override_that_cannot_be_used_is_reported_not_fatal(
     assert topic.retention_ms == 9
     assert topic.problems == (
         "Invalid value tiny for segment.bytes: it takes a whole number of at least 14",
+        "preallocate=true has no effect here: segments grow as they are written",
     )
-    assert [record.getMessage() for record in caplog.records] == [
-        f"a topic's settings: {topic.problems[0]}",
-        (
-            "a topic's settings: preallocate=true has no effect here: segments grow as they are"
-            " written"
-        ),
-    ]
+
+
+def test_what_a_topic_sets_in_vain_is_said_once_with_its_name(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    live = LiveSettings(BrokerSettings())
+    idle = {"preallocate": "true"}
+
+    def said() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return lines
+
+    why = "preallocate=true has no effect here: segments grow as they are written"
+    assert live.put_in_force("orders", idle).problems == (why,)
+    live.put_in_force("orders", idle)
+    live.put_in_force("clicks", idle)
+    live.put_in_force("plain", {})
+    assert said() == [f"topic orders: {why}", f"topic clicks: {why}"]
+    live.update({"log.retention.ms": "7"}, {})
+    live.put_in_force("orders", idle)
+    assert said() == []
+    live.put_in_force("orders", {})
+    live.put_in_force("orders", idle)
+    assert said() == [f"topic orders: {why}"]
 
 
 def test_cleanup_policy_as_questions() -> None:

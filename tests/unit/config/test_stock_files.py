@@ -180,6 +180,9 @@ def test_a_setting_of_which_a_part_is_obeyed_is_warned_about() -> None:
     assert settings(log_cleaner_threads="4").warnings == (
         "log.cleaner.threads=4: one log at a time is compacted",
     )
-    assert settings(group_coordinator_rebalance_protocols="classic,share").warnings == (
-        "group.coordinator.rebalance.protocols: there are no share groups",
-    )
+    name = "group.coordinator.rebalance.protocols"
+    for kind in ("share", "streams"):
+        found = settings({name: f"classic,{kind}"})
+        assert found.warnings == (f"{name}: there are no groups of kind {kind}",)
+    assert settings({name: "classic,consumer,streams"}).warnings == (), "Kafka's default"
+    assert "classic groups cannot be switched off" in refusal({name: "consumer"})

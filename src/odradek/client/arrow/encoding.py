@@ -25,6 +25,7 @@ from odradek.client.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.client.errors import RecordTooLarge
 from odradek.protocol.compression import Codec, compress
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder
+from odradek.wording import counted
 
 __all__ = ["ArrowEncoder", "Packed", "PackedRecords", "RecordColumns", "record_columns"]
 
@@ -93,7 +94,8 @@ class ArrowEncoder:
             beyond = int(chosen[rows].max(initial=-1))
             if beyond >= count:
                 raise BadColumn(
-                    f"a row names partition {beyond}, but topic {topic} has {count} partitions"
+                    f"a row names partition {beyond}, but topic {topic} has"
+                    f" {counted(count, 'partition')}"
                 )
             order, begins = group_rows(chosen[rows], count)
             ordered = rows[order]

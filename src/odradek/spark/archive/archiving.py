@@ -35,6 +35,7 @@ from odradek.spark.archive.plans import (
 from odradek.spark.brokers import Brokers
 from odradek.spark.offsets import to_json
 from odradek.spark.options import EARLIEST, SourceOptions, Where
+from odradek.wording import counted
 
 DEFAULT_CHUNK_RECORDS: Final = 2_000_000
 DEFAULT_FILE_BYTES: Final = 128 << 20
@@ -121,8 +122,8 @@ class Archive:
             said = (one.rows, one.first_offset, one.last_offset)
             if found.get((one.name, one.partition)) != said:
                 raise ArchiveBroken(
-                    f"{one.path} should hold {said[0]} records, offsets {said[1]} to {said[2]},"
-                    f" but holds {found.get((one.name, one.partition), 'none')}"
+                    f"{one.path} should hold {counted(said[0], 'record')}, offsets {said[1]} to"
+                    f" {said[2]}, but holds {found.get((one.name, one.partition), 'none')}"
                 )
         twice = (
             self.read_files(list(state.files.values()))

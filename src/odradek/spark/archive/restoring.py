@@ -35,6 +35,7 @@ from odradek.spark.archive.sending import (
     work_options,
 )
 from odradek.spark.options import SinkOptions
+from odradek.wording import counted
 from odradek.world.clock import SystemClock
 
 _log = logging.getLogger("odradek.spark")
@@ -131,14 +132,16 @@ class _Restore:
         answer = admin.create_topics([new])[name]
         if isinstance(answer, KafkaError):
             raise RestoreFailed(f"topic {name} cannot be made: {answer}")
-        _log.info("made topic %s with %d partitions, %s", name, self._partitions, configs)
+        _log.info(
+            "made topic %s with %s, %s", name, counted(self._partitions, "partition"), configs
+        )
 
     def _check_topic(self, topic: Topic) -> None:
         if len(topic.partitions) < self._partitions:
             raise RestoreFailed(
-                f"topic {topic.name} has {len(topic.partitions)} partitions, but the archive has"
-                f" {self._partitions}: odradek topics --alter --topic {topic.name} --partitions"
-                f" {self._partitions}, or another --to-topic"
+                f"topic {topic.name} has {counted(len(topic.partitions), 'partition')}, but the"
+                f" archive has {self._partitions}: odradek topics --alter --topic {topic.name}"
+                f" --partitions {self._partitions}, or another --to-topic"
             )
         admin = clients.admin(self._options.admin_settings())
         resource = ConfigResource(ConfigType.TOPIC, topic.name)
@@ -157,10 +160,10 @@ class _Restore:
         now_ms = SystemClock().now_ms()
         if oldest_ms is not None and 0 <= retention_ms < now_ms - oldest_ms:
             _log.warning(
-                "topic %s keeps records for %d hours, and some in the archive are older: brokers"
+                "topic %s keeps records for %s, and some in the archive are older: brokers"
                 " will delete them; set retention.ms=-1",
                 topic.name,
-                retention_ms // _HOUR_MS,
+                counted(retention_ms // _HOUR_MS, "hour"),
             )
 
     # The records

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from odradek.spark.progress import total_lag
+from odradek.wording import counted
 
 _METRICS = (
     ("records_total", "counter", "Records read since the start"),
@@ -40,7 +41,7 @@ def line(query: str, done: BatchDone) -> str:
     rate = f" ({done.records / done.duration_s:,.0f}/s)" if done.duration_s else ""
     waiting = f", {done.lag:,} wait" if done.lag else ""
     return (
-        f"{query}  batch {done.batch_id}  {done.records:,} records in"
+        f"{query}  batch {done.batch_id}  {counted(done.records, 'record', spec=',')} in"
         f" {done.duration_s:.2f} s{rate}{waiting}"
     )
 

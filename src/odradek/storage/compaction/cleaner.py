@@ -24,6 +24,7 @@ from odradek.storage.compaction.swapping import find_replaced, swap_in
 from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.log import Log
 from odradek.storage.names import CLEANED_SUFFIX
+from odradek.wording import counted
 from odradek.world import World
 from odradek.world.processes import Message, Worker, WorkerDied, WorkFailed
 
@@ -266,15 +267,15 @@ class LogCleaner:
         self.metrics.done(outcome)
         if outcome.unreadable:
             logger.warning(
-                "%s: the records of %d batches cannot be read, the first at offset %d; "
-                "these batches are kept as they are",
+                "%s: the records of %s cannot be read, the first at offset %d; they "
+                "are kept as they are",
                 _name(log),
-                outcome.unreadable,
+                counted(outcome.unreadable, "batch", "batches"),
                 outcome.first_unreadable,
             )
         logger.info(
             "%s: compacted up to offset %d in %.1f s (%.1f indexing, %.1f cleaning, %.1f paused): "
-            "%d of %d records stay, %d of %d bytes, %d keys in a %s",
+            "%d of %d records stay, %d of %d bytes, %s in a %s",
             _name(log),
             outcome.end_offset,
             outcome.index_s + outcome.clean_s,
@@ -285,7 +286,7 @@ class LogCleaner:
             outcome.records_read,
             outcome.bytes_written,
             outcome.bytes_read,
-            outcome.keys,
+            counted(outcome.keys, "key"),
             outcome.key_map,
         )
 
