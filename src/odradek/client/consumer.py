@@ -554,7 +554,7 @@ class Consumer:
         if isinstance(fault, KafkaError) or not isinstance(fault, ClientError):
             # It may be cured by the time of the next poll: permissions change, topics appear.
             state.fault = None
-            if state.position is None:
+            if state.position is None and state.reset_to is None:
                 self._positions.start(state)
             self._wake_fetcher()
         raise fault

@@ -6,6 +6,9 @@ A partition's state:
                      ^               |                    |
                      +-- out of range + ------ truncated -+
 
+A look-up that fails raises its error from the next poll() and stays wanted: it is made again after
+that, and it is the same one, whatever `auto.offset.reset` says.
+
 `seek` gives a position at any time. Only a partition with a position that needs no validation
 is fetched. `generation` rises whenever the position jumps, so that answers to what was asked
 before are recognised and dropped.
@@ -221,12 +224,12 @@ class Positions:
                 resets = {
                     state.partition: state
                     for state in self.assigned.values()
-                    if state.reset_to is not None
+                    if state.reset_to is not None and state.fault is None
                 }
                 doubtful = {
                     state.partition: state
                     for state in self.assigned.values()
-                    if state.needs_validation
+                    if state.needs_validation and state.fault is None
                 }
                 if not resets and not doubtful:
                     return
@@ -248,9 +251,10 @@ class Positions:
             self._on_change()
 
     def _blame(self, states: Iterable[PartitionState], error: BaseException) -> None:
+        """Makes poll() raise this. What had to be looked up is still to be looked up: whoever asked
+        for the beginning of a topic that was not there yet still means its beginning."""
         for state in states:
             state.fault = error
-            state.reset_to = None
             state.needs_validation = False
 
     async def _look_up(self, states: dict[TopicPartition, PartitionState]) -> None:
@@ -343,4 +347,4 @@ class Positions:
 
 
 def _is_unsettled(state: PartitionState) -> bool:
-    return state.reset_to is not None or state.needs_validation
+    return state.fault is None and (state.reset_to is not None or state.needs_validation)

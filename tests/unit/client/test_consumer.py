@@ -426,6 +426,32 @@ def test_an_unknown_topic_is_told() -> None:
     simulate(test)
 
 
+@pytest.mark.parametrize("error", [None, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_the_wish_to_begin_somewhere_survives_a_look_up_that_fails(error: ErrorCode | None) -> None:
+    """A topic that is made after `seek_to_beginning`, and one that may not be read at first."""
+
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        if error is not None:
+            fill(*cluster.create("t"), range(20))
+            cluster.fail_next(ListOffsetsRequest, error, error)
+        async with consumer(cluster, simulation, auto_offset_reset="latest") as one:
+            one.assign([T0])
+            one.seek_to_beginning()
+            for _ in range(2):
+                with pytest.raises(KafkaError):
+                    await one.poll(10_000)
+            if error is None:
+                fill(*cluster.create("t"), range(20))
+            assert numbers(await read(one, 20)) == list(range(20))
+            cluster.fail_next(ListOffsetsRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            one.seek_to_end()
+            with pytest.raises(KafkaError):
+                await one.poll(10_000)
+            assert await one.position(T0) == 20
+
+    simulate(test)
+
+
 def test_a_session_names_partitions_once() -> None:
     async def test(cluster: MiniCluster, simulation: Simulation) -> None:
         logs = cluster.create("t", 3)
