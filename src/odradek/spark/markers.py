@@ -18,6 +18,7 @@ from typing import NamedTuple
 from odradek.client.admin_group_types import GroupOffset
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.wording import counted
 
 
 class ReplayDiffers(RuntimeError):
@@ -57,11 +58,15 @@ class TaskWrite(NamedTuple):
         assert marker.done_offset == self.done_offset, (marker, self)
         if marker.fingerprint != now:
             raise ReplayDiffers(
-                f"batch {self.batch_id} has been written by {self.name} with"
-                f" {marker.fingerprint.rows} rows, and its replay has {now.rows} that differ: the"
-                " query does not give the same rows to the same task twice, or the checkpoint was"
-                " restored from a backup (see docs/spark.md); its sink can only be"
-                " option('deliveryGuarantee', 'at-least-once')"
+                f"batch {self.batch_id} is in topic {marker.topic} already: {self.name} has written"
+                f" {counted(marker.fingerprint.rows, 'row')}, and its replay has {now.rows} that"
+                " differ. Nothing was written now. If the checkpoint was restored from a backup or"
+                " copied, it is a batch behind the topic: put back the newest checkpoint, or start"
+                " with a new checkpointLocation and with startingOffsets after the records that"
+                " are already written. If it was not, the query does not give the same rows to the"
+                " same task twice (rand(), current_timestamp(), a lookup that changes): make it do"
+                " so, or accept rows that are written twice: option('deliveryGuarantee',"
+                " 'at-least-once')"
             )
 
 
