@@ -142,8 +142,16 @@ class Coordinators:
         def new_identifier() -> str:
             return str(randomness.uuid())
 
-        consumer_groups = ConsumerGroups(settings, new_identifier, lambda: self._image)
-        return GroupMachine(settings, new_identifier, (consumer_groups,))
+        consumer_groups = ConsumerGroups(
+            settings,
+            new_identifier,
+            lambda: self._image,
+            is_guarded=bool(settings.authorizer_class_name),
+        )
+        return GroupMachine(settings, new_identifier, (consumer_groups,), self._largest_batch)
+
+    def _largest_batch(self) -> int:
+        return self._settings.topic(self._image.topic_overrides(GROUPS)).max_message_bytes
 
     def _transaction_machine(self, partition: int) -> TransactionMachine:
         settings = self._settings

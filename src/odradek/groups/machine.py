@@ -48,6 +48,7 @@ from odradek.groups.records import (
     read_group_key,
 )
 from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.records import BatchBuilder
 from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import (
     Caller,
@@ -69,6 +70,8 @@ _OFFSETS_A_TURN: Final = 10_000
 _NEXT_TURN_MS: Final = 10
 
 _MS_PER_MINUTE: Final = 60_000
+# What every batch has room for; no need to look up what is allowed.
+_ALWAYS_FITS_BYTES: Final = 16 * 1024
 
 Decide = Callable[[object, Caller | None, Now], GroupOutcome]
 
@@ -79,11 +82,14 @@ class GroupMachine:
         settings: GroupSettings,
         new_identifier: Callable[[], str],
         others: Sequence[OtherGroups] = (),
+        largest_batch: Callable[[], int] | None = None,
     ) -> None:
-        """`new_identifier` makes the unique part of a member's id."""
+        """`new_identifier` makes the unique part of a member's id. `largest_batch` is
+        `max.message.bytes` of the internal topic, if there is a limit."""
         self._settings = settings
         self._membership = Membership(settings, new_identifier)
         self._others = tuple(others)
+        self._largest_batch = largest_batch
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
         self._decide: dict[type, Decide] = {
@@ -234,6 +240,7 @@ class GroupMachine:
             errors.append(error)
             if error is ErrorCode.NONE:
                 records.append(self.offsets.commit(commit, offset, now))
+        self._check_size(records)
         return Outcome(
             records,
             replies=_reply(caller, errors),
@@ -279,9 +286,27 @@ class GroupMachine:
         ]
         free = [partition for partition in deletion.partitions if partition not in refused]
         records = self.offsets.tombstones(deletion.group_id, free)
+        self._check_size(records)
         return Outcome(
             records, replies=_reply(caller, errors), subjects=(offsets_of(deletion.group_id),)
         )
+
+    def _check_size(self, records: Sequence[LogRecord]) -> None:
+        """Refuses what a client wants to be written if one batch cannot hold it, as Kafka does with
+        this code. It is written as a whole or not at all, so it cannot be split."""
+        size = sum(len(key) + len(value or b"") for key, value in records)
+        if size <= _ALWAYS_FITS_BYTES or self._largest_batch is None:
+            return
+        builder = BatchBuilder()
+        for key, value in records:
+            builder.append(key, value, (), 0)
+        largest = self._largest_batch()
+        if builder.size_bytes > largest:
+            raise Refused(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"The offsets take {builder.size_bytes} bytes as records, and max.message.bytes of"
+                f" the internal topic is {largest}: send them in several requests.",
+            )
 
     def _forget_topics(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
         found = self.offsets.groups_with(cast(ForgetTopics, command).topics)

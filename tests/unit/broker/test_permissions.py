@@ -1,5 +1,6 @@
 """Access rules obeyed: every API refuses whom nothing is allowed, and does what is allowed."""
 
+import asyncio
 import logging
 
 import pytest
@@ -14,7 +15,10 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -29,7 +33,10 @@ from odradek.protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
-from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
@@ -207,6 +214,38 @@ async def produced(client: Client, *topics: str) -> dict[str, int]:
         version=12,
     )
     return {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
+
+
+def test_a_pattern_gives_no_partitions_of_a_topic_that_may_not_be_described() -> None:
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        for topic in ("orders-open", "orders-secret"):
+            await client.create_topic(topic)
+        hidden = rule(ResourceType.TOPIC, "orders-secret", Operation.ALL, principal="User:boss")
+        await create(client, hidden)
+        joins = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_regex="orders-.*",
+            topic_partitions=[],
+        )
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+        async with asyncio.timeout(30):
+            while True:
+                await client.ask(find, FindCoordinatorResponse)
+                answer = await client.ask(joins, ConsumerGroupHeartbeatResponse)
+                if answer.error_code == 0:
+                    break
+                await asyncio.sleep(0.1)
+        assert answer.assignment is not None
+        described = await client.ask(MetadataRequest(topics=None), MetadataResponse)
+        ids = {topic.topic_id: topic.name for topic in described.topics}
+        given = [ids[one.topic_id] for one in answer.assignment.topic_partitions]
+        assert given == ["orders-open"]
+
+    with_broker(test, **LENIENT)
 
 
 def test_what_is_allowed_in_a_request_is_done_and_the_rest_refused() -> None:

@@ -149,6 +149,7 @@ def test_typing_a_command_imports_no_other_tool() -> None:
         "odradek.cli.parser",
         "odradek.cli.connection_options",
         "odradek.cli.topics",
+        "odradek.wording",
     }
 
 

@@ -86,7 +86,12 @@ class Coordinator:
         self._carry_out(self.machine.loaded(self.now))
 
     def _new_machine(self) -> GroupMachine:
-        return GroupMachine(self.settings, lambda: str(next(self._numbers)), self.others)
+        return GroupMachine(
+            self.settings,
+            lambda: str(next(self._numbers)),
+            self.others,
+            lambda: self.settings.topic().max_message_bytes,
+        )
 
     @property
     def now(self) -> Now:

@@ -20,6 +20,7 @@ from odradek.groups.commands import (
 )
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId, TopicPartition
+from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 from tests.unit.groups.driver import GROUP, SESSION_MS, START_MS, T0, T1, Coordinator
 
@@ -51,6 +52,25 @@ def test_a_note_that_is_too_long_is_refused_alone() -> None:
     errors = coordinator.ask(CommitOffsets(GROUP, "", None, -1, offsets)).answer(list)
     assert errors == [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
     assert [each.offset for each in coordinator.fetch(T0, T1)] == [-1, 2]
+
+
+@pytest.mark.parametrize("producer", [None, PRODUCER])
+def test_offsets_that_no_batch_can_hold_are_refused_together(
+    producer: ProducerIdentity | None,
+) -> None:
+    """As by Kafka 4: a commit is written as a whole, and a batch has max.message.bytes at most."""
+    coordinator = Coordinator(message_max_bytes="100000")
+
+    def commit(count: int) -> None:
+        offsets = tuple(OffsetToCommit(TopicPartition("t", each), 1) for each in range(count))
+        coordinator.ask(CommitOffsets(GROUP, "", None, -1, offsets, producer=producer))
+
+    with pytest.raises(Refused, match="send them in several requests") as caught:
+        commit(3000)
+    assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert coordinator.log == []
+    commit(500)
+    assert len(coordinator.log) == 500
 
 
 def test_offsets_of_a_topic_made_anew_are_not_those_of_the_old() -> None:

@@ -2,18 +2,24 @@
 
 It is answered at once: there is no barrier to wait at, and members that join at the same time are
 only taken in together (`broker.consumer_joins`). From version 1 a client makes its member
-id itself and may subscribe by a regular expression (RE2, whole names; no word boundaries).
+id itself and may subscribe by a regular expression (RE2, whole names; no word boundaries), which
+stands for the topics that it may describe.
 A member whose record would be larger than `max.message.bytes` of the internal topic is refused with
 UNKNOWN_SERVER_ERROR, as by Kafka; before it is taken in together with others, so that these are not
 refused with it.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final, cast
 
 from odradek.broker.group_record_size import check_group_record, size_of_texts
+from odradek.broker.guards.access import Access
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
 from odradek.groups.consumer.member import JOINING_EPOCH, TopicIdPartition
+from odradek.protocol.acls import Operation, ResourceType
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -35,7 +41,7 @@ async def handle(
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
         _check_size(services, context, request)
-        command = _command(context, request)
+        command = _command(services, context, request)
         if command.member_epoch == JOINING_EPOCH:
             answer = await services.consumer_joins.join(command)
         else:
@@ -77,7 +83,17 @@ def _check_size(
     check_group_record(services, size + _REST_BYTES, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _command(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
+def _may_describe(services: Services, context: RequestContext) -> Callable[[str], bool] | None:
+    """Topics that match a pattern are left out if the member may not describe them (KIP-848)."""
+    if services.authorizer is None:
+        return None
+    access = Access(services, context, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+    return partial(access.sees, Operation.DESCRIBE, ResourceType.TOPIC)
+
+
+def _command(
+    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerHeartbeat:
     topics, owned = request.subscribed_topic_names, request.topic_partitions
     return ConsumerHeartbeat(
         request.group_id,
@@ -99,4 +115,5 @@ def _command(context: RequestContext, request: ConsumerGroupHeartbeatRequest) ->
             for partition in topic.partitions
         ),
         makes_own_id=context.version >= _FIRST_VERSION_WITH_OWN_IDS,
+        may_describe=_may_describe(services, context),
     )

@@ -2,7 +2,8 @@
 
 Topics and partitions that do not exist are refused one by one, and the rest is committed.
 From version 10 topics are named by id; the id is kept with the offset in any version.
-`retention_time_ms` (up to 4) is honoured.
+`retention_time_ms` (up to 4) is honoured. Offsets that take more room than a batch of the internal
+topic may have are refused together, with UNKNOWN_SERVER_ERROR as by Kafka.
 
 Where the offsets are committed as soon as they are written the reply is there at once, and a
 client that sends commit after commit is not made to wait for a turn of the loop each time.

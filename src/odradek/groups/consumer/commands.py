@@ -1,6 +1,6 @@
 """What may be asked about consumer groups, and what is answered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from odradek.groups.consumer.member import ConsumerMember, TopicIdPartition
@@ -11,7 +11,8 @@ from odradek.statemachine.machine import Caller
 class ConsumerHeartbeat(NamedTuple):
     """Answered with a `ConsumerHeartbeatReply`. None, or -1 for the timeout, is: as before.
 
-    `makes_own_id`: from version 1 a client chooses its member id itself.
+    `makes_own_id`: from version 1 a client chooses its member id itself. `may_describe` says of a
+    topic's name whether the member may know of it; None where nobody is asked.
     """
 
     group_id: str
@@ -27,6 +28,7 @@ class ConsumerHeartbeat(NamedTuple):
     assignor: str | None = None
     owned: frozenset[TopicIdPartition] | None = None
     makes_own_id: bool = True
+    may_describe: Callable[[str], bool] | None = None
 
 
 class JoinTogether(NamedTuple):

@@ -34,7 +34,12 @@ from odradek.groups.consumer.member import (
 )
 from odradek.groups.consumer.migration import may_upgrade, remove_or_downgrade, upgrade
 from odradek.groups.consumer.records import GROUP, KINDS, by_topic, read_key
-from odradek.groups.consumer.subscriptions import metadata_hash, resolve_again, subscribes_to_any
+from odradek.groups.consumer.subscriptions import (
+    metadata_hash,
+    resolve_again,
+    subscribes_to_any,
+    without_deleted,
+)
 from odradek.groups.consumer.turn import DEADLINES, REBALANCE, Turn, assignor_of, known_assignors
 from odradek.groups.group import Group, GroupOutcome, Groups, members_of
 from odradek.protocol.errors import ErrorCode
@@ -53,8 +58,16 @@ class ConsumerGroups:
     deadlines = DEADLINES
 
     def __init__(
-        self, settings: GroupSettings, new_identifier: Callable[[], str], images: Images
+        self,
+        settings: GroupSettings,
+        new_identifier: Callable[[], str],
+        images: Images,
+        *,
+        is_guarded: bool = False,
     ) -> None:
+        """`is_guarded`: there are access rules, so a new topic that matches a pattern is for those
+        alone who may describe it. The next heartbeat of a member asks (`Turn.refresh_pattern`)."""
+        self._is_guarded = is_guarded
         self._settings = settings
         self._new_identifier = new_identifier
         self._images = images
@@ -179,7 +192,10 @@ class ConsumerGroups:
         self._check_room(turn.group, asked)
         turn.check_pattern(asked.pattern)
         before = self._member(turn, asked)
-        return before, turn.update_profile(before, _profile(before.profile, asked))
+        turn.may_describe = asked.may_describe
+        profile = _profile(before.profile, asked)
+        is_changed = turn.update_profile(before, profile)
+        return before, turn.refresh_pattern(profile.pattern) or is_changed
 
     def _reply(
         self, turn: Turn, asked: ConsumerHeartbeat, before: ConsumerMember
@@ -303,7 +319,10 @@ class ConsumerGroups:
         turn = self._turn(group, now)
         subscribes = subscribes_to_any(group, names)
         for pattern, known in group.patterns.items():
-            resolved = resolve_again(pattern, known, names, turn.image, now)
+            if self._is_guarded:
+                resolved = without_deleted(known, names, turn.image)
+            else:
+                resolved = resolve_again(pattern, known, names, turn.image, now)
             if resolved != known:
                 turn.put_pattern(pattern, resolved)
                 subscribes = True

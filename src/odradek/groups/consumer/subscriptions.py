@@ -1,7 +1,7 @@
 """What a group subscribes to, seen through the cluster's image: topics, racks, and a hash of
 them that changes when an assignment has to be made anew."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Final
 
@@ -16,6 +16,8 @@ from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Now
 
 _HASH_BYTES: Final = 8
+_REFRESH_AT_MOST_EACH_MS: Final = 10_000
+_REFRESH_AT_LEAST_EACH_MS: Final = 600_000
 
 
 def topics_to_assign(names: Iterable[str], image: ClusterImage) -> dict[TopicId, Topic]:
@@ -55,8 +57,14 @@ def metadata_hash(names: Iterable[str], image: ClusterImage) -> int:
     return int.from_bytes(digest.digest(), "big", signed=True)
 
 
-def resolve(pattern: str, image: ClusterImage, now: Now) -> ResolvedPattern:
-    """The topics that match now. Refuses an expression that is wrong."""
+def resolve(
+    pattern: str,
+    image: ClusterImage,
+    now: Now,
+    may_describe: Callable[[str], bool] | None = None,
+) -> ResolvedPattern:
+    """The topics that match now, without those that the member who asks may not describe. Refuses
+    an expression that is wrong."""
     try:
         topics = topic_pattern(pattern).matching(image.topics)
     except InvalidPattern as error:
@@ -64,7 +72,25 @@ def resolve(pattern: str, image: ClusterImage, now: Now) -> ResolvedPattern:
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
         ) from error
+    if may_describe is not None:
+        topics = frozenset(filter(may_describe, topics))
     return ResolvedPattern(topics, image.number, now.wall_ms)
+
+
+def is_stale(known: ResolvedPattern, image: ClusterImage, now: Now) -> bool:
+    """Whether the pattern has to be resolved again for the sake of permissions: the cluster has
+    changed since, or a long time has passed. Kafka waits as long in between."""
+    age_ms = now.wall_ms - known.timestamp_ms
+    if known.version != image.number:
+        return not 0 <= age_ms < _REFRESH_AT_MOST_EACH_MS
+    return not 0 <= age_ms < _REFRESH_AT_LEAST_EACH_MS
+
+
+def without_deleted(
+    known: ResolvedPattern, names: Iterable[str], image: ClusterImage
+) -> ResolvedPattern:
+    """As `known`, less those of the names that are no longer there. It is as stale as before."""
+    return known._replace(topics=known.topics - (frozenset(names) - image.topics.keys()))
 
 
 def resolve_again(

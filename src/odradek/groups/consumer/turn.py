@@ -13,6 +13,7 @@ nothing copies nothing, which is most heartbeats.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from odradek.config.consumer_group_settings import ConsumerGroupSettings
@@ -39,7 +40,12 @@ from odradek.groups.consumer.records import (
     target_record,
     tombstone,
 )
-from odradek.groups.consumer.subscriptions import metadata_hash, resolve, topics_to_assign
+from odradek.groups.consumer.subscriptions import (
+    is_stale,
+    metadata_hash,
+    resolve,
+    topics_to_assign,
+)
 from odradek.groups.group import GroupChanged, GroupOutcome, members_of
 from odradek.metadata import ClusterImage
 from odradek.protocol.types import TopicId
@@ -66,6 +72,8 @@ class Turn:
         self.replies: list[Reply] = []
         self.deadlines: list[Deadline] = []
         self.events: list[GroupChanged] = []
+        # What the member who speaks may know of (`ConsumerHeartbeat.may_describe`).
+        self.may_describe: Callable[[str], bool] | None = None
         self._is_draft = False
 
     def outcome(self, caller: Caller | None, response: object) -> GroupOutcome:
@@ -130,7 +138,17 @@ class Turn:
 
     def _resolve(self, pattern: str) -> None:
         if pattern and pattern not in self.group.patterns:
-            self.put_pattern(pattern, resolve(pattern, self.image, self.now))
+            self.put_pattern(pattern, resolve(pattern, self.image, self.now, self.may_describe))
+
+    def refresh_pattern(self, pattern: str) -> bool:
+        """Resolves a pattern that is stale with the permissions of the member who speaks; says
+        whether it stands for other topics now."""
+        known = self.group.patterns.get(pattern)
+        if self.may_describe is None or known is None or not is_stale(known, self.image, self.now):
+            return False
+        resolved = resolve(pattern, self.image, self.now, self.may_describe)
+        self.put_pattern(pattern, resolved)
+        return resolved.topics != known.topics
 
     def put_pattern(self, pattern: str, resolved: ResolvedPattern) -> None:
         self._draft().put_pattern(pattern, resolved)

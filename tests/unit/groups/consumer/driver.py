@@ -27,7 +27,10 @@ def topic_id(name: str, life: int = 1) -> TopicId:
 
 
 def image_of(
-    topics: dict[str, int], lives: dict[str, int] | None = None, racks: tuple[str, ...] = ()
+    topics: dict[str, int],
+    lives: dict[str, int] | None = None,
+    racks: tuple[str, ...] = (),
+    number: int = 1,
 ) -> ClusterImage:
     """Partitions by topic. With racks there is a broker in each, and partition n is on the
     broker n modulo their number."""
@@ -45,7 +48,7 @@ def image_of(
         number: BrokerImage(BrokerId(number), 1, (), {}, rack) for number, rack in enumerate(racks)
     }
     return ClusterImage(
-        number=1,
+        number=number,
         brokers=brokers,
         topics=MappingProxyType(made),
         topics_by_id=MappingProxyType({each.topic_id: each for each in made.values()}),
@@ -53,7 +56,9 @@ def image_of(
 
 
 class ConsumerCoordinator(Coordinator):
-    def __init__(self, topics: dict[str, int] | None = None, **properties: str) -> None:
+    def __init__(
+        self, topics: dict[str, int] | None = None, *, is_guarded: bool = False, **properties: str
+    ) -> None:
         named = {name.replace("_", "."): value for name, value in properties.items()}
         self.topics = {"t": 4} if topics is None else topics
         self.lives = dict.fromkeys(self.topics, 1)
@@ -61,7 +66,10 @@ class ConsumerCoordinator(Coordinator):
         self.image = image_of(self.topics)
         self.made_ids = 0
         kind = ConsumerGroups(
-            BrokerSettings.from_properties(named), self._make_id, lambda: self.image
+            BrokerSettings.from_properties(named),
+            self._make_id,
+            lambda: self.image,
+            is_guarded=is_guarded,
         )
         super().__init__(others=(kind,), **properties)
 
@@ -78,7 +86,7 @@ class ConsumerCoordinator(Coordinator):
                 self.topics[name] = count
             else:
                 self.topics.pop(name, None)
-        self.image = image_of(self.topics, self.lives, self.racks)
+        self.image = image_of(self.topics, self.lives, self.racks, self.image.number + 1)
         self.ask(TopicsChanged(frozenset(topics)))
 
     @property
@@ -141,6 +149,8 @@ class Consumer:
         self.epoch = 0
         self.owned: frozenset[TopicIdPartition] = frozenset()
         self.says_everything = True
+        # Names of topics that it may describe; None where nobody is asked.
+        self.describable: set[str] | None = None
 
     def request(self, *, epoch: int | None = None) -> ConsumerHeartbeat:
         full = self.says_everything
@@ -159,6 +169,7 @@ class Consumer:
             self.pattern if full else None,
             self.assignor if full else None,
             self.owned if asked_epoch > 0 else frozenset(),
+            may_describe=None if self.describable is None else self.describable.__contains__,
         )
 
     def send(self, request: ConsumerHeartbeat | None = None) -> ConsumerHeartbeatReply:

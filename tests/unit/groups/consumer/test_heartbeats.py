@@ -15,7 +15,7 @@ from odradek.groups.consumer.member import MemberState
 from odradek.groups.consumer.records import GROUP as GROUP_KIND
 from odradek.groups.consumer.records import read_key
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.types import TopicPartition
+from odradek.protocol.types import TopicId, TopicPartition
 from odradek.replication.refusal import Refused
 from tests.unit.groups.consumer.driver import (
     REBALANCE_MS,
@@ -200,6 +200,41 @@ def test_patterns_follow_the_topics() -> None:
     one.beat()
     assert {each.topic_id for each in one.owned} == {topic_id("other")}
     assert not coordinator.consumer_group.patterns
+    coordinator.check_replay()
+
+
+def test_a_pattern_stands_for_topics_that_the_member_may_describe() -> None:
+    coordinator = ConsumerCoordinator(
+        {"orders-eu": 1, "orders-secret": 1, "other": 1}, is_guarded=True
+    )
+    one = Consumer(coordinator, "one", topics=None, pattern="orders-.*")
+    one.describable = {"orders-eu", "other"}
+
+    def owned_after_s(seconds: int) -> set[TopicId]:
+        coordinator.pass_time(seconds * 1000)
+        one.beat()
+        one.beat()
+        return {each.topic_id for each in one.owned}
+
+    one.join()
+    eu, us, secret = map(topic_id, ("orders-eu", "orders-us", "orders-secret"))
+    assert {each.topic_id for each in one.owned} == {eu}
+    # A new topic is nobody's until somebody who may describe it says something.
+    coordinator.set_topics(**{"orders-us": 1})
+    assert coordinator.consumer_group.patterns["orders-.*"].topics == {"orders-eu"}
+    assert owned_after_s(5) == {eu}
+    assert owned_after_s(6) == {eu}
+    one.describable.add("orders-us")
+    coordinator.set_topics(another=1)
+    assert owned_after_s(11) == {eu, us}
+    coordinator.check_replay()
+    # Permission that was given or taken away counts once the cluster's image has changed.
+    one.describable ^= {"orders-us", "orders-secret"}
+    assert owned_after_s(11) == {eu, us}
+    coordinator.set_topics(another=0)
+    assert owned_after_s(11) == {eu, secret}
+    coordinator.set_topics(**{"orders-eu": 0})
+    assert owned_after_s(0) == {secret}
     coordinator.check_replay()
 
 
