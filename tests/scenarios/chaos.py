@@ -89,11 +89,35 @@ def chaos(directory: Path, *, seconds: float, faults: Sequence[str], kind: str, 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--faults", default=",".join(FAULTS))
-    parser.add_argument("--store", choices=("embedded", "zookeeper"), default="embedded")
-    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    summary, _, rest = __doc__.partition("\n\n")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.scenarios.chaos",
+        description=summary,
+        epilog=rest.partition("\n\n")[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--seconds", metavar="S", type=float, default=60, help="how long faults go on (%(default)s)"
+    )
+    parser.add_argument(
+        "--faults",
+        metavar="A,B",
+        default=",".join(FAULTS),
+        help="which ones (%(default)s)",
+    )
+    parser.add_argument(
+        "--store",
+        choices=("embedded", "zookeeper"),
+        default="embedded",
+        help="where the brokers keep metadata (%(default)s)",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=int,
+        default=random.randrange(1_000_000),
+        help="which faults come when; a random one, which is printed, if not given",
+    )
     options = parser.parse_args()
     faults = possible(options.faults.split(","))
     unknown = set(faults) - set(FAULTS)

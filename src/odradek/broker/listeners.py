@@ -96,7 +96,12 @@ def _explain(listener: Listener, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {listener.port} is in use ({where}); stop what uses it or choose another port"
     if error.errno == errno.EACCES:
-        return f"no permission to listen on {where}; choose a port above 1023"
+        if 0 < listener.port < 1024:
+            return (
+                f"no permission to listen on {where}: ports below 1024 are for root; choose another"
+                " one, or give the process CAP_NET_BIND_SERVICE"
+            )
+        return f"no permission to listen on {where}; choose another port"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"this machine has no address {listener.host}; check listeners"
     return f"cannot listen on {where}: {error.strerror or error}"

@@ -78,7 +78,24 @@ def _checked_config(path: str) -> str:
     properties = read_properties(path)
     if "dataDir" not in properties:
         raise CommandFailed(f"{path} has no dataDir, so it is no configuration of ZooKeeper")
+    if any(name.startswith("server.") for name in properties):
+        _check_own_id(path, properties)
     return path
+
+
+def _check_own_id(path: str, properties: dict[str, str]) -> None:
+    """A server of an ensemble reads which of the `server.N` it is from a file among its data."""
+    own = os.path.join(properties["dataDir"], "myid")
+    try:
+        with open(own, encoding="utf-8") as file:
+            number = file.read().strip()
+    except OSError as error:
+        raise CommandFailed(
+            f"{path} names the servers of an ensemble, and {own} does not say which of them this"
+            f" is ({error.strerror}): write its number there, as in: echo 1 > {shlex.quote(own)}"
+        ) from None
+    if f"server.{number}" not in properties:
+        raise CommandFailed(f"{own} says {number!r}, and {path} has no server.{number}")
 
 
 def write_config(

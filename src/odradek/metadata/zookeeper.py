@@ -54,6 +54,8 @@ _NEVER_S: Final = float("-inf")
 _MOST_BYTES: Final = 1_000_000
 _BYTES_PER_OPERATION: Final = 64
 _READS_TOGETHER: Final = 100
+# Whoever starts a broker is told what it waits for after this.
+_SAID_AFTER_S: Final = 1.5
 # ZooKeeper's own nodes, where there is no chroot.
 _ITS_OWN: Final = "/zookeeper"
 
@@ -121,8 +123,9 @@ class ZookeeperStore:
         self._lives_until_s = _NEVER_S
         self._is_available = False
         self._was_available = asyncio.Event()
-        self._failure = f"no ZooKeeper answers at {hosts}"
+        self._failure = f"no ZooKeeper answers at {hosts}; start one, or mend zookeeper.connect"
         self._preparing: asyncio.Task[None] | None = None
+        self._is_waiting_said = False
         self._zookeeper = KazooBridge(
             hosts, self._timeout_s, on_state=self._note_state, on_changes=self._note_changes
         )
@@ -297,10 +300,25 @@ class ZookeeperStore:
             # Only the first time: an ensemble may start together with its brokers.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience_s):
-                    await self._was_available.wait()
+                    await self._wait_aloud()
         self._sessions.require_open()
         if not self._is_available:
             raise StoreUnavailable(self._failure)
+
+    async def _wait_aloud(self) -> None:
+        """Until ZooKeeper answers; says what is waited for if that takes longer than a moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SAID_AFTER_S):
+                await self._was_available.wait()
+                return
+        if not self._is_waiting_said:
+            self._is_waiting_said = True
+            logger.warning(
+                "waiting for ZooKeeper at %s, for %.0f s at most (zookeeper.connection.timeout.ms)",
+                self._hosts,
+                self._patience_s,
+            )
+        await self._was_available.wait()
 
     def _note_state(self, state: str) -> None:
         if self._sessions.closed:

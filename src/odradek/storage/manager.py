@@ -223,10 +223,14 @@ class LogManager:
             # A log that was made just before the crash: its name counts as durable from now on.
             disk.sync_directory(path)
             self.checkpoints.recovered(directory)
+        if clean_epoch is not None:
+            how = "loaded after a clean stop"
+        else:
+            how = "loaded after no clean stop, so recovered" if has_logs else "no logs yet"
         logger.info(
-            "%s: loaded after %s; logs: %d, %d ms",
+            "%s: %s; logs: %d, %d ms",
             path,
-            "a clean stop" if clean_epoch is not None else "no clean stop, so recovered",
+            how,
             loaded,
             1000 * (self._world.clock.monotonic_s() - begun_s),
         )

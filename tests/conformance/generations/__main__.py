@@ -17,9 +17,18 @@ from tests.conformance.generations.matrix import BROKER, GENERATIONS, page, row,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance.generations")
-    parser.add_argument("file", metavar="FILE", nargs="?", type=Path)
-    parser.add_argument("--apache", action="store_true", help="against Apache Kafka")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conformance.generations",
+        description="Runs every generation of clients against a broker of its own and writes the"
+        " page of what each does. Takes some minutes; needs Java, Maven, a C compiler and kcat, and"
+        " downloads the clients.",
+    )
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", type=Path, help="the page; standard output if not given"
+    )
+    parser.add_argument(
+        "--apache", action="store_true", help="against Apache Kafka, which is downloaded"
+    )
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:

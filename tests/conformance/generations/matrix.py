@@ -212,9 +212,10 @@ protocol (KIP-848), commits one transaction with offsets after aborting another,
 topic.
 
 `yes` means that the step did what it should, `-` that this generation does not have it; codecs are
-named. The oldest generations are those that Apache Kafka 4 serves too (KIP-896). librdkafka is run
-through confluent-kafka, and 1.x, for which that has no wheels for today's Pythons, through its C
-functions. Against Apache Kafka 4.3.1 the table is the same (`--apache` runs it there).
+named. The oldest generations are those that Apache Kafka 4 serves too (KIP-896). librdkafka 2
+is run through confluent-kafka. There are no wheels of that with librdkafka 1 for the Pythons of
+today, so its C functions are called. Against Apache Kafka 4.3.1 the table is the same
+(`--apache` runs it there).
 
 This page is generated: `python -m tests.conformance.generations docs/reference/clients.md`.
 """

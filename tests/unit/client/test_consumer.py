@@ -432,7 +432,7 @@ def test_the_wish_to_begin_somewhere_survives_a_look_up_that_fails(error: ErrorC
 
     async def test(cluster: MiniCluster, simulation: Simulation) -> None:
         if error is not None:
-            fill(*cluster.create("t"), range(20))
+            fill(cluster.create("t")[0], range(20))
             cluster.fail_next(ListOffsetsRequest, error, error)
         async with consumer(cluster, simulation, auto_offset_reset="latest") as one:
             one.assign([T0])
@@ -441,7 +441,7 @@ def test_the_wish_to_begin_somewhere_survives_a_look_up_that_fails(error: ErrorC
                 with pytest.raises(KafkaError):
                     await one.poll(10_000)
             if error is None:
-                fill(*cluster.create("t"), range(20))
+                fill(cluster.create("t")[0], range(20))
             assert numbers(await read(one, 20)) == list(range(20))
             cluster.fail_next(ListOffsetsRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             one.seek_to_end()

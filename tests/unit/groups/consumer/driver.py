@@ -56,9 +56,9 @@ def image_of(
 
 
 class ConsumerCoordinator(Coordinator):
-    def __init__(
-        self, topics: dict[str, int] | None = None, *, is_guarded: bool = False, **properties: str
-    ) -> None:
+    is_guarded = False
+
+    def __init__(self, topics: dict[str, int] | None = None, **properties: str) -> None:
         named = {name.replace("_", "."): value for name, value in properties.items()}
         self.topics = {"t": 4} if topics is None else topics
         self.lives = dict.fromkeys(self.topics, 1)
@@ -69,7 +69,7 @@ class ConsumerCoordinator(Coordinator):
             BrokerSettings.from_properties(named),
             self._make_id,
             lambda: self.image,
-            is_guarded=is_guarded,
+            is_guarded=self.is_guarded,
         )
         super().__init__(others=(kind,), **properties)
 
@@ -120,6 +120,12 @@ class ConsumerCoordinator(Coordinator):
         last = {entry.record.key: entry for entry in self.log if isinstance(entry, Written)}
         kept = sorted(last.values(), key=lambda entry: entry.offset)
         return [entry for entry in kept if entry.record.value is not None]
+
+
+class GuardedCoordinator(ConsumerCoordinator):
+    """Of a broker with access rules."""
+
+    is_guarded = True
 
 
 class Consumer:

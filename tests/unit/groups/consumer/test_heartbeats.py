@@ -22,6 +22,7 @@ from tests.unit.groups.consumer.driver import (
     SESSION_MS,
     Consumer,
     ConsumerCoordinator,
+    GuardedCoordinator,
     settle,
     topic_id,
 )
@@ -204,9 +205,7 @@ def test_patterns_follow_the_topics() -> None:
 
 
 def test_a_pattern_stands_for_topics_that_the_member_may_describe() -> None:
-    coordinator = ConsumerCoordinator(
-        {"orders-eu": 1, "orders-secret": 1, "other": 1}, is_guarded=True
-    )
+    coordinator = GuardedCoordinator({"orders-eu": 1, "orders-secret": 1, "other": 1})
     one = Consumer(coordinator, "one", topics=None, pattern="orders-.*")
     one.describable = {"orders-eu", "other"}
 
