@@ -2,7 +2,8 @@
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from odradek.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponsePartition,
 )
 
 K = TypeVar("K")
@@ -26,6 +28,8 @@ T = TypeVar("T")
 _RETRIES = "1"
 _LOOKS = 5
 _LOOK_AGAIN_S = 0.2
+# How many partitions a message names.
+_FEW = 5
 
 
 @asynccontextmanager
@@ -83,6 +87,19 @@ async def require_brokers(admin: Admin, asked: Iterable[int]) -> list[int]:
     return list(known)
 
 
+def _warn_of_leaderless(name: str, partitions: Sequence[MetadataResponsePartition]) -> None:
+    """Records for these wait for a leader, and whoever types them should know why."""
+    leaderless = sorted(one.partition_index for one in partitions if one.leader_id < 0)
+    if leaderless:
+        shown = ", ".join(map(str, leaderless[:_FEW])) + (" ..." if leaderless[_FEW:] else "")
+        which = f"partition {shown} has" if len(leaderless) == 1 else f"partitions {shown} have"
+        print(
+            f"warning: topic {name}: {which} no leader now; what is written there waits until a"
+            " broker that holds a copy is back, for delivery.timeout.ms at most",
+            file=sys.stderr,
+        )
+
+
 async def require_producible(admin: Admin, name: str) -> None:
     """Lets a broker that creates topics by itself do so; else a missing topic is said at once."""
     asked = MetadataRequest(
@@ -94,6 +111,7 @@ async def require_producible(admin: Admin, name: str) -> None:
         if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
             raise CommandFailed(f"{name!r} cannot be the name of a topic")
         if code not in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}:
+            _warn_of_leaderless(name, response.topics[0].partitions)
             return
         # Kafka answers so while it creates the topic: it is there a moment later, or never.
         await asyncio.sleep(_LOOK_AGAIN_S)

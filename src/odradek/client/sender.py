@@ -224,9 +224,13 @@ class Sender:
             DeliveryTimedOut(
                 f"{counted(batch.record_count, 'record')} for {batch.queue.topic_partition}"
                 f" {'was' if batch.record_count == 1 else 'were'} not acknowledged within"
-                f" delivery.timeout.ms={self._settings.delivery_timeout_ms}"
+                f" delivery.timeout.ms={self._settings.delivery_timeout_ms}{self._why(batch)}"
             ),
         )
+
+    def _why(self, batch: ProducerBatch) -> str:
+        leader = self._cluster.view.leader(batch.queue.topic_partition)
+        return ": the partition has no leader" if leader < 0 else ""
 
     def _remove_from_queue(self, batch: ProducerBatch) -> None:
         queue = batch.queue

@@ -136,8 +136,8 @@ class SourceOptions:
         given = {name.lower(): value for name, value in options.items()}
         _refuse(given, _RESERVED_FOR_READING)
         if is_streaming:
-            for name in ("endingoffsets", "endingoffsetsbytimestamp", "endingtimestamp"):
-                if name in given:
+            for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+                if name.lower() in given:
                     raise BadOption(f"{name} is for batch queries: a stream has no end")
         starting = _where(given, "starting", LATEST if is_streaming else EARLIEST)
         ending = _where(given, "ending", LATEST)

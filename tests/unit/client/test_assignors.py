@@ -239,5 +239,7 @@ def test_the_settings_take_names_java_classes_and_objects() -> None:
     assert "mine-by-name" in known_names()
     named = ConsumerSettings(partition_assignment_strategy="mine-by-name")
     assert named.assignors == (made,)
-    with pytest.raises(SettingsError, match="'fair' is none of range, roundrobin"):
+    with pytest.raises(
+        SettingsError, match="there is no assignor 'fair'; known are range, roundrobin"
+    ):
         ConsumerSettings(partition_assignment_strategy="fair")

@@ -324,6 +324,20 @@ def test_delivery_ends_in_time_when_no_broker_answers() -> None:
     simulate(test)
 
 
+def test_a_partition_without_a_leader_is_named_as_the_reason() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        log.elect(-1)
+        options = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 2_000}
+        one = producer(cluster, simulation, **options)
+        delivery = await one.send("t", b"v", partition=0)
+        with pytest.raises(DeliveryTimedOut, match="the partition has no leader"):
+            await delivery
+        await one.close()
+
+    simulate(test)
+
+
 def test_after_a_batch_of_unknown_fate_expired_the_producer_goes_on() -> None:
     async def test(cluster: MiniCluster, simulation: Simulation) -> None:
         (log,) = cluster.create("t")

@@ -135,3 +135,9 @@ def test_options_are_known_in_any_case_and_so_are_settings_of_java_clients() -> 
     check_names(reading | {"kafka.sasl.login.class": "x"}, is_reading=True)
     writing = {"Topic": "t", "checkpointLocation": "c", "kafka.key.serializer": "x"}
     check_names(writing, is_reading=False)
+
+
+@pytest.mark.parametrize("name", ["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"])
+def test_options_are_shown_as_they_are_written(name: str) -> None:
+    with pytest.raises(BadOption, match=f"^{name} is for batch queries"):
+        read_stream(**{name.lower(): "1"})

@@ -56,7 +56,8 @@ def _check_assignors(value: object) -> object:
                 found.append(assignor_named(one.strip()))
             except KeyError:
                 raise SettingsError(
-                    f"{one.strip()!r} is none of {', '.join(known_names())}: register() yours"
+                    f"there is no assignor {one.strip()!r}; known are"
+                    f" {', '.join(known_names())}, and those given to register()"
                 ) from None
         elif isinstance(getattr(one, "name", None), str) and callable(getattr(one, "assign", None)):
             found.append(one)
