@@ -338,6 +338,23 @@ async def test_nobody_answers(tmp_path: Path) -> None:
         assert store.may_have_expired()
 
 
+async def test_what_is_waited_for_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    (port,) = free_ports(1)
+    world = World()
+    metadata = ZookeeperMetadata(
+        f"127.0.0.1:{port}", world, session_timeout_ms=300, connection_timeout_ms=2_000
+    )
+    try:
+        with pytest.raises(StoreUnavailable, match="start one, or mend zookeeper"):
+            await metadata.connect().read("/")
+    finally:
+        await metadata.close()
+        world.workers.close()
+    said = [one.getMessage() for one in caplog.records if "waiting for" in one.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith(f"waiting for ZooKeeper at 127.0.0.1:{port}, for 2 s at most")
+
+
 @pytest.mark.parametrize("by_file", [False, True])
 def test_the_command_runs_a_server_until_interrupted(tmp_path: Path, by_file: bool) -> None:
     jars = need(zookeeper_jars)

@@ -97,8 +97,7 @@ class SqliteMetadata:
         try:
             self._database, nodes, openings, sessions = _open(path, keeps_sessions)
         except sqlite3.Error as error:
-            busy = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
-            why = "another process is using it" if busy else str(error)
+            why = _why_not(error, path)
             raise StoreUnavailable(f"cannot open the metadata store {path}: {why}") from None
         # As in ZooKeeper the high half counts beginnings, so numbers rise without being stored.
         self.tree = Tree(nodes, transaction=openings << 32, sessions=sessions)
@@ -244,6 +243,16 @@ class _Rows:
         self.ephemeral: list[tuple[str, bytes, int, int, int]] = []
         self.sessions: list[tuple[int, str, int]] = []
         self.ended: list[tuple[int]] = []
+
+
+def _why_not(error: sqlite3.Error, path: str) -> str:
+    code = getattr(error, "sqlite_errorcode", 0)
+    if code == sqlite3.SQLITE_BUSY:
+        return "another process is using it"
+    if code in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
+        directory = path.rpartition("/")[0] or "."
+        return f"{error}; check that the user of this process may write to {directory}"
+    return str(error)
 
 
 _Content = tuple[dict[str, Node], int, dict[int, KeptSession]]

@@ -161,7 +161,10 @@ def test_a_store_of_a_later_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="unable to open"):
+    with pytest.raises(
+        StoreUnavailable,
+        match=r"unable to open.*; check that the user of this process may write to ",
+    ):
         opened(tmp_path / "missing")
 
 

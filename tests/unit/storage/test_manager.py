@@ -44,6 +44,25 @@ async def test_partitions_spread_over_the_directories() -> None:
     assert len(identifiers) == 3
 
 
+async def test_a_first_start_does_not_speak_of_recovery(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    world = make_world()
+
+    def said() -> list[str]:
+        lines = [one.getMessage() for one in caplog.records if "; logs: " in one.getMessage()]
+        caplog.clear()
+        return lines
+
+    manager = await started(world, "/a")
+    (line,) = said()
+    assert line.startswith("/a: no logs yet; logs: 0, ")
+    manager.create(PARTITION, TOPIC_ID, topic())
+    await manager.close()
+    await started(world, "/a")
+    (line,) = said()
+    assert line.startswith("/a: loaded after a clean stop; logs: 1, ")
+
+
 async def test_creating_twice_gives_the_same_log_unless_the_topic_is_another() -> None:
     manager = await started(make_world())
     log = manager.create(PARTITION, TOPIC_ID, topic())
