@@ -3,9 +3,12 @@
     python -m benchmarks.spark_latency [--seconds 15] [--only odradek|kafka]
 
 Fifty records a second go in, each with its time; a read_committed consumer looks at its clock when
-they come out. Ours writes exactly once, Spark's own connector at least once. What counts begins
-when a query has been through its first batches: until then Spark starts processes and compiles.
-How long the first batch took is a figure of its own. Each runs in a Spark of its own.
+they come out. Ours writes exactly once, Spark's own connector at least once. Its checkpoint is
+written as Spark does it, ours as `odradek.spark.session()` has it; `--config` changes either.
+
+What counts begins when a query has been through its first batches: until then Spark starts
+processes and compiles. How long the first batch took is a figure of its own. Each runs in a Spark
+of its own.
 """
 
 import argparse
@@ -24,6 +27,7 @@ from benchmarks.spark_connector import connector_jars, connector_jars_if_possibl
 from odradek import spark as odradek_spark
 from odradek.client.sync import Consumer, Producer
 from odradek.protocol.types import TopicPartition
+from odradek.spark.spark_session import CHECKPOINT_FILES, FILES_OF_ODRADEK, FILES_OF_SPARK
 from odradek.testing import Cluster
 
 _EVERY_S = 0.02
@@ -116,7 +120,9 @@ def _latencies_ms(brokers: Cluster, topic: str, from_s: float, seconds: float) -
 def run(kind: str, seconds: float, config: dict[str, str]) -> None:
     jars = connector_jars() if kind == "kafka" else []
     with tempfile.TemporaryDirectory() as where, Cluster() as brokers:
-        config = {"spark.jars": ",".join(jars), "spark.local.dir": where, **config}
+        files = FILES_OF_SPARK if kind == "kafka" else FILES_OF_ODRADEK
+        usual = {"spark.jars": ",".join(jars), "spark.local.dir": where, CHECKPOINT_FILES: files}
+        config = {**usual, **config}
         spark = odradek_spark.session("latency", master="local[2]", config=config)
         spark.sparkContext.setLogLevel("OFF")
         found = measure(spark, brokers, kind, seconds, where)

@@ -63,7 +63,8 @@ FINDINGS: Final = {
     "forget-sequences": Finding("clients", 1019, Anomaly, ("lost in ", "inconsistent in ")),
     "split-in-front": Finding("clients", None, Anomaly, ("undelivered",)),
     "go-on-unseen": Finding("clients", 1, Anomaly, ("given to nobody",)),
-    "take-later-for-done": Finding("sink", 21, Anomaly, ("row lost",)),
+    "take-later-for-done": Finding("sink", 6, Anomaly, ("row lost",)),
+    "commit-replays-by-task": Finding("sink", 24, Anomaly, ("row doubled",)),
     # Without its marker a transaction stays open for ever: what follows it is never seen.
     "skip-a-marker": Finding("transactions", 1, Unseen, ("transactions that nobody ends",)),
 }

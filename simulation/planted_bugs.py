@@ -194,6 +194,7 @@ PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "split-in-front": client_bugs.split_in_front,
     "take-nonsense": row_bugs.take_nonsense,
     "take-later-for-done": client_bugs.take_later_for_done,
+    "commit-replays-by-task": client_bugs.commit_replays_by_task,
     "tell-unstable-offsets": row_bugs.tell_unstable_offsets,
     "trust-stale-epochs": row_bugs.trust_stale_epochs,
     "wait-for-slow-followers": row_bugs.wait_for_slow_followers,

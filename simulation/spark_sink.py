@@ -15,10 +15,12 @@ from typing import Any, NamedTuple, NoReturn, cast
 from odradek.client import Admin, Producer, ProducerSettings
 from odradek.client.arrow import producer as arrow_producer
 from odradek.client.group_offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.transaction_requests import Identity
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.spark import exactly_once
+from odradek.spark import exactly_once, replays
 from odradek.spark.exactly_once import Outcome, Step, write_once
 from odradek.spark.markers import TaskWrite
+from odradek.spark.replays import TaskShare, commit_batch
 from odradek.world import World
 from simulation.blocking_programs import BlockingProgram, wait
 from simulation.workload import Options
@@ -116,6 +118,9 @@ class _BlockingProducer:
     def commit_transaction(self) -> None:
         wait(self._producer.commit_transaction())
 
+    def hand_over_transaction(self) -> Identity:
+        return cast("Identity", wait(self._producer.hand_over_transaction()))
+
     def close(self, timeout_ms: int | None = None) -> None:
         wait(self._producer.close(timeout_ms=timeout_ms))
 
@@ -149,6 +154,7 @@ def sink_in_simulation() -> Iterator[None]:
     """The sink's outside is the simulated one, for as long as this lasts."""
     patches: list[tuple[Any, str, Any]] = [
         (exactly_once, "clients", _Clients),
+        (replays, "clients", _Clients),
         (exactly_once, "threading", _Threading),
         (arrow_producer, "BatchProducer", _BlockingProducer),
     ]
@@ -190,13 +196,30 @@ async def attempt(
     def program(_: BlockingProgram[Outcome]) -> Outcome:
         _process.world = world
         # Asked once by each Python worker of Spark's: here every attempt is one.
-        exactly_once._furthest.cache_clear()
+        exactly_once._left.cache_clear()
         given = cast("Iterator[Any]", iter([Columns(values)] if values else []))
         return write_once(task, cast("Any", options), given, send=send, reached=reached)
 
     running = BlockingProgram(program)
     programs.append(running)
     return await running.run()
+
+
+async def commit(
+    world: World,
+    options: SinkOptions,
+    shares: list[TaskShare],
+    programs: list[BlockingProgram[None]],
+) -> None:
+    """What the driver does when all tasks of a batch are done."""
+
+    def program(_: BlockingProgram[None]) -> None:
+        _process.world = world
+        commit_batch(cast("Any", options), shares)
+
+    running = BlockingProgram(program)
+    programs.append(running)
+    await running.run()
 
 
 async def _die(host: Host) -> NoReturn:

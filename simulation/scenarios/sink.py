@@ -3,8 +3,9 @@
 A driver plans micro-batches, notes each in its checkpoint before it runs and after it was written,
 and gives its rows to tasks. Tasks die at every step and are tried again, some wake up when their
 successors have finished. Drivers die and replay the last batch. Somebody puts back an old copy of
-the checkpoint: then the sink must refuse, and the newest copy is put back. At the end every row
-that the checkpoint calls written is in the topic once.
+the checkpoint: then the sink must refuse, and the newest copy is put back. Drivers that replay a
+batch split it into another number of tasks: the sink may refuse, and the number is put back until
+the batch is done. At the end every row that the checkpoint calls written is in the topic once.
 """
 
 import asyncio
@@ -17,12 +18,13 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark.exactly_once import Outcome, Step
 from odradek.spark.markers import ReplayDiffers, TaskWrite, WriteRefused
+from odradek.spark.replays import CommitFailed, TaskShare
 from odradek.world import World
 from simulation.blocking_programs import BlockingProgram
 from simulation.brokers import Brokers
 from simulation.checkers import Violation
 from simulation.scenarios.bad_day import Unseen, judge
-from simulation.spark_sink import SinkOptions, attempt, sink_in_simulation
+from simulation.spark_sink import SinkOptions, attempt, commit, sink_in_simulation
 from simulation.transaction_workload import read_all
 from simulation.walk import Walk
 from simulation.workload import Options
@@ -35,6 +37,7 @@ _THEMES: Final = (
     ("rows", "batch", "restore"),
     ("rows", "batch", "driver-dies", "task-dies"),
     ("rows", "batch", "task-sleeps", "broker"),
+    ("rows", "batch", "driver-dies", "driver-dies-midway", "resplit"),
 )
 
 
@@ -68,9 +71,11 @@ class SinkWalk:
         self._attempts = 0
         self._refused = 0
         self._is_old = False
+        self._tasks_before = self._tasks
         self._dies_at: list[Step | None] = []
         self._sleeps = 0
         self._programs: list[BlockingProgram[Outcome]] = []
+        self._commits: list[BlockingProgram[None]] = []
         self._walk = Walk(
             simulation,
             {
@@ -79,6 +84,8 @@ class SinkWalk:
                 "task-dies": self._task_dies,
                 "task-sleeps": self._task_sleeps,
                 "driver-dies": self._driver_dies,
+                "driver-dies-midway": self._driver_dies_midway,
+                "resplit": self._resplit,
                 "restore": self._restore,
                 "broker": self._broker_suffers,
             },
@@ -105,6 +112,19 @@ class SinkWalk:
         if self._plan() and self._random.random() < 0.7:
             await self._write_batch()
         self._runs += 1
+
+    async def _driver_dies_midway(self) -> None:
+        """When some tasks of the next batch are done and others have not begun."""
+        self._backup()
+        if self._plan() and self._tasks > 1:
+            await self._write_batch(most_tasks=self._random.randint(1, self._tasks - 1))
+        self._runs += 1
+
+    async def _resplit(self) -> None:
+        """The query is stopped and started again with another number of tasks."""
+        if self._tasks_before == self._tasks:
+            self._tasks = self._random.randint(1, 4)
+            self._runs += 1
 
     async def _restore(self) -> None:
         """An old copy of the checkpoint is put back, and the query goes on with it."""
@@ -144,40 +164,64 @@ class SinkWalk:
             self._checkpoint.written += 1
             self._backup()
 
-    async def _write_batch(self) -> bool:
+    async def _write_batch(self, most_tasks: int | None = None) -> bool:
         """Whether all tasks have succeeded. A refusal ends the query, and somebody puts back the
-        newest copy of the checkpoint."""
+        newest copy of the checkpoint and the number of tasks that the batch was begun with."""
         checkpoint = self._checkpoint
         batch = checkpoint.written
         rows = range(checkpoint.end, checkpoint.ends[batch])
-        for task in range(self._tasks):
-            values = [b"%d" % row for row in rows if row % self._tasks == task]
-            try:
-                await self._write_task(task, batch, values)
-            except (WriteRefused, ReplayDiffers) as error:
-                self._simulation.trace.add("-", f"refused: {str(error)[:80]}")
-                self._refused += 1
-                if not self._is_old:
-                    detail = f"batch {batch}, though nobody put back an old checkpoint: {error}"
-                    judge([Violation("refused", TOPIC, detail[:200])])
-                self._checkpoint = self._newest().copy()
-                self._is_old = False
-                self._runs += 1
+        shares = []
+        try:
+            for task in self._random.sample(range(self._tasks), self._tasks)[:most_tasks]:
+                values = [b"%d" % row for row in rows if row % self._tasks == task]
+                shares.append(await self._write_task(task, batch, values))
+            if most_tasks is not None:
+                if any(one.rows and one.pending is None for one in shares):
+                    self._tasks_before = self._tasks
                 return False
+            await self._commit(shares)
+        except (WriteRefused, ReplayDiffers) as error:
+            self._simulation.trace.add("-", f"refused: {str(error)[:80]}")
+            self._refused += 1
+            if not self._is_old and self._tasks == self._tasks_before:
+                detail = f"batch {batch}, though nothing was changed: {error}"
+                judge([Violation("refused", TOPIC, detail[:200])])
+            if self._is_old:
+                self._checkpoint = self._newest().copy()
+            self._tasks = self._tasks_before
+            self._is_old = False
+            self._runs += 1
+            return False
+        except (CommitFailed, ClientError, KafkaError) as error:
+            self._simulation.trace.add("-", f"the driver failed: {str(error)[:80]}")
+            self._tasks_before = self._tasks
+            self._runs += 1
+            return False
+        self._tasks_before = self._tasks
         return True
 
-    async def _write_task(self, task: int, batch: int, values: list[bytes]) -> None:
+    async def _commit(self, shares: list[TaskShare]) -> None:
+        """The driver's part; if the brokers fail, the driver is started again."""
+        host = self._simulation.host(f"driver-{len(self._commits)}")
+
+        async def work(world: World) -> None:
+            await commit(world, self._options, shares, self._commits)
+
+        await host.start(work, "driver")
+
+    async def _write_task(self, task: int, batch: int, values: list[bytes]) -> TaskShare:
         """Spark tries again until an attempt succeeds."""
         write = TaskWrite(
             f"{self._options.id_prefix}{_QUERY}-{TOPIC}-{task}", batch, run=f"run-{self._runs}"
         )
         for _ in range(_MOST_ATTEMPTS):
-            if await self._try(write, values):
-                return
+            outcome = await self._try(write, values)
+            if outcome is not None:
+                return TaskShare(write, outcome.rows, outcome.was_done_before, outcome.pending)
             await asyncio.sleep(0.2)
         raise Unseen(f"unseen: {write} in {_MOST_ATTEMPTS} attempts")
 
-    async def _try(self, write: TaskWrite, values: list[bytes]) -> bool:
+    async def _try(self, write: TaskWrite, values: list[bytes]) -> Outcome | None:
         self._attempts += 1
         name = f"worker-{self._attempts}"
         host = self._simulation.host(name)
@@ -204,16 +248,15 @@ class SinkWalk:
             after_s = self._random.choice((0.5, 3.0))
             self._simulation.loop.call_later(after_s, host.resume, context=self._simulation.nobody)
             running.add_done_callback(_look_away)
-            return False
+            return None
         while host.processes and not running.done():  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.02)
         if not running.done():
-            return False  # It was killed.
+            return None  # It was killed.
         try:
-            running.result()
+            return running.result()
         except (ClientError, KafkaError):
-            return False
-        return True
+            return None
 
     # The run
 
@@ -231,6 +274,8 @@ class SinkWalk:
         finally:
             for program in self._programs:
                 program.abandon()
+            for committing in self._commits:
+                committing.abandon()
             brokers.end()
         return self._summary()
 

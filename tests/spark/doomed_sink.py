@@ -128,6 +128,7 @@ class DoomedSink(StreamSink):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Runs at the driver when all tasks are done, before the commit log says so."""
+        super().commit(messages, batchId)
         marks = Marks(self._where)
         if batchId == 1 and marks.first("uncommitted"):
             # Until the driver is killed, and this process with it.

@@ -1,5 +1,6 @@
 """DataFrames into topics: at least once in a batch, exactly once in a stream."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import copytree
@@ -9,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from odradek.client.sync import Admin
 from odradek.spark import into_topic
+from odradek.spark.spark_session import CHECKPOINT_FILES, FILES_OF_ODRADEK
 from odradek.testing import Cluster
 from tests.spark.conftest import Read
 from tests.spark.failing_sink import FailingDataSource
@@ -55,6 +57,7 @@ def copying(
     checkpoint: Path,
     *,
     reads: Mapping[str, str] | None = None,
+    most_tasks: int = 3,
     **options: str,
 ) -> None:
     """One run of a query that copies a topic, in batches of 100 offsets and three tasks."""
@@ -69,7 +72,8 @@ def copying(
         .load()
     )
     query = (
-        stream.select("key", "value")
+        stream.coalesce(most_tasks)
+        .select("key", "value")
         .writeStream.format(options.pop("format", "odradek"))
         .options(**options)
         .option("kafka.bootstrap.servers", brokers.bootstrap)
@@ -114,6 +118,25 @@ def test_a_batch_that_is_replayed_is_not_written_again(
     _forget_last_commit(tmp_path / "checkpoint")
     copying(spark, brokers, source, sink, tmp_path / "checkpoint")
     assert sorted(values_in(brokers, sink, 2)) == wanted
+
+
+def test_a_half_written_batch_that_is_split_in_another_way_is_refused_as_a_whole(
+    spark: SparkSession, brokers: Cluster, tmp_path: Path
+) -> None:
+    source, sink = brokers.create_topic(), brokers.create_topic()
+    fill(brokers, source, [b"%04d" % index for index in range(90)])
+    checkpoint = tmp_path / "checkpoint"
+    copying(spark, brokers, source, sink, checkpoint)
+    _forget_last_commit(checkpoint)
+    query = json.loads((checkpoint / "metadata").read_text())["id"]
+    with Admin(bootstrap_servers=brokers.bootstrap) as admin:
+        # As if the first task had not been written.
+        admin.delete_groups([f"odradek-sink-{query}-{sink}-0"])
+    with pytest.raises(Exception, match="split into tasks in another way"):
+        copying(spark, brokers, source, sink, checkpoint, most_tasks=1)
+    assert len(values_in(brokers, sink, 1)) == 90
+    copying(spark, brokers, source, sink, checkpoint)
+    assert len(values_in(brokers, sink, 1)) == 120
 
 
 def _forget_last_commit(checkpoint: Path) -> None:
@@ -206,3 +229,10 @@ def test_adaptive_execution_of_streams_is_refused(
     finally:
         spark.conf.set("spark.sql.adaptive.streaming.stateless.enabled", "false")
     assert values_in(brokers, sink, 1) == [b"v"]
+
+
+def test_a_local_session_writes_checkpoints_by_renaming_alone(
+    spark: SparkSession,
+) -> None:
+    """Spark's own choice starts about seventeen processes for each micro-batch."""
+    assert spark.conf.get(CHECKPOINT_FILES) == FILES_OF_ODRADEK

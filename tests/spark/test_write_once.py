@@ -16,6 +16,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.spark.exactly_once import Outcome, write_once
 from odradek.spark.markers import ReplayDiffers, TaskWrite, WriteRefused
 from odradek.spark.options import SinkOptions
+from odradek.spark.replays import CommitFailed, TaskShare, abort_batch, commit_batch
 from odradek.spark.sink import send_all
 from odradek.testing import Cluster
 from tests.spark.topics import values_in
@@ -60,6 +61,15 @@ class Query:
 
         work = TaskWrite(self.name(prefix, task), batch_id, run, write or str(batch_id))
         return write_once(work, options, columns_of(values), send=send, reached=lambda _: None)
+
+    def replay(self, batch_id: int, *tasks: list[bytes], run: str) -> list[TaskShare]:
+        """A batch as Spark runs it: all of its tasks; the driver's part is left to the test."""
+        shares = []
+        for index, values in enumerate(tasks):
+            outcome = self.attempt(batch_id, values, run=run, task=index)
+            task = TaskWrite(self.name(task=index), batch_id, run, str(batch_id))
+            shares.append(TaskShare(task, outcome.rows, outcome.was_done_before, outcome.pending))
+        return shares
 
 
 def columns_of(values: Iterable[bytes]) -> Iterator[RecordColumns]:
@@ -259,3 +269,81 @@ def test_rows_that_name_their_topics_are_written_once_in_each(brokers: Cluster) 
         attempt(0, one, run="restored")
     assert attempt(2, one, run="replay") == Outcome(1, was_done_before=False)
     assert [len(values_in(brokers, topic, 1)) for topic in (one, other)] == [2, 2]
+
+
+def test_a_replay_that_is_split_into_fewer_tasks_doubles_no_row(brokers: Cluster) -> None:
+    """Task 1 was written when the driver died; in the replay task 0 has the rows of both."""
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(0, [b"b"], task=1)
+    shares = query.replay(0, [b"a", b"b"], run="replay")
+    with pytest.raises(ReplayDiffers, match="split into tasks in another way"):
+        commit_batch(query.options(), shares)
+    assert values_in(brokers, topic, 1) == [b"b"]
+    # As it was split at first it goes through.
+    commit_batch(query.options(), query.replay(0, [b"a"], [b"b"], run="as before"))
+    assert sorted(values_in(brokers, topic, 1)) == [b"a", b"b"]
+
+
+def test_a_replay_that_is_split_into_more_tasks_doubles_no_row(brokers: Cluster) -> None:
+    """Task 0 was written with all rows; in the replay some of them are those of task 1."""
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(0, [b"a", b"b"])
+    outcome = query.attempt(0, [b"b"], run="replay", task=1)
+    assert outcome.pending is not None
+    with pytest.raises(ReplayDiffers):
+        query.attempt(0, [b"a"], run="replay")
+    # Spark tells the driver that the batch has failed, with what the other task has said.
+    task = TaskWrite(query.name(task=1), 0, "replay", "0")
+    abort_batch(query.options(), [TaskShare(task, 1, False, outcome.pending)])
+    assert values_in(brokers, topic, 1) == [b"a", b"b"]
+
+
+def test_a_replay_of_a_batch_that_is_half_written_writes_the_rest(brokers: Cluster) -> None:
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(0, [b"b"], task=1)
+    shares = query.replay(0, [b"a"], [b"b"], [], run="replay")
+    assert [one.pending is None for one in shares] == [False, True, True]
+    assert values_in(brokers, topic, 1) == [b"b"]
+    commit_batch(query.options(), shares)
+    assert sorted(values_in(brokers, topic, 1)) == [b"a", b"b"]
+    # The next batch of the run needs no driver: each task commits for itself.
+    assert query.attempt(1, [b"c"], run="replay") == Outcome(1, was_done_before=False)
+    # A driver that died here would replay it once more.
+    commit_batch(query.options(), query.replay(1, [b"c"], [b"d"], run="again"))
+    assert sorted(values_in(brokers, topic, 1)) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_replay_fences_tasks_that_it_does_not_have(brokers: Cluster) -> None:
+    """Task 1 of an earlier driver still runs, and could commit after all was looked at."""
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    for index, value in enumerate([b"a", b"b", b"c"]):
+        query.attempt(0, [value], task=index)
+    query.attempt(1, [b"d"])
+    left = BatchProducer(query.options().producer_settings(query.name(task=2)))
+    try:
+        left.init_transactions()
+        left.begin_transaction()
+        left.send_offsets({TopicPartition(topic, 0): _note(2)}, query.name(task=2))
+        commit_batch(query.options(), query.replay(1, [b"d"], [b"e"], run="replay"))
+        with pytest.raises(Exception, match="taken over"):
+            left.commit_transaction()
+    finally:
+        left.close(1_000)
+    assert sorted(values_in(brokers, topic, 1)) == [b"a", b"b", b"c", b"d", b"e"]
+
+
+def test_a_commit_that_comes_too_late_fails_and_says_so(brokers: Cluster) -> None:
+    """Another attempt at the task has begun after it handed its transaction to the driver."""
+    topic = brokers.create_topic()
+    query = Query(brokers, topic)
+    query.attempt(0, [b"b"], task=1)
+    shares = query.replay(0, [b"a"], [b"b"], run="replay")
+    second = query.attempt(0, [b"a"], run="replay")
+    assert second.pending is not None
+    with pytest.raises(CommitFailed, match="Start the query again"):
+        commit_batch(query.options(), shares)
+    assert values_in(brokers, topic, 1) == [b"b"]

@@ -11,6 +11,7 @@ from odradek.client.cluster import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
 from odradek.client.leaders import Answers, ask_leaders
+from odradek.client.transaction_requests import Identity, end_version
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
 from odradek.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -21,6 +22,7 @@ from odradek.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -223,6 +225,21 @@ class TransactionCalls(CoordinatorChannel):
         if isinstance(error := answers[partition], KafkaError):
             raise error
 
+    async def end_transactions(
+        self, identities: Iterable[Identity], *, is_commit: bool
+    ) -> dict[str, bool | KafkaError]:
+        """Commits or aborts transactions that their producers have handed over, by id.
+
+        True is an end that was decided now, or before by the same identity. An identity that was
+        fenced meanwhile gets an error, and its transaction was aborted.
+        """
+        known = {one.transactional_id: one for one in identities}
+
+        async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
+            return {one: await _end(connection, known[one], is_commit) for one in ids}
+
+        return await self.ask_coordinators(KeyType.TRANSACTION, known, ask)
+
     async def fence_producers(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, FencedProducer | KafkaError]:
@@ -246,6 +263,20 @@ async def _fence(connection: Connection, transactional_id: str) -> FencedProduce
     if response.error_code:
         return error_for(response.error_code)
     return FencedProducer(response.producer_id, response.producer_epoch)
+
+
+async def _end(connection: Connection, who: Identity, is_commit: bool) -> bool | KafkaError:
+    response = await connection.request(
+        EndTxnRequest(
+            transactional_id=who.transactional_id,
+            producer_id=who.producer_id,
+            producer_epoch=who.producer_epoch,
+            committed=is_commit,
+        ),
+        EndTxnResponse,
+        max_version=end_version(connection.features),
+    )
+    return error_for(response.error_code) if response.error_code else True
 
 
 async def _ask_producers(

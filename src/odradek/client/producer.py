@@ -27,6 +27,7 @@ from odradek.client.group_offsets import GroupMetadata, OffsetAndMetadata
 from odradek.client.partitioners import partitioner_for
 from odradek.client.sender import Sender
 from odradek.client.settings import ProducerSettings
+from odradek.client.transaction_requests import Identity
 from odradek.client.transactions import Transactions
 from odradek.protocol.records import HEADER_SIZE, Headers
 from odradek.protocol.types import TopicPartition
@@ -280,6 +281,14 @@ class Producer:
     async def abort_transaction(self) -> None:
         """Makes sure that nothing of the transaction becomes visible."""
         await self._transactional("abort_transaction()").abort()
+
+    async def hand_over_transaction(self) -> Identity:
+        """Waits for all that was sent and leaves the transaction open when this producer closes.
+
+        `Admin.end_transactions` commits or aborts it, wherever that runs, unless another producer
+        of the same transactional id or `transaction.timeout.ms` has aborted it before.
+        """
+        return await self._transactional("hand_over_transaction()").hand_over()
 
     async def send_offsets_to_transaction(
         self,

@@ -40,10 +40,24 @@ _LAST_END_WITHOUT_EPOCH = 4
 _LAST_COMMIT_WITHOUT_ANNOUNCING = 4
 
 
+_FEATURE = "transaction.version"
+_FIRST_WITH_EPOCHS = 2
+
+
 class Identity(NamedTuple):
     transactional_id: str
     producer_id: int
     producer_epoch: int
+
+
+def has_version_2(features: Mapping[str, int]) -> bool:
+    """Whether a coordinator with these features gives every transaction an epoch of its own."""
+    return features.get(_FEATURE, 0) >= _FIRST_WITH_EPOCHS
+
+
+def end_version(features: Mapping[str, int]) -> int | None:
+    """The newest EndTxn that may be sent to it; None is the newest that both know."""
+    return None if has_version_2(features) else _LAST_END_WITHOUT_EPOCH
 
 
 async def initialise(

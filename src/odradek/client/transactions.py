@@ -45,6 +45,7 @@ from odradek.client.transaction_requests import (
     add_partitions,
     commit_offsets,
     end,
+    has_version_2,
     initialise,
 )
 from odradek.client.transactional_sequences import TransactionalSequences
@@ -55,8 +56,6 @@ _log = logging.getLogger("odradek.client")
 
 T = TypeVar("T")
 
-_FEATURE = "transaction.version"
-_FIRST_WITH_EPOCHS = 2
 # The last version of Produce that does not announce partitions by itself.
 LAST_PRODUCE_OF_VERSION_1 = 11
 # The last transaction's markers are on their way: that takes less than a usual back-off.
@@ -95,6 +94,7 @@ class State(Enum):
     BROKEN = "the transaction can only be aborted"
     COMMITTING = "the transaction is being committed: call commit_transaction() again"
     ABORTING = "the transaction is being aborted: call abort_transaction() again"
+    HANDED_OVER = "the transaction was handed over: the producer can only be closed"
     FATAL = "the producer can only be closed"
 
 
@@ -214,6 +214,18 @@ class Transactions:
                 coordinator, self._who, offsets, group, announces=self.has_version_2
             )
         )
+
+    async def hand_over(self) -> Identity:
+        """Waits for all that was sent and leaves the transaction open, for somebody else to end.
+
+        Who has the identity ends it with `Admin.end_transactions`; only `close` may follow here.
+        """
+        self.check_open("hand_over()")
+        await self._within("hand_over()", self.outbox.flush())
+        self.check_open("hand_over()")
+        who = self._who
+        self.state = State.HANDED_OVER
+        return who
 
     def check_open(self, what: str) -> None:
         """Raises unless a transaction is open and well."""
@@ -365,7 +377,7 @@ class Transactions:
             if not is_retriable(error):
                 raise
             return
-        self.has_version_2 = connection.features.get(_FEATURE, 0) >= _FIRST_WITH_EPOCHS
+        self.has_version_2 = has_version_2(connection.features)
 
     async def _within(self, what: str, work: Coroutine[None, None, None]) -> None:
         limit_ms = self._settings.max_block_ms

@@ -9,11 +9,12 @@ batch N
 2. reads the marker: the group's committed offset and its metadata. Nothing can change it any more
    but this attempt, or a newer one that fences it. An offset of N + 1 says that an earlier attempt
    has committed this batch: done, if the rows are the same;
-3. writes the rows, and the offset N + 1, in one transaction, and commits it.
+3. writes the rows, and the offset N + 1, in one transaction, and commits it. If an earlier run of
+   the query has written other tasks of batch N, it leaves the commit to the driver, which knows
+   what all tasks have: see `replays`.
 
-So the rows of (task, N) are in the log under a commit marker at most once, and a task succeeds only
-if they are there. It holds for each task, not for the batch as a whole: a reader may see one task's
-rows before another's.
+So the rows of (task, N) are in the log under a commit marker at most once, and a batch succeeds
+only if they are there. A reader may see one task's rows before another's.
 
 Rows would be lost or doubled if a marker were taken for work that it does not describe. So
 `markers` refuses every marker that does not fit this very attempt: one of a later batch (the
@@ -30,8 +31,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.client.group_offsets import OffsetAndMetadata
+from odradek.client.transaction_requests import Identity
 from odradek.protocol.errors import ErrorCode, KafkaError
-from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.protocol.types import TopicPartition
 from odradek.spark import clients
 from odradek.spark.markers import (
     Fingerprint,
@@ -43,6 +45,7 @@ from odradek.spark.markers import (
     refuse_other_prefix,
 )
 from odradek.spark.options import SinkOptions
+from odradek.spark.replays import Left, groups, last_batch_of_earlier_runs, topic_id_of
 
 if TYPE_CHECKING:
     from odradek.client.arrow.encoding import RecordColumns
@@ -66,8 +69,11 @@ class Step(Enum):
 
 
 class Outcome(NamedTuple):
+    """`pending` is the transaction with the rows, if the driver is to end it (`replays`)."""
+
     rows: int
     was_done_before: bool
+    pending: Identity | None = None
 
 
 class _Counted:
@@ -109,14 +115,14 @@ def write_once(
     with _initialised(options, task.name) as producer:
         reached(Step.INITIALISED)
         markers = _markers(options, task.name)
-        marker = done(task, markers, _topic_id(options))
+        marker = done(task, markers, topic_id_of(options))
         if marker is not None:
             for _ in counted:
                 pass
             task.compare(marker, counted.fingerprint)
             return Outcome(0, was_done_before=True)
-        if not any(task.run and one.run == task.run for one in markers):
-            _check_first_write(task, options)
+        is_first = not any(task.run and one.run == task.run for one in markers)
+        is_replay = is_first and _is_begun(task, options)
         producer.begin_transaction()
         rows, topics = send(producer, iter(counted))
         # With each topic that was written to: one that is deleted takes its offset along.
@@ -129,6 +135,8 @@ def write_once(
         }
         producer.send_offsets(offsets, task.name)
         reached(Step.WRITTEN)
+        if is_replay:
+            return Outcome(rows, was_done_before=False, pending=producer.hand_over_transaction())
         producer.commit_transaction()
         reached(Step.COMMITTED)
         return Outcome(rows, was_done_before=False)
@@ -162,7 +170,7 @@ def _write_nothing(task: TaskWrite, options: SinkOptions) -> Outcome:
             raise
         with _initialised(options, task.name):
             markers = _markers(options, task.name)
-    marker = done(task, markers, _topic_id(options))
+    marker = done(task, markers, topic_id_of(options))
     if marker is None:
         return Outcome(0, was_done_before=False)
     task.compare(marker, Fingerprint(0, 0))
@@ -190,57 +198,27 @@ def _markers(options: SinkOptions, group: str) -> list[Marker]:
     return read_all(admin.list_group_offsets(group, places, require_stable=True))
 
 
-def _topic_id(options: SinkOptions) -> Callable[[str], TopicId]:
-    """Asks brokers for a topic's id as it is now."""
-
-    def ask(topic: str) -> TopicId:
-        found = clients.admin(options.admin_settings()).describe_topics([topic])[topic]
-        if isinstance(found, KafkaError):
-            if found.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                return NO_TOPIC_ID
-            raise found
-        return TopicId(found.id)
-
-    return ask
-
-
-def _check_first_write(task: TaskWrite, options: SinkOptions) -> None:
-    """Looks at what earlier runs have left, before the first write of a task in a run.
+def _is_begun(task: TaskWrite, options: SinkOptions) -> bool:
+    """Whether an earlier run has written tasks of this batch; before the first write in a run.
 
     From then on the task's own marker names the run. Refused are a batch that some task of the
     query is already beyond, and a batch that this task has written under another
     `transactionalIdPrefix`; one that it could still write under another prefix is fenced.
     """
-    if not task.name.startswith(options.id_prefix):
-        return
+    left = _left(options, task.name_of_all_tasks(options.id_prefix), task.run)
+    for one in left:
+        refuse_older(task, one.marker)
     same_task = task.name.removeprefix(options.id_prefix)
-    all_tasks = same_task.rstrip("0123456789")
-    for marker in _furthest(options, all_tasks, task.run):
-        refuse_older(task, marker)
-    for name in _groups(options, lambda name: name.endswith(same_task)):
+    for name in groups(options, lambda name: name.endswith(same_task)):
         if name != task.name:
             with _initialised(options, name):
                 markers = _markers(options, name)
-            if done(task, markers, _topic_id(options)) is not None:
+            if done(task, markers, topic_id_of(options)) is not None:
                 refuse_other_prefix(task, name.removesuffix(same_task))
-
-
-def _groups(options: SinkOptions, is_wanted: Callable[[str], bool]) -> list[str]:
-    listed = clients.admin(options.admin_settings()).list_groups()
-    return sorted({one.group_id for one in listed if is_wanted(one.group_id)})
+    return any(one.marker.done_offset == task.done_offset for one in left)
 
 
 @cache
-def _furthest(options: SinkOptions, all_tasks: str, run: str) -> tuple[Marker, ...]:
-    """The marker of the last batch that earlier runs have written, by whichever task: one or none.
-
-    Asked once by each process in each run, for there is a group for each task.
-    """
-    admin, topic_id = clients.admin(options.admin_settings()), cache(_topic_id(options))
-    found: list[Marker] = []
-    for name in _groups(options, lambda name: name.rstrip("0123456789").endswith(all_tasks)):
-        for marker in read_all(admin.list_group_offsets(name)):
-            is_there = marker.topic_id in {NO_TOPIC_ID, topic_id(marker.topic)}
-            if is_there and marker.run != run:
-                found.append(marker)
-    return tuple(sorted(found, key=lambda marker: marker.done_offset)[-1:])
+def _left(options: SinkOptions, same_query: str, run: str) -> tuple[Left, ...]:
+    """Asked once by each process in each run, for there is a group for each task."""
+    return last_batch_of_earlier_runs(options, same_query, run)

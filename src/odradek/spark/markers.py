@@ -53,6 +53,10 @@ class TaskWrite(NamedTuple):
         """What the group's offset is once this batch is written."""
         return self.batch_id + 1
 
+    def name_of_all_tasks(self, prefix: str) -> str:
+        """What the names of all tasks of this query and topic have in common, whatever prefix."""
+        return self.name.removeprefix(prefix).rstrip("0123456789")
+
     def compare(self, marker: "Marker", now: Fingerprint) -> None:
         """What was written for this very batch must be what would be written now."""
         assert marker.done_offset == self.done_offset, (marker, self)

@@ -36,6 +36,7 @@ from odradek.client.arrow.accepted import ACCEPTED, BadColumn
 from odradek.spark.exactly_once import Step, write_once
 from odradek.spark.markers import TaskWrite
 from odradek.spark.options import BadOption, SinkOptions
+from odradek.spark.replays import TaskShare, abort_batch, commit_batch
 from odradek.world.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -60,10 +61,16 @@ _clock = SystemClock()
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task did."""
+    """What a task did; `share` is for the driver, of a task that writes exactly once."""
 
     rows: int
     was_done_before: bool = False
+    share: TaskShare | None = None
+
+
+def _shares(messages: list[WriterCommitMessage | None]) -> list[TaskShare]:
+    """What tasks have told; those that failed have told nothing."""
+    return [one.share for one in messages if isinstance(one, Written) and one.share is not None]
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
@@ -182,7 +189,8 @@ def _write_exactly_once(
         send=send,
         reached=reached(task.batch_id, partition),
     )
-    return Written(outcome.rows, outcome.was_done_before)
+    share = TaskShare(task, outcome.rows, outcome.was_done_before, outcome.pending)
+    return Written(outcome.rows, outcome.was_done_before, share)
 
 
 def _task_partition() -> int:
@@ -220,6 +228,13 @@ class BatchSink(DataSourceArrowWriter):
         # Within foreachBatch: the stream's task properties reach the tasks of what it calls.
         return _write_exactly_once(self._options, columns, lambda *_: lambda _: None)
 
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commits a batch of a stream that is replayed; otherwise each task has done so."""
+        commit_batch(self._options, _shares(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        abort_batch(self._options, _shares(messages))
+
 
 class StreamSink(DataSourceStreamArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
@@ -237,10 +252,12 @@ class StreamSink(DataSourceStreamArrowWriter):
         return lambda _: None
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing is left to do: each task has committed for itself."""
+        """Commits a batch that is replayed; otherwise each task has committed for itself."""
+        commit_batch(self._options, _shares(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Tasks that failed have aborted for themselves; those that succeeded stay done."""
+        """Tasks that failed have aborted for themselves; those that have committed stay done."""
+        abort_batch(self._options, _shares(messages))
 
 
 def _task_of_query(options: SinkOptions) -> tuple[TaskWrite, int]:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from odradek.client import Admin, transaction_requests, transactions
 from odradek.client import connection as connections
-from odradek.client import transaction_requests, transactions
 from odradek.client.connection import Connection
 from odradek.client.errors import (
     MustAbort,
@@ -17,6 +17,7 @@ from odradek.client.errors import (
 )
 from odradek.client.producer import Producer
 from odradek.client.settings import ProducerSettings
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from tests.unit.client.group_cluster import GroupCluster, with_groups
 
@@ -226,6 +227,48 @@ def test_closing_aborts_what_is_open() -> None:
         await (await producer.send("t", b"open"))
         await producer.close()
         # A reader of committed records does not wait for a transaction that nobody ends.
+        assert await visible(cluster) == []
+
+    with_groups(test)
+
+
+async def ended(
+    cluster: GroupCluster, who: transaction_requests.Identity, *, is_commit: bool
+) -> dict[str, bool | KafkaError]:
+    async with Admin(bootstrap_servers="broker:9092", world=cluster.world()) as admin:
+        return await admin.end_transactions([who], is_commit=is_commit)
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_a_transaction_that_was_handed_over_is_ended_by_somebody_else(is_commit: bool) -> None:
+    async def test(cluster: GroupCluster) -> None:
+        producer = await ready(cluster)
+        await producer.begin_transaction()
+        await producer.send("t", b"a")
+        who = await producer.hand_over_transaction()
+        with pytest.raises(TransactionError, match="handed over"):
+            await producer.send("t", b"b")
+        await producer.close()
+        assert await visible(cluster) == []
+        for _ in range(2):
+            # Who asks again, because the answer was lost, is told the same.
+            answers = await ended(cluster, who, is_commit=is_commit)
+            assert answers == {"tx": True}
+        assert await visible(cluster) == ([b"a"] if is_commit else [])
+
+    with_groups(test)
+
+
+def test_a_transaction_that_was_handed_over_is_fenced_by_the_next_producer() -> None:
+    async def test(cluster: GroupCluster) -> None:
+        producer = await ready(cluster)
+        await producer.begin_transaction()
+        await producer.send("t", b"a")
+        who = await producer.hand_over_transaction()
+        await producer.close()
+        await cluster.producer(transactional_id="tx").init_transactions()
+        answers = await ended(cluster, who, is_commit=True)
+        assert isinstance(answers["tx"], KafkaError)
         assert await visible(cluster) == []
 
     with_groups(test)

@@ -12,6 +12,7 @@ from odradek.client.group_offsets import OffsetAndMetadata
 from odradek.client.producer import Producer
 from odradek.client.settings import ProducerSettings
 from odradek.client.sync import LoopThread
+from odradek.client.transaction_requests import Identity
 from odradek.protocol.types import TopicId, TopicPartition
 
 
@@ -98,6 +99,10 @@ class BatchProducer:
 
     def commit_transaction(self) -> None:
         self._thread.call(self._producer.commit_transaction())
+
+    def hand_over_transaction(self) -> Identity:
+        """Leaves the transaction open for `Admin.end_transactions`; only `close` may follow."""
+        return self._thread.call(self._producer.hand_over_transaction())
 
     def abort_transaction(self) -> None:
         if self._producer.may_abort:
