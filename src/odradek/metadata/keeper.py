@@ -11,16 +11,10 @@ difference is published. A read that somebody gave up waiting for goes on.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from odradek.metadata.image import (
-    Affected,
-    ClusterImage,
-    ImageChange,
-    change_of,
-    difference,
-    image_of,
-)
+from odradek.metadata.drawing import Affected, Drawing, at_once, changing, drawing
+from odradek.metadata.image import ClusterImage, ImageChange, difference
 from odradek.metadata.layout import (
     MalformedNode,
     broker_path,
@@ -37,10 +31,15 @@ from odradek.metadata.store import (
     StoreUnavailable,
     Watch,
 )
+from odradek.world.timeslice import Timeslice
 
 logger = logging.getLogger("odradek.metadata")
 
 T = TypeVar("T")
+
+# Nodes of which an image is drawn at once: less than a millisecond's work.
+_FEW_NODES: Final = 100
+_PATHS_A_STEP: Final = 500
 
 
 class ImageKeeper:
@@ -130,16 +129,20 @@ class ImageKeeper:
 
     async def _read_again(self, paths: Iterable[str]) -> None:
         affected = Affected()
-        for path in paths:
+        timeslice = Timeslice.of_running_loop()
+        for number, path in enumerate(paths, start=1):
+            if not number % _PATHS_A_STEP and timeslice.is_over():
+                await timeslice.next_turn()
             affected.add(path)
         if affected.everything:
             nodes = await self._store.read_tree("/")
-            after = self._built(nodes, lambda: image_of(nodes, self.image.number + 1))
+            number = self.image.number + 1
+            after = await self._drawn(nodes, lambda: drawing(nodes, number, self.image))
             if self.image.number == 0 or after != self.image._replace(number=after.number):
                 await self._prepare_and_publish(difference(self.image, after))
             return
         nodes = await self._read_nodes(affected)
-        change = self._built(nodes, lambda: change_of(self.image, affected, nodes))
+        change = await self._drawn(nodes, lambda: changing(self.image, affected, nodes))
         if change is not None:
             await self._prepare_and_publish(change)
 
@@ -167,11 +170,14 @@ class ImageKeeper:
         nodes.update((path, node) for path, node in zip(paths, found, strict=True) if node)
         return nodes
 
-    def _built(self, nodes: dict[str, Node], build: Callable[[], T]) -> T:
-        """What is built from the nodes; a node that holds nonsense counts as it was before."""
+    async def _drawn(self, nodes: dict[str, Node], draw: Callable[[], Drawing[T]]) -> T:
+        """What is drawn from the nodes; a node that holds nonsense counts as it was before."""
+        timeslice = Timeslice.of_running_loop()
         while True:
             try:
-                return build()
+                if len(nodes) <= _FEW_NODES:
+                    return at_once(draw())
+                return await timeslice.run(draw())
             except MalformedNode as error:
                 path = error.path
                 if self.image.number == 0 and is_needed_to_start(path):

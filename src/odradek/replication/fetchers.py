@@ -65,15 +65,18 @@ class ReplicaFetchers:
         if self._group is None:
             return
         for name in sorted(change.topics):
-            for topic in (change.before.topics.get(name), change.after.topics.get(name)):
-                for state in topic.partitions if topic is not None else ():
-                    assert topic is not None
-                    key = (topic.topic_id, state.partition)
-                    partition = self._replicas.get(name, state.partition)
-                    if partition is None or partition.topic_id != topic.topic_id:
-                        self._remove(key)
-                    else:
-                        self._place(partition)
+            before, after = change.before.topics.get(name), change.after.topics.get(name)
+            if before is not None and (after is None or after.topic_id != before.topic_id):
+                for state in before.partitions:
+                    self._remove((before.topic_id, state.partition))
+            if after is None:
+                continue
+            for state in change.partitions(after):
+                partition = self._replicas.get(name, state.partition)
+                if partition is None or partition.topic_id != after.topic_id:
+                    self._remove((after.topic_id, state.partition))
+                else:
+                    self._place(partition)
         for (leader, _), (fetcher, _) in self._fetchers.items():
             if leader in change.brokers:
                 fetcher.wake()

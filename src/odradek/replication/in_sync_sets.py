@@ -68,7 +68,11 @@ class InSyncSets:
         """A broker that is gone is not in sync with anything; `Replicas.follow` comes first."""
         for name in change.topics:
             topic = change.after.topics.get(name)
-            for state in () if topic is None else topic.partitions:
+            if topic is None:
+                continue
+            # How many have to be in sync is a setting of the topic.
+            is_reconfigured = change.is_reconfigured(topic)
+            for state in topic.partitions if is_reconfigured else change.partitions(topic):
                 if state.eligible and state.leader == self._broker_id:
                     led = self._replicas.get(name, state.partition)
                     if led is not None:

@@ -175,7 +175,7 @@ class Replicas:
             (topic, state)
             for name in change.topics
             if (topic := change.after.topics.get(name)) is not None
-            for state in topic.partitions
+            for state in change.partitions(topic)
             if self._broker_id in state.replicas
             and (topic.topic_id, state.partition) not in self._by_id
         ]
@@ -210,7 +210,7 @@ class Replicas:
                 for state in gone.partitions:
                     self._end(gone, state.partition)
             if after is not None:
-                self._update(after, taken_up)
+                self._update(change, after, taken_up)
         # Whoever prepared for another image than this one made logs that this one has not.
         self._prepared.clear()
         if taken_up:
@@ -275,12 +275,13 @@ class Replicas:
             and self._broker_id in topic.partitions[index].replicas
         )
 
-    def _update(self, topic: TopicImage, taken_up: list[Partition]) -> None:
+    def _update(self, change: ImageChange, topic: TopicImage, taken_up: list[Partition]) -> None:
         """Adds to `taken_up` every partition that has another role, or another leader, now."""
-        settings = self._settings.put_in_force(topic.name, topic.overrides)
-        self._logs.configure(topic.name, settings)
+        if change.is_reconfigured(topic):
+            settings = self._settings.put_in_force(topic.name, topic.overrides)
+            self._logs.configure(topic.name, settings)
         now_s = asyncio.get_running_loop().time()
-        for state in topic.partitions:
+        for state in change.partitions(topic):
             partition = self._by_name.get((topic.name, state.partition))
             if self._broker_id not in state.replicas:
                 if partition is not None:

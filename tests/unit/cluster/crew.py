@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from odradek.client.connection import Connection
 from odradek.metadata import ClusterImage
-from odradek.metadata.image import PartitionImage, image_of
+from odradek.metadata.drawing import image_of
+from odradek.metadata.image import PartitionImage
 from odradek.metadata.memory import MemoryMetadata
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,

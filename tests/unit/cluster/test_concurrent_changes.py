@@ -125,7 +125,7 @@ class Pair:
 
     @property
     def image(self) -> ClusterImage:
-        from odradek.metadata.image import image_of
+        from odradek.metadata.drawing import image_of
 
         return image_of(self.metadata.tree.read_tree("/"))
 

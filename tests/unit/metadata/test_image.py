@@ -24,7 +24,8 @@ from odradek.metadata import (
 )
 from odradek.metadata import layout as at
 from odradek.metadata.compare_and_set import change_node
-from odradek.metadata.image import ClusterImage, difference, image_of
+from odradek.metadata.drawing import image_of
+from odradek.metadata.image import ClusterImage, difference
 from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
 from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
