@@ -21,10 +21,13 @@ from odradek.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from odradek.protocol.schema import Response, array, int16, int32, string
+from odradek.protocol.wire import unsigned_varint
 from odradek.world.timeslice import Timeslice
 
 # How many combinations of version and wishes are kept: few kinds of clients ask at a time.
 _MAX_KEPT: Final = 8
+# Topics with more are encoded in steps: a millisecond's work.
+_FEW_PARTITIONS: Final = 200
 
 Describe = Callable[[ClusterImage, TopicImage], Iterator[MetadataResponseTopic | None]]
 """Makes the answer about a topic in steps; the last of them is the answer."""
@@ -111,9 +114,12 @@ async def encode_topics(
     describe: Describe,
     sees: Callable[[str], bool] | None = None,
 ) -> bytes:
-    """Returns all topics in the order of their names, or those that the client sees."""
+    """Returns all topics in the order of their names, or those that the client sees. Each is
+    encoded as soon as it is described: the objects of ten thousand topics, kept until the last
+    is there, would be looked at by the collector and freed all at once."""
     timeslice = Timeslice.of_running_loop()
-    topics: list[MetadataResponseTopic] = []
+    topics: list[bytes] = []
+    count = 0
     for name in sorted(image.topics):
         if timeslice.is_over():
             await timeslice.next_turn()
@@ -121,10 +127,27 @@ async def encode_topics(
             continue
         for step in describe(image, image.topics[name]):
             if step is not None:
-                topics.append(step)
+                topics += await _encode_one(step, version)
+                count += 1
             elif timeslice.is_over():
                 await timeslice.next_turn()
-    parts = await timeslice.run(MetadataTopics(topics=topics).encode_stepwise(version))
-    whole = parts[0]
-    assert isinstance(whole, bytes)
-    return without_tags(whole, version)
+    return b"".join([_array_length(count, version), *topics])
+
+
+async def _encode_one(topic: MetadataResponseTopic, version: int) -> list[bytes]:
+    """The topic as it stands in the array of topics."""
+    one = MetadataTopics(topics=[topic])
+    if len(topic.partitions) <= _FEW_PARTITIONS:
+        parts = one.encode(version)
+    else:
+        parts = await Timeslice.of_running_loop().run(one.encode_stepwise(version))
+    encoded_parts = [part for part in parts if isinstance(part, bytes)]
+    encoded_parts[0] = encoded_parts[0][len(_array_length(1, version)) :]
+    encoded_parts[-1] = without_tags(encoded_parts[-1], version)
+    return encoded_parts
+
+
+def _array_length(count: int, version: int) -> bytes:
+    if MetadataTopics.is_flexible(version):
+        return unsigned_varint(count + 1)
+    return count.to_bytes(4, "big")

@@ -25,6 +25,7 @@ from odradek.broker.interest import is_known
 from odradek.broker.lease import SessionLease, watch_lease
 from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
 from odradek.broker.request_log import RequestLog
+from odradek.broker.same_settings import SameSettings
 from odradek.broker.services import Services
 from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
@@ -372,6 +373,7 @@ class Broker:
                 is_known=lambda entry: is_known(images.image, entry),
             ),
             all_topics=AllTopics(),
+            same_settings=SameSettings(),
             longest_log=longest_log,
             access_rules=AccessRules(store, images),
             authorizer=load_authorizer(settings.broker),

@@ -160,6 +160,7 @@ class Outflow:
             part = parts[0]
             if isinstance(part, bytes):
                 parts.popleft()
+                left -= len(part)
                 self._send_bytes(transport, part)
             else:
                 left -= self._send_some(transport, part)

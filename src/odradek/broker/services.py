@@ -11,6 +11,7 @@ from odradek.broker.connection import Connection
 from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
 from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.same_settings import SameSettings
 from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import LongestLog
@@ -51,6 +52,7 @@ class Services:
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     all_topics: AllTopics
+    same_settings: SameSettings
     longest_log: LongestLog
     access_rules: AccessRules
     # None where everybody may do everything.

@@ -5,13 +5,15 @@ length and the empty tag section that follow them, become one `pack`. Small piec
 in `out`; records are never copied, they become a part of their own between joined pieces.
 
 A stepwise encoder is the same code as a generator, which yields before each element of an array:
-whoever encodes a response with tens of thousands of them can do other things in between.
+whoever encodes a response with tens of thousands of them can do other things in between. It joins
+its pieces as it goes, into parts of some ten kilobytes: to join half a million at the end took as
+long as eighty milliseconds.
 """
 
 import struct
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Final, cast
 
 from odradek.protocol.layout import (
     FIXED_FORMATS,
@@ -28,6 +30,9 @@ Encoder = Callable[[object, list[bytes]], list[Part]]
 """(message, pieces that come first) -> parts"""
 
 StepwiseEncoder = Callable[[object, list[bytes]], Generator[None, None, list[Part]]]
+
+# A stepwise encoder joins so many pieces at once: a tenth of a millisecond's work.
+_PIECES_A_PART: Final = 2000
 
 
 def compile_encoder(layout: StructType, version: int, *, flexible: bool) -> Encoder:
@@ -123,11 +128,11 @@ class _EncoderSource:
             has_records = contains_records(layout, self.version)
             if self.stepwise:
                 self.line("yield")
-            if has_records:
+            if has_records or self.stepwise:
                 self.line("parts = []")
             self.struct(layout, "m")
             self.flush()
-            if has_records:
+            if has_records or self.stepwise:
                 self.line("if out: parts.append(join(out))")
                 self.line("return parts")
             else:
@@ -262,6 +267,9 @@ class _EncoderSource:
         with self.block(f"for {item} in {several}:"):
             if self.stepwise:
                 self.line("yield")
+                with self.block(f"if len(out) > {_PIECES_A_PART}:"):
+                    self.line("parts.append(join(out))")
+                    self.line("out.clear()")
             if isinstance(element, str):
                 self.text(element, item, nullable=False)
             elif element is not None:

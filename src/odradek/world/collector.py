@@ -4,13 +4,15 @@ Left alone, CPython (3.11) looks at every container object that lives whenever t
 older ones has grown by a quarter. A broker with 10,000 partitions has a million objects, and stands
 still for 300 ms. So objects that have survived are set aside, where the collector does not look
 any more (`gc.freeze`): after each collection of the oldest generation, which by then holds only
-what was made since the last one, 50,000 objects or so. They are freed as ever when nothing
+what was made since the last one, 20,000 objects or so. They are freed as ever when nothing
 refers to them; only cycles among them would stay.
 
-Those are looked for by a full collection, which takes its 300 ms, when nobody is there to mind: the
-process has been idle, and so many objects were set aside since the last time that it may be
-worth it. A process that is never idle gets one when what was set aside has grown so much that
-it must be suspected of a leak.
+Those are looked for by a full collection. In a process with few objects that takes some 40 ms at
+most, and is done when the process has been idle and has set aside enough since the last time that
+it may be worth it. In a larger one it would be a pause that its clients notice, also those who end
+the idleness at that moment, and objects are set aside whenever a topic is made. So there it
+happens only when so many more were set aside that the process must be suspected of a leak: when
+it is idle, two million; when it never is, also twice as many as there were.
 """
 
 import asyncio
@@ -23,20 +25,25 @@ logger = logging.getLogger("odradek.server")
 
 # Objects that are made before the young ones are looked at; how many such collections before the
 # middle generation, and how many of those before the oldest. CPython's own are 700, 10, 10.
-_THRESHOLDS: Final = (5000, 5, 1)
+_THRESHOLDS: Final = (2000, 5, 1)
 _OLDEST: Final = 2
 _CHECK_EVERY_S: Final = 10.0
 # Of one processor, over the interval between two checks.
 _IDLE_SHARE: Final = 0.01
-# When idle: what was set aside has grown by a quarter and so many. Else: to the triple and so many.
+# When idle: what was set aside has grown by a quarter and so many, and is not more in all than can
+# be looked at within 50 ms (0.3 us for each).
 _GROWTH_WHEN_IDLE: Final = 20_000
-_GROWTH_AT_ANY_TIME: Final = 2_000_000
+_FEW: Final = 130_000
+# In a larger process that is idle: it has grown by so many. Else: to the triple and so many.
+_GROWTH_OF_A_LEAK: Final = 2_000_000
 
 
 class Collector:
     """One for each process that lives long; `start` changes the collector for good."""
 
-    def __init__(self) -> None:
+    def __init__(self, few: int = _FEW) -> None:
+        """`few` objects are collected whenever the process is idle."""
+        self._few = few
         # How many objects were set aside when the last full collection was over.
         self._set_aside = 0
 
@@ -66,10 +73,12 @@ class Collector:
     def check(self, *, is_idle: bool) -> bool:
         """Collects everything if it is time to; returns whether it did."""
         now, last = gc.get_freeze_count(), self._set_aside
-        if is_idle:
+        if not is_idle:
+            is_due = now > 3 * last + _GROWTH_OF_A_LEAK
+        elif now <= self._few:
             is_due = now > last + last // 4 + _GROWTH_WHEN_IDLE
         else:
-            is_due = now > 3 * last + _GROWTH_AT_ANY_TIME
+            is_due = now > last + _GROWTH_OF_A_LEAK
         if is_due:
             self.collect_all()
         return is_due

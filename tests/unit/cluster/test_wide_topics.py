@@ -140,6 +140,25 @@ async def test_a_wide_topic_grows_and_keeps_what_it_has() -> None:
     assert watched.replicas.get("t", 0) is first
 
 
+async def test_a_change_of_one_partition_costs_nothing_for_the_others() -> None:
+    watched = Watched()
+    await watched.logs.load()
+    before = topic(1)
+    await watched.change_to(image(before))
+    states = list(before.partitions)
+    states[7] = states[7]._replace(leader_epoch=LeaderEpoch(1), version=1)
+    after = before._replace(partitions=tuple(states))
+    # A role that somebody took away by hand shows which partitions are looked at.
+    for one in watched.replicas.partitions():
+        one.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    await watched.change_to(image(after, number=2))
+    led = [one for one in watched.replicas.partitions() if one.is_leader]
+    assert [one.topic_partition.partition for one in led] == [7]
+    watched.image = ClusterImage()
+    await watched.change_to(image(after, number=3))
+    assert all(one.is_leader for one in watched.replicas.partitions())
+
+
 async def test_an_image_of_another_store_takes_no_log_with_it() -> None:
     watched = Watched()
     await watched.logs.load()

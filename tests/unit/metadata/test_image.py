@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -29,6 +29,7 @@ from odradek.metadata.image import ClusterImage, difference
 from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
 from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+from odradek.world.timeslice import measured_by
 
 PLAIN = {"PLAINTEXT": "PLAINTEXT"}
 
@@ -408,5 +409,66 @@ def test_after_an_unknown_outcome_the_image_holds_what_happened() -> None:
         with pytest.raises(OutcomeUnknown):
             await keeper.write(*topic("t", 1))
         assert "t" in (await keeper.caught_up()).topics
+
+    run(scenario())
+
+
+def test_a_wide_topic_is_drawn_by_turns() -> None:
+    """Each reading of the stopwatch takes a millisecond here, so each step does."""
+
+    async def scenario() -> None:
+        keeper = await keeper_on(MemoryMetadata().connect())
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        operations = topic("t", 7, 10_000)
+        await keeper.store.multi(*operations)
+        waiting = asyncio.create_task(others())
+        await keeper.caught_up(*(operation.path for operation in operations))
+        waiting.cancel()
+        assert len(keeper.image.topics["t"].partitions) == 10_000
+        # 10,000 partitions are 50 steps, and 20,000 paths and nodes are 60 more; five a turn.
+        assert turns > 15
+        assert keeper.image == await from_scratch(keeper.store, keeper.image.number)
+
+    ticks = count()
+    with measured_by(lambda: next(ticks) / 1000):
+        run(scenario())
+
+
+def test_a_change_names_the_partitions_that_differ() -> None:
+    async def scenario() -> None:
+        keeper = await keeper_on(MemoryMetadata().connect())
+        changes: list[ImageChange] = []
+        await keeper.write(*topic("t", 7, 50))
+        keeper.subscribe(changes.append)
+        paths = [at.partition_state_path("t", index) for index in (3, 40)]
+        await keeper.write(*(Set(path, state(epoch=1).encode(), 0) for path in paths))
+        (change,) = changes
+        after = change.after.topics["t"]
+        assert [one.partition for one in change.partitions(after)] == [3, 40]
+        assert not change.is_reconfigured(after)
+        fresh = difference(ClusterImage(), change.after)
+        assert len(list(fresh.partitions(after))) == 50
+        assert fresh.is_reconfigured(after)
+
+    run(scenario())
+
+
+def test_topics_that_did_not_change_are_shared_when_everything_is_read_again() -> None:
+    async def scenario() -> None:
+        keeper = await keeper_on(MemoryMetadata().connect())
+        await keeper.write(*topic("t", 7, 5))
+        await keeper.write(*topic("u", 8, 5))
+        kept = keeper.image.topics["t"]
+        await keeper.store.multi(Set(at.partition_state_path("u", 0), state(epoch=1).encode(), 0))
+        await keeper.caught_up(EVERYTHING)
+        assert keeper.image.topics["u"].partitions[0].leader_epoch == 1
+        assert keeper.image.topics["t"] is kept
 
     run(scenario())

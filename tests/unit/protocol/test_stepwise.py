@@ -91,3 +91,12 @@ def test_a_version_that_is_not_there_is_refused() -> None:
 def test_a_value_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be encoded"):
         finish(MetadataResponse(controller_id=2**40).encode_stepwise(9))
+
+
+@pytest.mark.parametrize("version", [0, 9])
+def test_a_stepwise_encoder_joins_its_pieces_as_it_goes(version: int) -> None:
+    topics = [MetadataResponseTopic(name=f"t{number}") for number in range(20_000)]
+    response = MetadataResponse(topics=topics)
+    _, parts = finish(response.encode_stepwise(version))
+    assert joined(parts) == joined(response.encode(version))
+    assert max(map(len, parts)) < 50_000

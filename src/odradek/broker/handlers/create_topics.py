@@ -6,11 +6,12 @@ comes when this broker is ready to take records for it.
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.topics import CreatedTopic, NewTopic
-from odradek.config import describe_topic
+from odradek.config import BrokerSettings, describe_topic
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import (
     CreatableTopic,
@@ -72,13 +73,20 @@ def _show(
     result.num_partitions = len(created.replicas)
     result.replication_factor = len(created.replicas[0])
     if configs:
-        result.configs = [
-            CreatableTopicConfigs(
-                name=described.name,
-                value=described.value,
-                read_only=described.read_only,
-                config_source=described.source,
-                is_sensitive=described.is_sensitive,
-            )
-            for described in describe_topic(services.settings.broker, created.overrides)
-        ]
+        settings = services.settings.broker
+        result.configs = services.same_settings.described(
+            settings, created.overrides, "created", lambda: _configs(settings, created.overrides)
+        )
+
+
+def _configs(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+    return [
+        CreatableTopicConfigs(
+            name=described.name,
+            value=described.value,
+            read_only=described.read_only,
+            config_source=described.source,
+            is_sensitive=described.is_sensitive,
+        )
+        for described in describe_topic(settings, overrides)
+    ]

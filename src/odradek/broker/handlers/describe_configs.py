@@ -35,10 +35,24 @@ def handle(
         )
         results.append(result)
         try:
-            result.configs = [_shown(one, request) for one in _described(services, asked)]
+            result.configs = _configs(services, asked, request)
         except Refused as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
     return DescribeConfigsResponse(results=results)
+
+
+def _configs(
+    services: Services, asked: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    def describe() -> list[DescribeConfigsResourceResult]:
+        return [_shown(one, request) for one in _described(services, asked)]
+
+    # Names that a client makes up are not kept.
+    if asked.resource_type != ResourceType.TOPIC or asked.configuration_keys is not None:
+        return describe()
+    wish = ("described", request.include_synonyms, request.include_documentation)
+    overrides = services.configs.topic_overrides(asked.resource_name)
+    return services.same_settings.described(services.settings.broker, overrides, wish, describe)
 
 
 def _described(services: Services, asked: DescribeConfigsResource) -> Iterable[Description]:
