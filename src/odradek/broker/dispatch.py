@@ -24,7 +24,7 @@ from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.headers import decode_request_header, encode_response, frame_response
 from odradek.protocol.layout import StructType
 from odradek.protocol.schema import Request, Response, Struct
-from odradek.protocol.types import Buffer, Part
+from odradek.protocol.types import Buffer
 from odradek.world.timeslice import Timeslice
 
 Reply = Response | Encoded | None
@@ -186,7 +186,7 @@ async def _encode_in_steps(reply: Reply, version: int, correlation_id: int) -> P
     if reply is None:
         return None
     if isinstance(reply, Encoded):
-        response, parts = reply.head, cast("list[Part]", list(reply.parts))
+        response, parts = reply.head, list(reply.parts)
     else:
         response = reply
         steps = response.encode_stepwise(version)

@@ -73,7 +73,7 @@ class FetchSession:
         """Takes the changes of a request over; returns the partitions that are new."""
         entries = self.entries
         added = []
-        for changed in _requested(request, version, entries):
+        for changed in requested(request, version, entries):
             if changed.key not in entries:
                 added.append(changed)
             entries[changed.key] = changed
@@ -148,13 +148,21 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, version: int, now_s: float) -> Fetch:
+    def begin(
+        self,
+        request: FetchRequest,
+        version: int,
+        now_s: float,
+        entries: list[FetchEntry] | None = None,
+    ) -> Fetch:
+        """`entries` are those of a full request, if they have been made already (`requested`)."""
         session_id, epoch = request.session_id, request.session_epoch
         if epoch > 0:
             return self._continue(request, version, now_s)
         if session_id:
             self._end(session_id)
-        entries = list(_requested(request, version, {}))
+        if entries is None:
+            entries = list(requested(request, version, {}))
         if epoch != _FINAL_EPOCH and entries:
             session = self._create(entries, version >= _FIRST_VERSION_WITH_IDS, now_s)
             if session is not None:
@@ -232,7 +240,7 @@ class FetchSessions:
             session.close()
 
 
-def _requested(
+def requested(
     request: FetchRequest, version: int, known: dict[Key, FetchEntry]
 ) -> Iterable[FetchEntry]:
     """The partitions a request names, new or changed."""

@@ -126,6 +126,12 @@ class Interest:
             entry.follower = None
         self._hot[entry] = None
 
+    @property
+    def is_stirred(self) -> bool:
+        """Whether something is to be read. After `take` and before anything is given back: whether
+        something has moved since."""
+        return bool(self._hot)
+
     def stir(self) -> None:
         """Ends the wait as if something had moved: what is hot can be read now."""
         if self._alarm is not None and not self._alarm.done():

@@ -29,9 +29,9 @@ class ReplicaReads(FetchReads):
     __slots__ = (
         "_broker_epoch",
         "_catch_up_bytes",
-        "_is_first_pass",
         "_is_same_life",
         "_now_s",
+        "_passes",
         "_replica_id",
     )
 
@@ -50,7 +50,7 @@ class ReplicaReads(FetchReads):
         else:
             self._replica_id, self._broker_epoch = replica.replica_id, replica.replica_epoch
         self._catch_up_bytes = 0
-        self._is_first_pass = True
+        self._passes = 0
         self._is_same_life = session is not None and session.replica_epoch == self._broker_epoch
         if session is not None:
             session.replica_epoch = self._broker_epoch
@@ -66,11 +66,11 @@ class ReplicaReads(FetchReads):
         known = self._services.images.image.brokers.get(self._replica_id)
         return known is not None and self._broker_epoch < known.epoch
 
-    def read(self, entries: list[FetchEntry]) -> None:
-        self._catch_up_bytes = _CATCH_UP_BYTES
-        super().read(entries)
-        # Later passes serve the same request: it says nothing new.
-        self._is_first_pass = False
+    def read(self, entries: list[FetchEntry], *, goes_on: bool = False) -> None:
+        if not goes_on:
+            self._catch_up_bytes = _CATCH_UP_BYTES
+            self._passes += 1
+        super().read(entries, goes_on=goes_on)
 
     def _read_one(self, entry: FetchEntry, data: PartitionData, left: int, *, first: bool) -> int:
         partition = self._partition(entry)
@@ -86,7 +86,8 @@ class ReplicaReads(FetchReads):
         if offset < partition.log.log_start_offset:
             raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.partitions[entry] = partition
-        if self._is_first_pass:
+        # Later passes serve the same request: it says nothing new.
+        if self._passes == 1:
             self._note_progress(partition, entry)
         data.high_watermark = partition.high_watermark.value
         data.last_stable_offset = partition.last_stable.value

@@ -20,7 +20,7 @@ from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Response
-from odradek.protocol.types import BrokerId
+from odradek.protocol.types import BrokerId, Part
 from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import Authorizer
@@ -79,10 +79,10 @@ class RequestContext:
 
 
 class Encoded(NamedTuple):
-    """A response that its handler has encoded, because others get the same bytes."""
+    """A response that its handler has encoded: because others get the same bytes, or in steps."""
 
     head: Response
-    parts: list[bytes]
+    parts: list[Part]
 
 
 class Pipelined(NamedTuple):

@@ -25,9 +25,9 @@ def test_what_was_described_is_shared_until_the_settings_change() -> None:
 
 def test_what_was_not_asked_for_lately_is_forgotten() -> None:
     same, settings = SameSettings(), settings_of()
-    kept = same.described(settings, {}, "w", list)
+    kept: list[int] = same.described(settings, {}, "w", list)
     for number in range(100):
         same.described(settings, {"a": str(number)}, "w", list)
         assert same.described(settings, {}, "w", list) is kept
-    first = same.described(settings, {"a": "0"}, "w", list)
+    first: list[int] = same.described(settings, {"a": "0"}, "w", list)
     assert same.described(settings, {"a": "0"}, "w", list) is first

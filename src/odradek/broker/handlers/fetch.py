@@ -5,18 +5,23 @@ that moved, until `min_bytes` are there or `max_wait_ms` is over. The records of
 are pinned slices of the log: nothing is read before the socket takes it. A fetch in a session
 reads only what may have something new since the last one (`broker.interest`). What is
 read for consumers and for replicas: `broker.consumer_reads`, `broker.replica_reads`.
+
+A fetch of thousands of partitions is read, answered and encoded in steps, and others are served in
+between (`world.timeslice`). What moves between the step that read it and the last one is noted,
+because each step registers with the watermarks of what it read.
 """
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
 
 from odradek.broker.consumer_reads import ConsumerReads
 from odradek.broker.endpoints import reachable
 from odradek.broker.fetch_reads import FetchReads
-from odradek.broker.fetch_sessions import Fetch
+from odradek.broker.fetch_sessions import Fetch, requested
 from odradek.broker.interest import FetchEntry
-from odradek.broker.services import RequestContext, Services
+from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.metadata.layout import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
@@ -27,16 +32,51 @@ from odradek.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from odradek.world.timeslice import Timeslice
 
 _FIRST_VERSION_WITH_LEADERS: Final = 16
+# Up to so many partitions are read and answered at once, a few milliseconds' work.
+_FEW: Final = 300
+_AT_ONCE: Final = 100
 _LEADS_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+Answer = FetchResponse | Encoded
 
 
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
-) -> FetchResponse | Awaitable[FetchResponse]:
+) -> Answer | Awaitable[Answer]:
     now_s = asyncio.get_running_loop().time()
+    if len(request.topics) > _FEW or sum(len(one.partitions) for one in request.topics) > _FEW:
+        return _begin_in_steps(services, context, request, now_s)
     fetch = services.fetch_sessions.begin(request, context.version, now_s)
+    return _serve(services, context, request, fetch, now_s)
+
+
+async def _begin_in_steps(
+    services: Services, context: RequestContext, request: FetchRequest, now_s: float
+) -> Answer:
+    entries: list[FetchEntry] | None = None
+    if request.session_epoch <= 0:
+        entries = []
+        timeslice = Timeslice.of_running_loop()
+        for entry in requested(request, context.version, {}):
+            if not len(entries) % _AT_ONCE and timeslice.is_over():
+                await timeslice.next_turn()
+            entries.append(entry)
+    fetch = services.fetch_sessions.begin(request, context.version, now_s, entries)
+    answer = _serve(services, context, request, fetch, now_s)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _serve(
+    services: Services,
+    context: RequestContext,
+    request: FetchRequest,
+    fetch: Fetch,
+    now_s: float,
+) -> Answer | Awaitable[Answer]:
     if fetch.error:
         return FetchResponse(error_code=fetch.error, session_id=fetch.session_id)
     replica = request.replica_state
@@ -51,46 +91,124 @@ def handle(
     if fetch.incremental and fetch.session is not None and not reads.trusts_silence:
         fetch.session.doubt()
     entries = fetch.interest.take()
-    reads.read(entries)
-    if reads.is_enough or request.max_wait_ms <= 0 or not (entries or fetch.incremental):
-        return _respond(services, context, fetch, reads)
     deadline_s = now_s + request.max_wait_ms / 1000
-    # While memory for requests is short a large request is not to wait for this fetch, nor in it.
-    context.connection.on_hurry = fetch.interest.hurry
-    if is_replica:
-        # A follower with other wishes asks behind this fetch; it is not to wait for nothing.
-        context.connection.on_overtaking = fetch.interest.hurry
+    may_wait = request.max_wait_ms > 0 and bool(entries or fetch.incremental)
+    asked = _Asked(services, context, fetch, reads, deadline_s, may_wait, is_replica)
+    if len(entries) > _FEW:
+        return _serve_many(asked, entries)
+    reads.read(entries)
+    if reads.is_enough or not may_wait:
+        return _respond(asked)
+    _begin_to_wait(asked)
     _watch(fetch, reads, entries)
-    return _wait(services, context, fetch, reads, deadline_s)
+    return _wait(asked)
 
 
-async def _wait(
-    services: Services,
-    context: RequestContext,
-    fetch: Fetch,
-    reads: FetchReads,
-    deadline_s: float,
-) -> FetchResponse:
+class _Asked(NamedTuple):
+    """A fetch and how it is to be answered."""
+
+    services: Services
+    context: RequestContext
+    fetch: Fetch
+    reads: FetchReads
+    deadline_s: float
+    may_wait: bool
+    is_replica: bool
+
+
+def _begin_to_wait(asked: _Asked) -> None:
+    connection, interest = asked.context.connection, asked.fetch.interest
+    # While memory for requests is short a large request is not to wait for this fetch, nor in it.
+    connection.on_hurry = interest.hurry
+    if asked.is_replica:
+        # A follower with other wishes asks behind this fetch; it is not to wait for nothing.
+        connection.on_overtaking = interest.hurry
+
+
+async def _serve_many(asked: _Asked, entries: list[FetchEntry]) -> Answer:
+    fetch, reads = asked.fetch, asked.reads
+    is_answered = True
+    try:
+        await _read_in_steps(fetch, reads, entries)
+        is_answered = reads.is_enough or not asked.may_wait
+        if is_answered:
+            return await _respond_in_steps(asked)
+    finally:
+        if is_answered and fetch.session is None:
+            _leave(reads)
+    _begin_to_wait(asked)
+    _watch_many(fetch, reads, entries)
+    return await _wait(asked)
+
+
+async def _wait(asked: _Asked) -> Answer:
     loop = asyncio.get_running_loop()
+    fetch, reads = asked.fetch, asked.reads
     interest = fetch.interest
     try:
         while True:
-            moved = await interest.wait(deadline_s - loop.time())
+            moved = await interest.wait(asked.deadline_s - loop.time())
             entries = interest.take()
-            reads.read(entries)
+            is_many = len(entries) > _FEW
+            if is_many:
+                await _read_in_steps(fetch, reads, entries)
+            else:
+                reads.read(entries)
             if reads.is_enough or not moved:
-                return _respond(services, context, fetch, reads)
-            _watch(fetch, reads, entries)
+                return await _respond_in_steps(asked) if is_many else _respond(asked)
+            (_watch_many if is_many else _watch)(fetch, reads, entries)
     finally:
-        context.connection.on_overtaking = context.connection.on_hurry = None
+        connection = asked.context.connection
+        connection.on_overtaking = connection.on_hurry = None
         if fetch.session is None:
-            for entry in reads.results:
-                entry.leave()
+            _leave(reads)
+
+
+def _leave(reads: FetchReads) -> None:
+    for entry in reads.results:
+        entry.leave()
+
+
+@contextmanager
+def _doubted_if_cut_short(fetch: Fetch) -> Iterator[None]:
+    """A client that goes away in the middle leaves a session in which nobody knows what was read:
+    everything is, the next time."""
+    try:
+        yield
+    except BaseException:
+        if fetch.session is not None:
+            fetch.session.doubt()
+        raise
+
+
+async def _read_in_steps(fetch: Fetch, reads: FetchReads, entries: list[FetchEntry]) -> None:
+    """One pass over many. Each step registers with what it read, so that what moves until the pass
+    is over becomes hot again."""
+    timeslice = Timeslice.of_running_loop()
+    with _doubted_if_cut_short(fetch):
+        for first in range(0, len(entries), _AT_ONCE):
+            if timeslice.is_over():
+                await timeslice.next_turn()
+            some = entries[first : first + _AT_ONCE]
+            reads.read(some, goes_on=first > 0)
+            reads.register(some)
+
+
+def _watch_many(fetch: Fetch, reads: FetchReads, entries: list[FetchEntry]) -> None:
+    """After a pass in steps that found too little."""
+    has_moved = fetch.interest.is_stirred
+    _arm(fetch, reads, reads.again(entries))
+    if has_moved:
+        fetch.interest.stir()
 
 
 def _watch(fetch: Fetch, reads: FetchReads, entries: list[FetchEntry]) -> None:
     """In the same step as the read that found too little."""
-    fetch.interest.give_back(reads.watch(entries))
+    _arm(fetch, reads, reads.watch(entries))
+
+
+def _arm(fetch: Fetch, reads: FetchReads, again: list[FetchEntry]) -> None:
+    fetch.interest.give_back(again)
     fetch.interest.arm()
     if reads.resume_s is not None:
         loop = asyncio.get_running_loop()
@@ -98,39 +216,75 @@ def _watch(fetch: Fetch, reads: FetchReads, entries: list[FetchEntry]) -> None:
         reads.resume_s = None
 
 
-def _respond(
-    services: Services, context: RequestContext, fetch: Fetch, reads: FetchReads
-) -> FetchResponse:
-    results = reads.results
+def _respond(asked: _Asked) -> FetchResponse:
+    fetch, reads = asked.fetch, asked.reads
+    response = FetchResponse(session_id=fetch.session_id)
+    told = _tell(fetch, reads.results, response)
     if fetch.session is not None:
-        if fetch.incremental:
-            results = {entry: data for entry, data in results.items() if _is_news(entry, data)}
-        _remember(fetch, reads)
-    topics: list[FetchableTopicResponse] = []
+        served: list[FetchEntry] = []
+        fetch.interest.give_back(_remember(reads, reads.results, served))
+        fetch.interest.give_back(served)
+    _finish(asked, response, told)
+    return response
+
+
+async def _respond_in_steps(asked: _Asked) -> Encoded:
+    """The same for many partitions, and encoded."""
+    fetch, reads, version = asked.fetch, asked.reads, asked.context.version
+    timeslice = Timeslice.of_running_loop()
+    response = FetchResponse(session_id=fetch.session_id)
+    told: dict[FetchEntry, PartitionData] = {}
+    unserved: list[FetchEntry] = []
+    served: list[FetchEntry] = []
+    results = list(reads.results.items())
+    with _doubted_if_cut_short(fetch):
+        for first in range(0, len(results), _AT_ONCE):
+            if timeslice.is_over():
+                await timeslice.next_turn()
+            some = dict(results[first : first + _AT_ONCE])
+            told.update(_tell(fetch, some, response))
+            if fetch.session is not None:
+                unserved += _remember(reads, some, served)
+    fetch.interest.give_back(unserved)
+    fetch.interest.give_back(served)
+    _finish(asked, response, told)
+    return Encoded(response, await timeslice.run(response.encode_stepwise(version)))
+
+
+def _tell(
+    fetch: Fetch, results: dict[FetchEntry, PartitionData], response: FetchResponse
+) -> dict[FetchEntry, PartitionData]:
+    """Puts results into the response: all of them, or what is new in a session. Returns those."""
+    if fetch.session is not None and fetch.incremental:
+        results = {entry: data for entry, data in results.items() if _is_news(entry, data)}
+    topics = response.responses
     for entry, data in results.items():
         if not topics or topics[-1].topic != entry.topic or topics[-1].topic_id != entry.topic_id:
             topics.append(
                 FetchableTopicResponse(topic=entry.topic, topic_id=entry.topic_id, partitions=[])
             )
         topics[-1].partitions.append(data)
-    response = FetchResponse(session_id=fetch.session_id, responses=topics)
-    if reads.is_refused and context.version >= _FIRST_VERSION_WITH_LEADERS:
-        _add_leaders(services, context, response, results)
-    return response
+    return results
 
 
-def _remember(fetch: Fetch, reads: FetchReads) -> None:
-    """What the client knows now; and which partitions are to be read for it the next time:
-    those that gave data last, so that a busy one does not starve the rest."""
-    served: list[FetchEntry] = []
+def _finish(asked: _Asked, response: FetchResponse, told: dict[FetchEntry, PartitionData]) -> None:
+    if asked.reads.is_refused and asked.context.version >= _FIRST_VERSION_WITH_LEADERS:
+        _add_leaders(asked.services, asked.context, response, told)
+
+
+def _remember(
+    reads: FetchReads, results: dict[FetchEntry, PartitionData], served: list[FetchEntry]
+) -> list[FetchEntry]:
+    """Notes what the client knows now; returns which partitions are to be read for it the next
+    time, and adds those that gave data to `served`: they come last, so that a busy one does not
+    starve the rest."""
     unserved: list[FetchEntry] = []
-    for entry, data in reads.results.items():
+    for entry, data in results.items():
         entry.told_high_watermark = data.high_watermark
         entry.told_log_start = data.log_start_offset
         if not reads.fall_silent(entry, data):
             (served if data.records else unserved).append(entry)
-    fetch.interest.give_back(unserved)
-    fetch.interest.give_back(served)
+    return unserved
 
 
 def _is_news(entry: FetchEntry, data: PartitionData) -> bool:
