@@ -23,6 +23,7 @@ from odradek.metadata.layout import NO_LEADER, PartitionState, TopicAssignment
 from odradek.metadata.tree import Tree
 from odradek.protocol.records import (
     HEADER_SIZE,
+    PREFIX_SIZE,
     BatchHeader,
     Record,
     crc_is_valid,
@@ -367,9 +368,9 @@ def _headers(broker: SimulatedBroker, where: TopicPartition) -> Iterator[tuple[b
 
 def _whole_batches(content: bytes) -> int:
     """How many bytes they take: a write that failed half-way, or will go on, leaves a torn one,
-    and a power cut may leave zeros."""
+    a power cut may leave zeros, and a large batch gets its first bytes last."""
     end = 0
-    while len(content) - end >= HEADER_SIZE and any(content[end : end + HEADER_SIZE]):
+    while len(content) - end >= HEADER_SIZE and any(content[end : end + PREFIX_SIZE]):
         size_bytes = read_header(content, end).size_bytes
         if end + size_bytes > len(content):
             break

@@ -21,6 +21,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
 from simulation.checkers import History, violations
 from simulation.cluster import SimulatedBroker
+from simulation.stages import staged_by_seed
 from simulation.workload import ConsumingClient, Options, ProducingClient, read_to_the_end
 from simulation.world import Simulation
 
@@ -276,5 +277,6 @@ def _broker_properties(random: Random, *, flushes: bool) -> dict[str, str]:
 async def broker(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
     day = BadDay(simulation)
-    await day.live_through()
+    with staged_by_seed(simulation):
+        await day.live_through()
     return day.summary()

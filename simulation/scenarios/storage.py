@@ -19,9 +19,12 @@ from odradek.config import BrokerSettings, TopicSettings
 from odradek.config.broker_settings import Layers
 from odradek.protocol.records import BatchBuilder, crc_is_valid, decode_records, read_header
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.storage import Log, LogManager, StorageError
+from odradek.storage import AppendResult, Log, LogManager, StorageError
+from odradek.storage.staging import room_for
+from odradek.storage.validation import TakesLong
 from odradek.world import World
 from simulation.disk import PowerCut
+from simulation.stages import staged_by_seed
 from simulation.world import Host, Simulation
 
 TOPIC = "words"
@@ -207,12 +210,12 @@ class StorageStory:
                 expected.start = log.log_start_offset
                 expected.asked_start = max(expected.asked_start, expected.start)
             case _:
-                self._append(world, log, expected)
+                await self._append(world, log, expected)
 
-    def _append(self, world: World, log: Log, expected: Expected) -> None:
+    async def _append(self, world: World, log: Log, expected: Expected) -> None:
         batch = self._make_batch(world, expected)
         expected.undecided = batch
-        result = log.append(batch.encoded, leader_epoch=batch.epoch)
+        result = await append_patiently(log, batch)
         expected.undecided = None
         assert not result.duplicate, f"{log} takes {batch.sequence} for a repetition"
         assert result.base_offset == batch.base_offset, f"{log} appended at {result.base_offset}"
@@ -256,7 +259,7 @@ class StorageStory:
             check_end(known, expected, previous)
             check_contents(known, expected)
             expected.log = known
-            check_producers(known, expected)
+            await check_producers(known, expected)
         # A life that ended while it loaded may have left the marker of the one before, and one
         # that ended while it closed may have left its own.
         clean = previous is Fate.CLOSED
@@ -265,6 +268,16 @@ class StorageStory:
         self._was_loaded = True
         self._was_closing = False
         return manager
+
+
+async def append_patiently(log: Log, batch: Batch) -> AppendResult:
+    """As the produce handler does it: in pieces if the batch is large."""
+    try:
+        return log.append(batch.encoded, leader_epoch=batch.epoch)
+    except TakesLong:
+        admitted = await log.admit(batch.encoded)
+    async with room_for(log, admitted.records):
+        return log.append(batch.encoded, leader_epoch=batch.epoch, admitted=admitted)
 
 
 def check_end(log: Log, expected: Expected, previous: Fate) -> None:
@@ -347,12 +360,12 @@ def _brief(records: dict[int, bytes]) -> str:
     return " ".join(f"{offset}={serial}" for offset, serial in serials)
 
 
-def check_producers(log: Log, expected: Expected) -> None:
+async def check_producers(log: Log, expected: Expected) -> None:
     """The last batch of every producer is recognised when it comes again."""
     for producer_id in range(PRODUCERS):
         last = expected.last_of(producer_id)
         if last is not None and last.base_offset >= log.log_start_offset:
-            again = log.append(last.encoded, leader_epoch=last.epoch)
+            again = await append_patiently(log, last)
             assert again.duplicate, f"{log} does not know the last batch of {producer_id}"
             assert again.base_offset == last.base_offset, f"{again}, not at {last.base_offset}"
 
@@ -388,5 +401,6 @@ def _broker_settings(random: Random) -> BrokerSettings:
 async def storage(simulation: Simulation) -> str:
     """Plays a story and says what it came to."""
     story = StorageStory(simulation)
-    await story.play(lives=simulation.random("lives").randint(2, 6))
+    with staged_by_seed(simulation):
+        await story.play(lives=simulation.random("lives").randint(2, 6))
     return f"{story.appended} batches appended, {story.survived_cuts} power cuts survived"

@@ -30,7 +30,10 @@ from odradek.security.principals import ANONYMOUS
 logger = logging.getLogger("odradek.server")
 
 _MOST_WAITING: Final = 64
-_FRAMES_A_TURN: Final = 32
+# What a connection serves before others have their turns: a fraction of a millisecond's work, or
+# one request.
+_FRAMES_A_TURN: Final = 8
+_BYTES_A_TURN: Final = 128 * 1024
 # The size in front of a frame.
 _PREFIX_BYTES: Final = 4
 _PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
@@ -241,7 +244,11 @@ class Connection(asyncio.Protocol):
             if self is queue.finisher:
                 queue.finished(self)
         if self._frames and not self._turn_scheduled and self._is_admitted:
-            self._take_turn()
+            if len(self._frames[0]) <= _BYTES_A_TURN:
+                self._take_turn()
+            else:
+                self._queue_up()
+                self.read_on()
             if self._attention is not None:
                 self._attention.served()
         elif queue.held_bytes >= queue.max_bytes or (
@@ -325,10 +332,15 @@ class Connection(asyncio.Protocol):
             queue.queued -= 1
         self._in_turn = True
         frames = self._frames
+        room = _BYTES_A_TURN
         for _ in range(_FRAMES_A_TURN):
             if not frames or self._transport is None or not self._may_serve(frames[0]):
                 break
-            self._serve_frame(frames.popleft())
+            frame = frames.popleft()
+            room -= len(frame)
+            self._serve_frame(frame)
+            if room <= 0:
+                break
         self._in_turn = False
         if self._gathered and (
             self._departures is None or not self._departures.put_off(self._write_gathered)
@@ -345,11 +357,15 @@ class Connection(asyncio.Protocol):
             return
         self._transport.pause_reading()
         if self._may_serve(frames[0]):
-            self._turn_scheduled = True
-            queue.queued += 1
-            self._loop.call_soon(self._take_turn)
+            self._queue_up()
         elif self.on_overtaking is not None:
             self.on_overtaking()
+
+    def _queue_up(self) -> None:
+        """Serves the next frames when those who came before have had their turns."""
+        self._turn_scheduled = True
+        self._queue.queued += 1
+        self._connections.turns.add(self._take_turn)
 
     def _may_serve(self, frame: Buffer) -> bool:
         if self._out.is_paused or self._out.parts:

@@ -8,6 +8,7 @@ from odradek.broker.attention import Attention
 from odradek.broker.connection_rate import ConnectionRate
 from odradek.broker.departures import Departures
 from odradek.broker.request_queue import RequestQueue
+from odradek.broker.turns import Turns
 from odradek.config.setting import MOST_INT
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Connections:
         )
         self.rate = ConnectionRate(max_creation_rate)
         self._by_address: dict[str, int] = {}
+        self.turns = Turns(lambda call: asyncio.get_running_loop().call_soon(call))
         self._of_loop: tuple[Attention, Departures] | None = None
         self._all_gone = asyncio.Event()
         self._all_gone.set()

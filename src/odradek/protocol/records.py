@@ -60,6 +60,7 @@ __all__ = [
     "encode_end_transaction_marker",
     "find_max_timestamp",
     "find_timestamp",
+    "log_append_time_head",
     "offset_prefix",
     "open_batch",
     "read_header",
@@ -358,11 +359,17 @@ def offset_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> b
 
 def set_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
     """The batch with the broker's time in place of the producer's."""
+    payload = memoryview(batch)[HEADER_SIZE : read_header(batch).size_bytes]
+    return b"".join((log_append_time_head(batch, timestamp_ms), payload))
+
+
+def log_append_time_head(batch: Buffer, timestamp_ms: int) -> bytes:
+    """The header that a batch has with the broker's time; what lies behind it does not change."""
     header = read_header(batch)
     header = header._replace(
         attributes=header.attributes | _LOG_APPEND_TIME, max_timestamp=timestamp_ms
     )
-    return assemble(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
+    return _assemble_head(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
 
 
 def recompress(
@@ -377,11 +384,15 @@ def recompress(
 
 def assemble(header: BatchHeader, payload: Buffer) -> bytes:
     """Header and payload joined, with length and checksum computed."""
+    return b"".join((_assemble_head(header, payload), payload))
+
+
+def _assemble_head(header: BatchHeader, payload: Buffer) -> bytes:
     after = _AFTER_CHECKSUM.pack(*header[5:])
     length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)
     checksum = crc32c(payload, crc32c(after))
     prefix = _PREFIX.pack(header.base_offset, length, header.leader_epoch)
-    return b"".join((prefix, b"\x02", _CHECKSUM.pack(checksum), after, payload))
+    return b"".join((prefix, b"\x02", _CHECKSUM.pack(checksum), after))
 
 
 # Making batches

@@ -16,7 +16,7 @@ cuts below one, it fails everyone who waits and another takes its place.
 """
 
 import asyncio
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.metadata import PartitionImage
@@ -44,7 +44,8 @@ from odradek.storage import (
 )
 from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.producer_state import Membership, TransactionNotOpen
-from odradek.storage.validation import Admitted
+from odradek.storage.staging import room_for
+from odradek.storage.validation import Admitted, TakesLong
 from odradek.wording import counted
 from odradek.world.disk import Buffer
 
@@ -299,6 +300,21 @@ class Partition:
         except StorageError as error:
             raise Refused(error.code, str(error)) from error
         return self._appended(result, acks)
+
+    async def append_patiently(
+        self, admitted: Admitted, append: Callable[[], Appended]
+    ) -> Appended:
+        """Calls `append` when the log has room for a batch that takes long to write, or that
+        came while another one was written. Nobody else's batch gets between the two."""
+        try:
+            async with room_for(self.log, admitted.records):
+                return append()
+        except TakesLong:
+            raise _not_leader() from None  # Another log has taken the place of this one.
+        except TransactionNotOpen:
+            raise
+        except StorageError as error:
+            raise Refused(error.code, str(error)) from error
 
     def append_as_coordinator(self, records: Buffer) -> Appended:
         """Writes a batch that this broker made itself."""

@@ -14,6 +14,7 @@ Invariant: offsets rise from batch to batch and from segment to segment; a faile
 the directory offline before anything else sees the log.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -51,7 +52,8 @@ from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_y
 from odradek.storage.segment import Segment
 from odradek.storage.segments import Segments
 from odradek.storage.snapshots import write_snapshot
-from odradek.storage.validation import Admitted, AppendRules, check_from_leader
+from odradek.storage.stage import SIZES
+from odradek.storage.validation import Admitted, AppendRules, TakesLong, check_from_leader
 from odradek.world import World
 
 _TRANSACTIONAL = 0x10
@@ -91,6 +93,7 @@ class Log:
         "producers",
         "row",
         "rules",
+        "staging",
         "topic_id",
         "topic_partition",
         "unflushed_since_s",
@@ -137,6 +140,8 @@ class Log:
         self._unusable: StorageError | None = None
         # Why nothing is appended: it is unusable, or its disk is full.
         self._refusal: StorageError | None = directory.full
+        # Held by whoever stages a large batch; made with the first one.
+        self.staging: asyncio.Lock | None = None
         self.rules = AppendRules(settings)
         self.active_segment.index_bytes = self.rules.index_bytes
         self._flusher = Flusher(self, world.workers, min(recovery_point, self.log_end_offset))
@@ -163,6 +168,11 @@ class Log:
     def require_usable(self) -> None:
         if self._unusable is not None:
             raise self._unusable
+
+    def require_room(self) -> None:
+        """Raises if nothing is appended: it is unusable, or its disk is full."""
+        if self._refusal is not None:
+            raise self._refusal
 
     def go_offline(self, failure: LogDirectoryFailed) -> None:
         self._end(failure)
@@ -246,6 +256,8 @@ class Log:
         producers = self.producers
         was_touched = self.active_segment.is_dirty or self.has_unflushed
         try:
+            if self.active_segment.stage is not None:
+                self.active_segment.drop_stage()
             if was_touched and self.active_segment.size:
                 self.active_segment.finish()
             if self.lacks_aborted:
@@ -286,7 +298,7 @@ class Log:
 
         A transactional batch needs a `membership`. One that this broker made itself
         (`by_coordinator`: offsets in a transaction, markers) is taken as it is. Raises
-        `TakesLong` for a batch that is to be `admitted` first.
+        `TakesLong` for a batch that is to be `admitted` first, or that needs `room_for` it.
         """
         if self._refusal is not None:
             raise self._refusal
@@ -307,14 +319,19 @@ class Log:
         max_timestamp = header.max_timestamp
         size = header.batch_length + LENGTH_OVERHEAD
         segment = self.active_segment
+        is_staged = (segment.stage is not None or size > SIZES.large_bytes) and (
+            self._is_staged(records, by_coordinator=by_coordinator)
+        )
         try:
             if must_roll(self, size, last_offset, max_timestamp, now_ms):
                 segment = rolling.roll(self, base_offset)
+                is_staged = False
             if not segment.size:
                 # The file appears only now, perhaps after the sync that followed the roll.
                 self._flusher.has_new_names = True
             view = records if isinstance(records, memoryview) else memoryview(records)
-            segment.write((offset_prefix(header, base_offset, leader_epoch), view[PREFIX_SIZE:]))
+            prefix = offset_prefix(header, base_offset, leader_epoch)
+            segment.write((prefix, view[PREFIX_SIZE:]), is_staged=is_staged)
             segment.note(size, last_offset, max_timestamp, rules.index_interval_bytes)
         except OSError as error:
             raise self.directory.fail(error) from error
@@ -327,6 +344,16 @@ class Log:
         return _new_tuple(
             AppendResult, (base_offset, last_offset, append_time_ms, self.log_start_offset, False)
         )
+
+    def _is_staged(self, records: Buffer, *, by_coordinator: bool) -> bool:
+        """Whether a batch is written already but for its head. What this broker makes itself does
+        not wait; any other that is large, or meets a stage of another one, needs `room_for`."""
+        stage = self.active_segment.stage
+        if stage is not None and stage.holds(records):
+            return True
+        if not by_coordinator:
+            raise TakesLong
+        return False
 
     def _repeated(self, batch: RememberedBatch) -> AppendResult:
         append_time_ms = batch.timestamp if self.rules.is_log_append_time else _NO_TIMESTAMP

@@ -35,6 +35,7 @@ from odradek.storage.index import (
     last_time_entry,
 )
 from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file
+from odradek.storage.stage import Stage
 from odradek.world.disk import Buffer, Disk, File
 
 # Boundaries kept for tail reads: trimmed to half when they are this many.
@@ -91,6 +92,7 @@ class Segment:
         "max_timestamp_offset",
         "roll_early_ms",
         "size",
+        "stage",
         "tail_offsets",
         "tail_positions",
     )
@@ -125,7 +127,9 @@ class Segment:
         self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._resume: dict[int, int] | None = None
+        # None until the first append, and while a large batch is staged.
         self._write_handle: File | None = None
+        self.stage: Stage | None = None
         # Whether the index files lag behind the arrays and the highest timestamp.
         self.is_dirty = False
 
@@ -146,11 +150,14 @@ class Segment:
 
     # Appending
 
-    def write(self, buffers: Sequence[Buffer]) -> None:
-        """Writes batches at the end. `note` each of them afterwards."""
+    def write(self, buffers: Sequence[Buffer], *, is_staged: bool = False) -> None:
+        """Writes batches at the end. `note` each of them afterwards. Of one that `is_staged`, all
+        but the first buffer is there already."""
         handle = self._write_handle
         if handle is None:
-            handle = self._prepare()
+            handle = self._prepare(is_staged=is_staged)
+        if is_staged:
+            buffers = buffers[:1]
         try:
             handle.write_at(self.size, buffers)
         except OSError:
@@ -158,14 +165,34 @@ class Segment:
             handle.truncate(self.size)
             raise
 
-    def _prepare(self) -> File:
+    def _prepare(self, *, is_staged: bool = False) -> File:
         """Opens the file for appends, and learns what appends compare with."""
+        if self.stage is not None:
+            return self.drop_stage(cuts=not is_staged)
         handle = self.file.pin(create=True)
         self.load_max_timestamp()
         self.load_first_timestamp()
         self._write_handle = handle
         self.is_dirty = True
         return handle
+
+    def begin_stage(self, records: Buffer) -> Stage:
+        """A place behind the end where a worker thread may write a batch (see `staging`)."""
+        handle = self._write_handle or self._prepare()
+        self._write_handle = None
+        self.stage = Stage(handle, self.size, records)
+        return self.stage
+
+    def drop_stage(self, *, cuts: bool = True) -> File:
+        """Takes back what was staged, and cuts it off unless it is appended, or nobody will look
+        at the file again."""
+        stage, self.stage = self.stage, None
+        assert stage is not None
+        stage.take_back()
+        self._write_handle = stage.handle
+        if cuts:
+            stage.handle.truncate(self.size)
+        return stage.handle
 
     def note(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
         """Takes account of one batch that was written at the end."""
@@ -272,6 +299,8 @@ class Segment:
 
     def finish(self) -> None:
         """Completes the indexes: the last time entry says how old the whole segment is."""
+        if self.stage is not None:
+            self.drop_stage()
         if self.is_dirty:
             _ = self.index
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
@@ -289,6 +318,8 @@ class Segment:
 
     def let_go(self) -> None:
         """Gives up the descriptor that appends kept."""
+        if self.stage is not None:
+            self.drop_stage(cuts=False)
         if self._write_handle is not None:
             self._write_handle = None
             self.file.unpin()
@@ -446,6 +477,8 @@ class Segment:
 
     def truncate_to(self, offset: int) -> None:
         """Cuts every batch with an offset at or above `offset`; the segment becomes active."""
+        if self.stage is not None:
+            self.drop_stage()
         position = self.locate(offset)
         index, time_index = self.index, self.time_index
         if not self.is_active:

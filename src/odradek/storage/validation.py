@@ -31,12 +31,14 @@ from odradek.protocol.records import (
     TooLargeInside,
     UnsupportedRecordFormat,
     crc_is_valid,
+    log_append_time_head,
     open_batch,
     read_header,
     recompress,
     set_log_append_time,
 )
 from odradek.storage.errors import AppendRejected
+from odradek.storage.stage import SIZES
 from odradek.wording import counted
 from odradek.world import Workers
 from odradek.world.timeslice import Timeslice
@@ -125,6 +127,8 @@ class AppendRules:
 
     def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
         """The batch to write, most often the very one given, and its header."""
+        if len(records) > SIZES.large_bytes:
+            raise TakesLong  # Its checksum is.
         records, header = self._check_header(records, now_ms)
         attributes = header.attributes
         if self._looks_inside or _is_doubtful(header):
@@ -147,7 +151,10 @@ class AppendRules:
         A batch that is larger inside than `OPENED_BYTES` waits for `opening`, which one at a time
         holds: however many of them are sent at once, no more than one is open.
         """
-        records, header = self._check_header(records, now_ms)
+        if len(records) > SIZES.large_bytes:
+            records, header = await self._check_large(records, now_ms, workers)
+        else:
+            records, header = self._check_header(records, now_ms)
         try:
             return await self._admit_opened(records, header, now_ms, workers, OPENED_BYTES)
         except TakesLong:
@@ -179,8 +186,34 @@ class AppendRules:
             raise self._larger_than_a_segment(header)
         return Admitted(records, header)
 
+    async def _check_large(
+        self, records: Buffer, now_ms: int, workers: Workers
+    ) -> tuple[Buffer, BatchHeader]:
+        """The same as `_check_header`; checksums are computed in a thread, copies made in steps."""
+        header = self._read_header(records)
+        if not await workers.run_blocking(partial(crc_is_valid, records, 0, header)):
+            raise _damaged()
+        self._check_consistency(records, header)
+        if not self.is_log_append_time:
+            self._check_timestamps(header, now_ms)
+            return records, header
+        head = await workers.run_blocking(partial(log_append_time_head, records, now_ms))
+        return await _with_head(head, records), read_header(head)
+
     def _check_header(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
         """All that can be told without opening the batch. It may be given the broker's time."""
+        header = self._read_header(records)
+        if not crc_is_valid(records, 0, header):
+            raise _damaged()
+        self._check_consistency(records, header)
+        if self.is_log_append_time:
+            records = set_log_append_time(records, now_ms)
+            header = read_header(records)
+        else:
+            self._check_timestamps(header, now_ms)
+        return records, header
+
+    def _read_header(self, records: Buffer) -> BatchHeader:
         try:
             header = read_header(records)
         except UnsupportedRecordFormat as error:
@@ -193,8 +226,9 @@ class AppendRules:
             raise _wrong_length(size, len(records))
         if size > self._max_message_bytes:
             raise self._too_large(size)
-        if not crc_is_valid(records, 0, header):
-            raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
+        return header
+
+    def _check_consistency(self, records: Buffer, header: BatchHeader) -> None:
         attributes = header.attributes
         if (
             header.base_offset
@@ -209,12 +243,6 @@ class AppendRules:
                 check_sample(records, HEADER_SIZE, header.record_count)
             except MalformedRecords as error:
                 raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
-        if self.is_log_append_time:
-            records = set_log_append_time(records, now_ms)
-            header = read_header(records)
-        else:
-            self._check_timestamps(header, now_ms)
-        return records, header
 
     def _too_large(self, size: int) -> AppendRejected:
         return AppendRejected(
@@ -284,6 +312,23 @@ class AppendRules:
         if size > self._max_message_bytes:
             raise self._too_large(size)
         return records, read_header(records)
+
+
+async def _with_head(head: bytes, records: Buffer) -> bytearray:
+    """A copy of a large batch with another header, made a piece at a time."""
+    copy, view = bytearray(len(records)), memoryview(records)
+    copy[:HEADER_SIZE] = head
+    timeslice = Timeslice.of_running_loop()
+    for start in range(HEADER_SIZE, len(view), SIZES.piece_bytes):
+        if timeslice.is_over():
+            await timeslice.next_turn()
+        piece = view[start : start + SIZES.piece_bytes]
+        copy[start : start + len(piece)] = piece
+    return copy
+
+
+def _damaged() -> AppendRejected:
+    return AppendRejected(ErrorCode.CORRUPT_MESSAGE, "the batch fails its checksum")
 
 
 def _is_doubtful(header: BatchHeader) -> bool:

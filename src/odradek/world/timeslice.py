@@ -86,6 +86,11 @@ class Timeslice:
                 return value
 
 
+def read_stopwatch() -> float:
+    """The time by which turns are measured, in seconds."""
+    return _stopwatch()
+
+
 _stopwatch: Callable[[], float] = time.perf_counter
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Timeslice] = WeakKeyDictionary()
 

@@ -168,6 +168,7 @@ async def test_requests_that_have_used_all_memory_up_are_completed_one_after_the
             if transport.reads and pieces:
                 connection.data_received(pieces.pop(0))
                 highest = max(highest, peers.queue.held_bytes)
+        await asyncio.sleep(0)  # Large requests are served in the next turn.
     assert peers.served == 12
     assert highest <= (10 + 3 + 12) * MEGABYTE
     assert peers.queue.held_bytes == 0
@@ -218,6 +219,27 @@ async def test_no_connection_is_read_while_too_many_wait_for_their_turn() -> Non
     reads.append(transport.reads)
     assert reads == [False, True]
     assert peers.served == 81
+
+
+async def test_a_connection_serves_a_few_requests_before_others_have_their_turns() -> None:
+    """Or one that is large; and reads no more until it has served what has come."""
+    peers = Peers()
+    small, large = begin(4, 8), begin(200_000, 200_004)
+    many, _ = peers.connect()
+    many.data_received(small * 40)
+    assert peers.served == 8
+    wide, transport = peers.connect()
+    wide.data_received(large * 3)
+    assert peers.served == 8
+    reads = [transport.reads]
+    alone, _ = peers.connect()
+    alone.data_received(small)
+    assert peers.served == 9
+    await until(lambda: not peers.queue.queued)
+    assert peers.served == 44
+    reads.append(transport.reads)
+    assert reads == [False, True]
+    assert peers.queue.held_bytes == 0
 
 
 async def test_a_closed_connection_leaves_nothing_to_the_garbage_collector() -> None:

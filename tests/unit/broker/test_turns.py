@@ -1,10 +1,14 @@
-"""What the loop does between requests: staying awake, and sending replies together."""
+"""What the loop does between requests: taking turns, staying awake, sending replies together."""
 
 from collections.abc import Callable
 from functools import partial
 
+import pytest
+
 from odradek.broker.attention import Attention
 from odradek.broker.departures import Departures
+from odradek.broker.turns import Turns as TakingTurns
+from odradek.world.timeslice import SLICE_S, measured_by
 
 
 class Turns:
@@ -105,3 +109,53 @@ def test_replies_of_several_connections_leave_together_and_none_is_lost() -> Non
         loop.turn()
     assert sorted(sent) == list(range(800))
     assert together > 700
+
+
+class Work:
+    """A stopwatch that only work moves: each piece takes a millisecond."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.done: list[str] = []
+
+    def do(self, name: str) -> None:
+        self.now_s += 0.001
+        self.done.append(name)
+
+
+def test_those_who_wait_share_five_milliseconds_of_a_turn_and_keep_their_order() -> None:
+    loop, work = Turns(), Work()
+    turns = TakingTurns(loop.call_soon)
+    left = dict.fromkeys([f"connection {number}" for number in range(30)], 3)
+
+    def take_turn(name: str) -> None:
+        work.do(name)
+        left[name] -= 1
+        if left[name]:
+            turns.add(partial(take_turn, name))
+
+    with measured_by(lambda: work.now_s):
+        for name in left:
+            turns.add(partial(take_turn, name))
+        while True:
+            before_s = work.now_s
+            is_over = loop.turn()
+            assert work.now_s - before_s <= SLICE_S + 0.0015
+            if is_over:
+                break
+    assert work.done == list(left) * 3
+
+
+def test_a_turn_that_fails_does_not_hold_up_the_others() -> None:
+    loop, work = Turns(), Work()
+    turns = TakingTurns(loop.call_soon)
+
+    def fail() -> None:
+        raise RuntimeError("on purpose")
+
+    turns.add(fail)
+    turns.add(partial(work.do, "other"))
+    with pytest.raises(RuntimeError):
+        loop.turn()
+    assert loop.turn()
+    assert work.done == ["other"]

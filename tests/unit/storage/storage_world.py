@@ -9,7 +9,9 @@ from odradek.config import BrokerSettings, TopicSettings
 from odradek.protocol.compression import Codec
 from odradek.protocol.records import BatchBuilder, BatchHeader, decode_records, split_batches
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.storage import Log, LogDirectory, LogManager, create_log
+from odradek.storage import AppendResult, Log, LogDirectory, LogManager, create_log
+from odradek.storage.staging import room_for
+from odradek.storage.validation import TakesLong
 from odradek.world import Disk, MemoryDisk, Randomness, World
 
 T = TypeVar("T")
@@ -99,6 +101,16 @@ def make_batch(
     return builder.build(
         base_offset, *producer, leader_epoch=leader_epoch, is_transactional=is_transactional
     )
+
+
+async def append_patiently(log: Log, batch: bytes) -> AppendResult:
+    """As the produce handler does it: in pieces if the batch is large."""
+    try:
+        return log.append(batch, leader_epoch=0)
+    except TakesLong:
+        admitted = await log.admit(batch)
+    async with room_for(log, admitted.records):
+        return log.append(batch, leader_epoch=0, admitted=admitted)
 
 
 def numbered(first: int, count: int = 1, padding: int = 0) -> list[bytes]:

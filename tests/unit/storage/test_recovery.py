@@ -17,6 +17,7 @@ from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,
     TOPIC_ID,
+    append_patiently,
     clock_of,
     make_batch,
     make_manager,
@@ -354,7 +355,7 @@ async def test_a_large_batch_is_checked_in_pieces() -> None:
     manager = await started(world, message_max_bytes="9000000")
     log = manager.create(PARTITION, TOPIC_ID, manager.settings.topic_defaults)
     for size in (3_000_000, 10, 2_000_000):
-        log.append(make_batch([bytes(size)]), leader_epoch=0)
+        await append_patiently(log, make_batch([bytes(size)]))
     assert log_of(await started(kill(world))).log_end_offset == 3
     disk = world.disk
     assert isinstance(disk, MemoryDisk)

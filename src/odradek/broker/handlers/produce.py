@@ -6,9 +6,9 @@ the connection, which is the only sign the client can notice.
 
 The first batch of a transaction in a partition waits for the coordinator: from version 12 on
 it adds the partition, before it only asks whether the client did. Likewise a batch that takes
-long to look into (keys of a compacted topic, another codec) and a request for very many partitions
-let other connections have their turns. Until then the connection serves nothing else, so
-nothing overtakes the batch.
+long to look into (keys of a compacted topic, another codec) or to write (above 2 MiB), the rest of
+a request after so many bytes, and a request for very many partitions let other connections have
+their turns. Until all is appended the connection serves nothing else, so nothing overtakes a batch.
 """
 
 import asyncio
@@ -42,6 +42,8 @@ from odradek.world.timeslice import Timeslice
 # So many partitions are served at once: five milliseconds' work. More are served in steps.
 _PARTITIONS_AT_ONCE: Final = 300
 _PARTITIONS_A_STEP: Final = 50
+# So much is appended at once, some milliseconds' work; what else a request brings, in steps.
+_BYTES_AT_ONCE: Final = 2 << 20
 _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_THAT_ADDS: Final = 12
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
@@ -49,7 +51,7 @@ _FIRST_VERSION_WITH_LEADERS: Final = 10
 
 
 class _Unopened(NamedTuple):
-    """A batch that takes long to look into; or one, `admitted` perhaps, that begins a
+    """A batch that takes long to look into or to write; or one, `admitted` perhaps, that begins a
     transaction in its partition, if the coordinator agrees."""
 
     answer: PartitionProduceResponse
@@ -69,6 +71,7 @@ def handle(
     unopened: list[_Unopened] | None = None
     long: list[_Unopened] | None = None
     is_refused = False
+    room = _BYTES_AT_ONCE
     waiting: list[tuple[PartitionProduceResponse, Appended]] = []
     topics = []
     for topic in request.topic_data:
@@ -82,7 +85,7 @@ def handle(
                     if by_id
                     else services.replicas.leader(topic.name, data.index)
                 )
-                appended = _append(partition, data, acks, membership)
+                appended = _append(partition, data, acks, membership, room=room)
             except Refused as refusal:
                 _refuse(answer, refusal)
                 is_refused = True
@@ -95,6 +98,7 @@ def handle(
                 long = long or []
                 long.append(_Unopened(answer, partition, data))
                 continue
+            room -= len(data.records or b"")
             answer.base_offset = appended.base_offset
             answer.log_append_time_ms = appended.append_time_ms
             answer.log_start_offset = appended.log_start_offset
@@ -169,12 +173,43 @@ def _append(
     acks: int,
     membership: Membership | None,
     admitted: Admitted | None = None,
+    *,
+    room: int = 1,
 ) -> Appended:
+    _check(data, acks)
+    if room <= 0:
+        raise TakesLong
+    assert data.records is not None
+    return partition.append(data.records, acks, membership, admitted)
+
+
+def _check(data: PartitionProduceData, acks: int) -> None:
     if acks not in (-1, 0, 1):
         raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
     if not data.records:
         raise Refused(ErrorCode.INVALID_RECORD, "A produce request needs one record batch.")
-    return partition.append(data.records, acks, membership, admitted)
+
+
+async def _append_patiently(
+    services: Services,
+    context: RequestContext,
+    one: _Unopened,
+    acks: int,
+    membership: Membership | None,
+) -> Appended:
+    """Appends a batch that was looked at, at once if possible: a large one has to be written in
+    pieces, and all others wait as long as another is being written to their partition."""
+
+    def append() -> Appended:
+        partition = _found_again(services, context, one.partition)
+        return _append(partition, one.data, acks, membership, one.admitted)
+
+    try:
+        return append()
+    except TakesLong:
+        pass
+    assert one.admitted is not None  # only what was looked at comes here
+    return await one.partition.append_patiently(one.admitted, append)
 
 
 def _refuse(answer: PartitionProduceResponse, refusal: Refused) -> None:
@@ -199,13 +234,18 @@ async def _when_admitted(
 ) -> ProduceResponse | None:
     """Looks into one batch after the other, appends it, and goes on as if it had been quick."""
     membership = None if request.transactional_id is None else CLAIMED
+    timeslice = Timeslice.of_running_loop()
     for one in long:
         admitted = None
+        if timeslice.is_over():
+            await timeslice.next_turn()
         try:
+            _check(one.data, request.acks)
             assert one.data.records is not None
             admitted = await one.partition.admit(one.data.records)
-            partition = _found_again(services, context, one.partition)
-            appended = _append(partition, one.data, request.acks, membership, admitted)
+            appended = await _append_patiently(
+                services, context, one._replace(admitted=admitted), request.acks, membership
+            )
         except Refused as refusal:
             _refuse(one.answer, refusal)
         except TransactionNotOpen:
@@ -307,9 +347,16 @@ async def _join(
         try:
             if one.partition.topic_partition in missing:
                 raise _not_added(context.version)
-            partition = _found_again(services, context, one.partition)
             membership = Membership(last_marker)
-            found = _append(partition, one.data, request.acks, membership, one.admitted)
+            try:
+                partition = _found_again(services, context, one.partition)
+                found = _append(partition, one.data, request.acks, membership, one.admitted)
+            except TakesLong:
+                assert one.data.records is not None
+                admitted = one.admitted or await one.partition.admit(one.data.records)
+                found = await _append_patiently(
+                    services, context, one._replace(admitted=admitted), request.acks, membership
+                )
         except Refused as refusal:
             _refuse(one.answer, refusal)
         else:

@@ -1,0 +1,18 @@
+"""Large batches are staged (`odradek.storage.staging`); in half of the runs, small ones are too."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from odradek.storage.stage import large_from
+from simulation.world import Simulation
+
+
+@contextmanager
+def staged_by_seed(simulation: Simulation) -> Iterator[None]:
+    """Lets the seed decide from how many bytes on batches are written in pieces, and in which."""
+    random = simulation.random("stages")
+    if random.random() < 0.5:
+        yield
+        return
+    with large_from(random.choice((0, 300, 1000)), random.choice((100, 1000))):
+        yield

@@ -1,0 +1,84 @@
+"""The bytes of a large batch behind the end of a segment, before it is appended (see `staging`)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from threading import Lock
+from typing import Final
+
+from odradek.protocol.records import PREFIX_SIZE
+from odradek.world import Workers
+from odradek.world.disk import Buffer, File
+
+
+class Sizes:
+    """From which size on a batch is staged, and how much of it is written at a time."""
+
+    __slots__ = ("large_bytes", "piece_bytes")
+
+    def __init__(self) -> None:
+        self.large_bytes = 2 << 20
+        self.piece_bytes = 1 << 20
+
+
+SIZES: Final = Sizes()
+
+
+@contextmanager
+def large_from(large_bytes: int, piece_bytes: int) -> Iterator[None]:
+    """Stages smaller batches too: for the simulation and for tests."""
+    previous = SIZES.large_bytes, SIZES.piece_bytes
+    SIZES.large_bytes, SIZES.piece_bytes = large_bytes, piece_bytes
+    try:
+        yield
+    finally:
+        SIZES.large_bytes, SIZES.piece_bytes = previous
+
+
+class Stage:
+    """The bytes of one batch on their way to the end of a segment. `Segment` makes and drops it."""
+
+    __slots__ = ("_is_taken_back", "_lock", "handle", "is_whole", "position", "records")
+
+    def __init__(self, handle: File, position: int, records: Buffer) -> None:
+        self.handle = handle
+        # Where the batch will begin.
+        self.position = position
+        self.records = records
+        self.is_whole = False
+        self._is_taken_back = False
+        self._lock = Lock()
+
+    def holds(self, records: Buffer) -> bool:
+        """Whether this very batch is there, as a whole."""
+        return self.is_whole and self.records is records
+
+    async def write(self, workers: Workers) -> None:
+        """Writes all but the first 16 bytes; stops when the stage was taken back."""
+        for position, piece in self._pieces():
+            await workers.run_blocking(partial(self._write_piece, position, piece))
+            if self._is_taken_back:
+                return
+        self.is_whole = True
+
+    def write_at_once(self) -> None:
+        for position, piece in self._pieces():
+            self._write_piece(position, piece)
+        self.is_whole = True
+
+    def _pieces(self) -> Iterator[tuple[int, memoryview]]:
+        view, step = memoryview(self.records), SIZES.piece_bytes
+        for start in range(PREFIX_SIZE, len(view), step):
+            yield self.position + start, view[start : start + step]
+
+    def _write_piece(self, position: int, piece: memoryview) -> None:
+        """Runs in a worker thread."""
+        with self._lock:
+            if not self._is_taken_back:
+                self.handle.write_at(position, [piece])
+
+    def take_back(self) -> None:
+        """When this returns no thread writes for this stage any more."""
+        self._is_taken_back = True
+        with self._lock:
+            pass
