@@ -206,8 +206,13 @@ class HostsRun:
             role += " (controller)"
         before = self.load.acknowledgements.count()
         since_s = time.monotonic()
-        with self.faults.by_name[name](seat) as what:
-            time.sleep(KINDS[name].seconds if seconds is None else seconds)
+        what = KINDS[name].text
+        try:
+            with self.faults.by_name[name](seat) as what:
+                time.sleep(KINDS[name].seconds if seconds is None else seconds)
+        except AssertionError as reason:
+            # A broker did not end or did not start again.
+            self.troubles.append(f"{name}: {reason}")
         over_s = time.monotonic()
         self._wait_until_well(over_s)
         until_s = time.monotonic()
