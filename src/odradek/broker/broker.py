@@ -406,6 +406,7 @@ class Broker:
         former = FormerLife(clean_epoch, logs.last_killed_life or ())
         # If we get no further than this, the marker of the last stop is still true.
         logs.broker_epoch = logs.last_clean_broker_epoch
+        await parts.membership.reach_store(self._patience_s)
         logs.begin_life(await parts.membership.join(former, self._patience_s))
         await parts.controller.stand()
         await take_over(

@@ -89,6 +89,24 @@ class Membership:
         self.session_id = 0
         self.epoch = _NEVER_REGISTERED
 
+    async def reach_store(self, patience_s: float) -> None:
+        """Returns when the store answers; raises `StoreUnavailable` if it does not for so long.
+
+        For a broker that starts: its logs may take longer to load than a session lives. The store
+        has given it up then, and the line to it is being made anew, with another session.
+        """
+        deadline_s = asyncio.get_running_loop().time() + patience_s
+        while True:
+            try:
+                await self._last_epoch()
+            except StoreUnavailable as error:
+                if asyncio.get_running_loop().time() >= deadline_s:
+                    raise
+                logger.warning("cannot register yet: %s", error)
+                await asyncio.sleep(_LOOK_AGAIN_S)
+            else:
+                return
+
     async def join(self, former: FormerLife, patience_s: float) -> int:
         """Registers and returns the broker epoch.
 

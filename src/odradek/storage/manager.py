@@ -217,7 +217,8 @@ class LogManager:
             self._add(log)
             await _make_durable(log)
             loaded += 1
-            if loaded % _LOGS_A_TURN == 0:
+            # One that is recovered is read. Meanwhile the session with the store must be kept.
+            if clean_epoch is None or loaded % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
         if clean_epoch is None:
             # A log that was made just before the crash: its name counts as durable from now on.

@@ -1,0 +1,59 @@
+"""A broker whose logs take longer to load than its session with the metadata store lives."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from odradek.config import TopicSettings
+from odradek.protocol.types import TopicPartition
+from odradek.storage.manager import LogManager
+from tests.unit.replication.cluster import Cluster, with_cluster
+from tests.unit.storage.storage_world import TOPIC_ID, make_manager, make_world, topic
+
+
+def test_it_registers_when_the_store_is_in_reach_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = LogManager.load
+
+    async def test(cluster: Cluster) -> None:
+        broker = cluster.brokers[3]
+        broker.kill()
+        await asyncio.sleep(1)
+
+        async def slow(
+            logs: LogManager, settings_of: Callable[[str], TopicSettings] | None = None
+        ) -> None:
+            await loads(logs, settings_of)
+            broker.cut_from_store()
+            asyncio.get_running_loop().call_later(0.5, broker.back_at_store)
+
+        monkeypatch.setattr(LogManager, "load", slow)
+        broker.start()
+        await asyncio.sleep(5)
+        broker.require_alive()
+        assert broker.session_id is not None
+        await cluster.create_topic([3, 1])
+
+    with_cluster(test)
+
+
+async def test_others_have_their_turn_after_each_log_that_is_recovered() -> None:
+    """What keeps the session is one of them."""
+    world = make_world()
+    killed = make_manager(world)
+    await killed.load()
+    for number in range(5):
+        killed.create(TopicPartition("t", number), TOPIC_ID, topic())
+    killed.abandon()
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await make_manager(world).load()
+    counting.cancel()
+    assert turns >= 5
