@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from random import Random
 
@@ -137,6 +138,38 @@ async def test_a_connection_that_ends_gives_back_what_it_held(end: str) -> None:
     peers.replies[0].set_result(None)
     await asyncio.sleep(0.001)
     assert peers.queue.held_bytes == 0
+
+
+@pytest.mark.parametrize("end", ["close", "finish", "connection_lost"])
+async def test_a_connection_that_ends_keeps_no_unfinished_frame(end: str) -> None:
+    """Its transport may live on until the client has read its replies."""
+    peers = Peers()
+    connection, _ = peers.connect()
+    connection.data_received(begin(MEGABYTE, MEGABYTE // 2))
+    assert connection.unfinished_bytes
+    if end == "connection_lost":
+        connection.connection_lost(None)
+    else:
+        getattr(connection, end)()
+    assert connection.unfinished_bytes == 0
+
+
+async def test_a_connection_that_is_lost_is_freed_without_the_garbage_collector() -> None:
+    def serve(connection: Connection, request: Buffer) -> Pending | None:
+        return None
+
+    connection = Connection("PLAINTEXT", Peers().connections, serve)
+    connection.connection_made(FakeTransport())
+    connection.data_received(begin(MEGABYTE, MEGABYTE // 2))
+    held_by_it_alone = weakref.ref(serve)
+    gc.disable()
+    try:
+        connection.connection_lost(None)
+        del connection, serve
+        await asyncio.sleep(0)
+        assert held_by_it_alone() is None
+    finally:
+        gc.enable()
 
 
 async def test_large_requests_wait_while_memory_is_short_and_small_ones_do_not() -> None:
