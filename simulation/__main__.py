@@ -29,6 +29,7 @@ SCENARIOS = {
     "clients": "simulation.scenarios.clients",
     "cluster": "simulation.scenarios.cluster",
     "failover": "simulation.scenarios.failover",
+    "fencing": "simulation.scenarios.fencing",
     "groups": "simulation.scenarios.groups",
     "leases": "simulation.scenarios.leases",
     "roles": "simulation.scenarios.roles",

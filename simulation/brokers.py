@@ -5,7 +5,7 @@ at the invariants, wait for something to come true.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -168,6 +168,7 @@ class Brokers:
             broker.host.disk.heal()
             broker.resume()
             broker.back_at_store()
+            broker.slow_store(0.0)
             for name in self.simulation.hosts:
                 if name != broker.name:
                     network.set_delay(broker.name, name, network.delay_s)
@@ -192,3 +193,14 @@ class Brokers:
     def leader_of(self, where: TopicPartition) -> SimulatedBroker | None:
         state = self.invariants.state_of(where)
         return None if state is None or state.leader < 1 else self[state.leader]
+
+
+def is_level(
+    follower: SimulatedBroker, leader: SimulatedBroker, partitions: Iterable[TopicPartition]
+) -> bool:
+    """Whether the follower's logs of these partitions are as long as the leader's."""
+    held, led = (
+        {one.topic_partition: one.log.log_end_offset for one in broker.partitions()}
+        for broker in (follower, leader)
+    )
+    return all(where in led and held.get(where) == led[where] for where in partitions)

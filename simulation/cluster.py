@@ -177,6 +177,11 @@ class SimulatedBroker:
             self._cut_off_s = None
             self._line.mend()
 
+    def slow_store(self, delay_s: float) -> None:
+        """What it writes reaches the store so much later from now on."""
+        self.host.trace(f"its words reach the store after {delay_s} s")
+        self._line.slow(delay_s)
+
     async def stop(self) -> None:
         """Stops it cleanly, as Ctrl-C does."""
         if self._task is not None and self.is_running:

@@ -34,7 +34,7 @@ FINDINGS: Final = {
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),
     # Storage and replication.
     "trust-stale-epochs": Finding("roles", 1012, InvariantBroken, ("incomplete in",)),
-    "keep-a-log-start": Finding("topics", None, Anomaly, ("lost in ",)),
+    "keep-a-log-start": Finding("topics", 1002, Anomaly, ("lost in ",)),
     "lead-with-an-empty-log": Finding("roles", 1039, Anomaly, ("lost in ", "destroyed in ")),
     # A broker that ends by itself ends the run.
     "die-without-descriptors": Finding("topics", 1138, SimulationError, ("unhandled errors",)),
@@ -43,25 +43,25 @@ FINDINGS: Final = {
     "no-leader-lease": Finding(
         "leases", 1007, Anomaly, ("stale end", "stale offset", "self-named")
     ),
-    "ignore-broker-epochs": Finding("roles", None, InvariantBroken, ("incomplete in",)),
+    "ignore-broker-epochs": Finding("roles", 1033, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", None, InvariantBroken, ("incomplete in",)),
-    "ignore-the-proposal": Finding("roles", None, InvariantBroken, ("incomplete in",)),
+    "ignore-the-proposal": Finding("roles", 1021, InvariantBroken, ("incomplete in",)),
     "forget-producers": Finding("cluster", None, Anomaly, ("duplicate in ",)),
     # Metadata.
-    "ordinary-internal-topics": Finding("topics", 2, Anomaly, ("ordinary internal topic",)),
-    "forget-producer-ids": Finding("topics", None, Anomaly, ("lost in ", "inconsistent in ")),
-    "overwrite-settings": Finding("topics", 2, Anomaly, ("lost setting",)),
-    "show-by-id": Finding("topics", 10, Anomaly, ("denied topic shown",)),
+    "ordinary-internal-topics": Finding("topics", 1004, Anomaly, ("ordinary internal topic",)),
+    "forget-producer-ids": Finding("topics", 1006, Anomaly, ("lost in ", "inconsistent in ")),
+    "overwrite-settings": Finding("topics", 1010, Anomaly, ("lost setting",)),
+    "show-by-id": Finding("topics", 1001, Anomaly, ("denied topic shown",)),
     # Coordinators.
-    "forget-the-next-id": Finding("transactions", None, Anomaly, ("shut out",)),
-    "fence-by-one-epoch": Finding("transactions", None, Anomaly, ("zombie",)),
+    "forget-the-next-id": Finding("fencing", 11000, Anomaly, ("shut out",)),
+    "fence-by-one-epoch": Finding("fencing", 1002, Anomaly, ("zombie",)),
     "tell-unstable-offsets": Finding("transactions", 12, Anomaly, ("not once", "wrong start")),
     "name-itself-leader": Finding("leases", 1007, Anomaly, ("self-named",)),
-    "coordinate-without-lease": Finding("leases", None, Anomaly, ("stale offset",)),
+    "coordinate-without-lease": Finding("leases", 1007, Anomaly, ("stale offset",)),
     "wait-for-slow-followers": Finding("leases", 1018, Anomaly, ("slow answer",)),
     # Clients.
     "forget-sequences": Finding("clients", 1019, Anomaly, ("lost in ", "inconsistent in ")),
-    "split-in-front": Finding("clients", None, Anomaly, ("undelivered",)),
+    "split-in-front": Finding("clients", 1000, Anomaly, ("undelivered",)),
     "go-on-unseen": Finding("clients", 1, Anomaly, ("given to nobody",)),
     "take-later-for-done": Finding("sink", 6, Anomaly, ("row lost",)),
     "commit-replays-by-task": Finding("sink", 24, Anomaly, ("row doubled",)),

@@ -49,6 +49,8 @@ from odradek.protocol.acls import Operation
 from odradek.protocol.errors import ErrorCode
 from odradek.replication import in_sync_sets
 from odradek.replication.missing_logs import MissingLogs
+from odradek.replication.partition_log import PartitionLog
+from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions
 from odradek.replication.term import UNKNOWN, Term
@@ -286,27 +288,26 @@ def name_itself_leader() -> list[Patch]:
     return [(ClientImages, "_shown", lambda self, image: image)]
 
 
-class _AlwaysLeased:
-    """Replicas as a coordinator that never asks for the lease would see them."""
-
-    is_leased = True
-
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._replicas, name)
-
-
 def coordinate_without_lease() -> list[Patch]:
-    begin = StatePartitions.__init__
+    """Only answers from memory: what is written is refused as it is without the bug. A coordinator
+    that also wrote would lose its state when those that wait for replicas are sent away."""
 
-    def begin_always_leased(
-        self: Any, topic: str, broker_id: Any, replicas: Any, *more: Any, **options: Any
-    ) -> None:
-        begin(self, topic, broker_id, _AlwaysLeased(replicas), *more, **options)  # type: ignore[arg-type]
+    def runner(self: Any, partition: int) -> Any:
+        kept = self._kept.get(partition)
+        if kept is None:
+            raise Refused(ErrorCode.NOT_COORDINATOR)
+        if not kept.is_loaded:
+            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return kept.runner
 
-    return [(StatePartitions, "__init__", begin_always_leased)]
+    def refusal(self: PartitionLog) -> Exception | None:
+        return None if self._is_led() else Refused(ErrorCode.NOT_COORDINATOR)
+
+    return [
+        (StatePartitions, "_runner", runner),
+        (StatePartitions, "machines", StatePartitions._loaded_machines),
+        (PartitionLog, "refusal", refusal),
+    ]
 
 
 def wait_for_slow_followers() -> list[Patch]:

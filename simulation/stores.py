@@ -14,10 +14,10 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from odradek.metadata.local import LocalSession
-from odradek.metadata.memory import MemoryMetadata, MemorySession
+from odradek.metadata.memory import MemoryMetadata, MemorySession, Weakness
 from odradek.metadata.remote import SocketMetadata
 from odradek.metadata.remote import SocketStore as RemoteSession
 from odradek.metadata.service import MetadataService
@@ -49,6 +49,9 @@ class Line(Protocol):
 
     def mend(self) -> None: ...
 
+    def slow(self, delay_s: float) -> None:
+        """Everything this broker writes reaches the store later by so much, where that can be."""
+
     def pause(self) -> None:
         """The process is stopped, and silent to the store."""
 
@@ -69,15 +72,36 @@ class Store(Protocol):
 # In memory
 
 
+class _SlowWeakness:
+    """The weakness of a store, and a delay of one broker's own."""
+
+    def __init__(self, of_all: Weakness) -> None:
+        self._of_all = of_all
+        self.delay_s = 0.0
+
+    def operation_delay_s(self) -> float:
+        return self._of_all.operation_delay_s() + self.delay_s
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of_all, name)
+
+
 class MemoryLine(MemoryMetadata):
     """Remembers the sessions of the broker it was made for."""
 
     can_be_cut = True
 
     def __init__(self, store: MemoryMetadata) -> None:
-        super().__init__(store.weakness, session_timeout_ms=round(store.session_timeout_s * 1000))
+        self._slowness = _SlowWeakness(store.weakness)
+        super().__init__(
+            cast("Weakness", self._slowness),
+            session_timeout_ms=round(store.session_timeout_s * 1000),
+        )
         self.tree = store.tree
         self._sessions: list[MemorySession] = []
+
+    def slow(self, delay_s: float) -> None:
+        self._slowness.delay_s = delay_s
 
     def open(self, world: World) -> Metadata:
         return self
@@ -156,6 +180,9 @@ class SocketLine:
 
     def mend(self) -> None:
         """Nothing was cut."""
+
+    def slow(self, delay_s: float) -> None:
+        """What is written to a Unix socket is there at once."""
 
     def pause(self) -> None:
         """Whoever is stopped says nothing, and its connection stays."""
@@ -278,6 +305,9 @@ class LoneStore:
         """There is no connection that could be cut."""
 
     mend = pause = expire = cut
+
+    def slow(self, delay_s: float) -> None:
+        """The store is in the same process."""
 
     def died(self, *, is_noticed: bool = True) -> None:
         close_database(self._database)

@@ -15,7 +15,7 @@ from typing import Final
 from odradek.client.admin_partitions import ElectionType
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
-from simulation.brokers import Brokers
+from simulation.brokers import Brokers, is_level
 from simulation.checkers import History, Violation, violations
 from simulation.cluster import SimulatedBroker
 from simulation.cluster_invariants import values_of
@@ -37,6 +37,8 @@ _WEIGHTS: Final = {
     "relay": 3.0,
     "flap": 3.0,
     "stall": 3.0,
+    "late-entry": 3.0,
+    "lone-disk": 1.0,
     "blackout": 2.0,
     "kill-all": 0.5,
     "start-all": 2.0,
@@ -52,8 +54,9 @@ _THEMES: Final = (
     ("write", "fork", "swap", "start", "stop", "settle", "blackout", "write-to-one"),
     ("write", "flap", "settle", "start-all", "blackout"),
     ("write", "stall", "settle", "start-all", "bounce"),
+    ("write", "late-entry", "settle", "start-all"),
     ("write", "bounce", "power-cut", "start", "settle", "kill-leader", "lose-store"),
-    ("write", "replace-disk", "start", "start-all", "settle", "stop"),
+    ("write", "replace-disk", "lone-disk", "start", "start-all", "settle", "stop"),
     ("write", "pause", "cut", "settle", "lose-store", "expire", "start-all", "kill"),
 )
 
@@ -127,6 +130,8 @@ class RoleHistory:
             "relay": self._relay,
             "flap": self._flap,
             "stall": self._stall,
+            "late-entry": self._late_entry,
+            "lone-disk": self._lone_disk,
             "blackout": self._blackout,
             "kill": self._kill,
             "kill-all": self._kill_all,
@@ -247,6 +252,50 @@ class RoleHistory:
         leader.kill()
         network.heal(leader.name, follower.name)
 
+    async def _late_entry(self) -> None:
+        """The leader's word that a follower is in sync reaches the store late. By then the follower
+        has lost what it held, or hears nothing more."""
+        leader = self._leader()
+        follower = self._random.choice([one for one in self._brokers.all if one is not leader])
+        follower.kill()
+        self._scribe.write(3)
+        await asyncio.sleep(self._random.choice((0.1, 1.5)))
+        leader.slow_store(self._random.choice((1.0, 2.5)))
+        follower.start()
+        with suppress(Unseen):
+            await self._brokers.until(
+                lambda: is_level(follower, leader, self._partitions),
+                lambda: "a follower that catches up",
+                4.0,
+            )
+        await asyncio.sleep(self._random.uniform(0, 0.1))
+        network = self._simulation.network
+        if self._random.random() < 0.5 and self._budget.may_forget(follower):
+            self._budget.power_off(follower)
+            follower.start()
+        else:
+            network.cut(leader.name, follower.name)
+            self._scribe.write(3)
+        await asyncio.sleep(self._random.uniform(1.0, 3.0))
+        leader.slow_store(0.0)
+        network.heal(leader.name, follower.name)
+
+    async def _lone_disk(self) -> None:
+        """Whoever was the last in sync gets an empty disk before the others are back."""
+        last = self._leader()
+        others = [one for one in self._brokers.all if one is not last]
+        for other in others:
+            if not other.is_paused:
+                await other.stop()
+        self._scribe.write(2)
+        await asyncio.sleep(0.5)
+        if self._budget.may_forget(last):
+            self._budget.replace_disk(last)
+            last.start()
+            await asyncio.sleep(self._random.choice((0.5, 2.0)))
+        for other in others:
+            other.start()
+
     async def _blackout(self) -> None:
         """All are killed, and come back one after the other."""
         await self._kill_all()
@@ -334,8 +383,7 @@ class RoleHistory:
         self._later(self._random.choice((0.5, 5.0, 9.0)), broker.back_at_store)
 
     async def _expire(self) -> None:
-        broker = self._any()
-        broker.expire_session()
+        self._any().expire_session()
 
     async def _keeper_dies(self) -> None:
         """Or is stopped for a while: the service of the metadata store."""

@@ -34,8 +34,8 @@ _DELIVERY_S: Final = 3.0
 _WEIGHTS: Final = {"write": 4.0, "start": 3.0, "lose-store": 0.7, "renew": 1.0}
 _ALWAYS: Final = ("write", "start")
 _THEMES: Final = (
-    ("write", "renew", "delete-records", "kill", "start"),
-    ("write", "descriptors", "create", "wait"),
+    ("write", "rebirth", "renew", "delete-records", "kill", "stop", "start"),
+    ("write", "descriptors", "starve", "create", "wait"),
     ("write", "lose-store", "start", "commit", "kill"),
     ("write", "settings", "internal", "peek", "poison", "kill", "start"),
     ("write", "wait", "delete-records", "stop", "kill", "start"),
@@ -82,12 +82,14 @@ class TopicWalk:
             "another-producer": self._another_producer,
             "delete-records": self._delete_records,
             "renew": self._renew,
+            "rebirth": self._rebirth,
             "create": self._create,
             "kill": self._kill,
             "stop": self._stop,
             "start": self._start,
             "wait": self._wait,
             "descriptors": self._descriptors,
+            "starve": self._starve,
             "settings": self._settings,
             "commit": self._commit,
             "poison": self._poison,
@@ -159,6 +161,18 @@ class TopicWalk:
             await self._another_producer()
         self._scribe.history = self._life.history
 
+    async def _rebirth(self) -> None:
+        """Records are deleted, the topic is made anew, and a broker starts again: nothing that was
+        noted of the first topic may count for the second."""
+        self._scribe.write(12)
+        await self._quiet()
+        await self._delete_records()
+        await self._renew()
+        self._scribe.write(self._random.choice((1, 4, 12)))
+        await self._quiet()
+        await self._random.choice((self._stop, self._kill))()
+        await self._start()
+
     async def _create(self) -> None:
         """Another topic; whoever was told that it exists can write to it later."""
         name = f"made-{len(self._created)}"
@@ -204,6 +218,13 @@ class TopicWalk:
             context=self._simulation.nobody,
         )
 
+    async def _starve(self) -> None:
+        """No file can be opened when records come of age."""
+        self._scribe.write(6)
+        await asyncio.sleep(self._random.uniform(3, 5))
+        await self._descriptors()
+        await asyncio.sleep(self._random.uniform(1, 4))
+
     async def _settings(self) -> None:
         await self._admins.change_settings(TOPIC)
 
@@ -223,6 +244,12 @@ class TopicWalk:
         """The file of the metadata store is gone; the logs are there."""
         assert self._store is not None
         (broker,) = self._brokers.all
+        if self._random.random() < 0.6:
+            # One of few words: whoever gets its id next begins with the same sequence numbers.
+            await self._another_producer()
+            for _ in range(self._random.randint(1, 3)):
+                self._scribe.write(1)
+                await asyncio.sleep(0.1)
         await self._quiet()
         if self._random.random() < 0.5:
             await broker.stop()
@@ -237,6 +264,7 @@ class TopicWalk:
         await asyncio.sleep(0.5)
         if self._random.random() < 0.7:
             await self._another_producer()
+            self._scribe.write(1)
 
     # The run
 

@@ -1,7 +1,9 @@
 """Bugs planted in the code are found, each by the rule it breaks, and are taken back."""
 
+import re
 from contextlib import nullcontext
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
@@ -53,3 +55,16 @@ def test_a_seed_that_does_not_find_a_planted_bug_says_so(
     assert play_one("topics", 2, "ordinary-internal-topics") == 1
     (verdict,) = capsys.readouterr().err.splitlines()
     assert verdict == "ordinary-internal-topics: not found by seed 2 of topics: the run passed"
+
+
+def test_every_bug_stands_in_the_documentation_with_its_seed() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "simulation.md").read_text()
+    told = dict[str, tuple[str, str]]()
+    for bug, scenario, seed in re.findall(
+        r"^\| `([a-z-]+)` \| `([a-z]+)` \| (\d+|none) \|", text, re.M
+    ):
+        told[bug] = (scenario, seed)
+    assert told == {
+        bug: (finding.scenario, "none" if finding.seed is None else str(finding.seed))
+        for bug, finding in FINDINGS.items()
+    }

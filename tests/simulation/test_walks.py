@@ -10,6 +10,7 @@ from tests.simulation.fresh_seeds import first_fresh_seed
 WALKS = {
     "clients": (3, 5),
     "failover": (2, 2),
+    "fencing": (4, 8),
     "leases": (3, 5),
     "roles": (8, 12),
     "sink": (4, 6),

@@ -1,0 +1,368 @@
+"""Who holds a transactional id: producers that take it from each other, request by request.
+
+Each life of a producer sends single requests, one after the other, and goes by the answers alone:
+nothing is repeated behind its back, as a client would do. Brokers are cut from each other, so that
+markers are late, and killed. On half of the days producer ids are used up after a few epochs.
+
+    zombie             a producer that another had fenced was answered as if it had not been
+    shut out           a producer that nobody had fenced was told that it was
+    shared identity    two lives were given one producer id and epoch
+"""
+
+import asyncio
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final, NamedTuple, TypeVar
+
+from odradek.client.coordinator_lookup import KeyType
+from odradek.client.errors import ClientError
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from odradek.protocol.schema import Request, Response
+from odradek.world import World
+from simulation.brokers import Brokers
+from simulation.checkers import Violation
+from simulation.scenarios.bad_day import judge
+from simulation.scenarios.transactions import few_epochs
+from simulation.walk import Walk
+from simulation.world import Simulation
+
+TOPIC: Final = "ledger"
+ID: Final = "banker"
+_PARTITIONS: Final = 3
+_TIMEOUT_MS: Final = 600_000
+_HIGHEST_OF_CLIENTS: Final = 3
+_SHUT_OUT: Final = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
+# After these answers it is known that nothing was changed.
+_UNCHANGED: Final = (
+    *_SHUT_OUT,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.INVALID_TXN_STATE,
+)
+_WEIGHTS: Final = {"add": 2.0, "end": 2.0, "rival": 2.0, "turns": 2.0}
+_THEMES: Final = (
+    ("take", "add", "end", "turns"),
+    ("take", "add", "rival", "zombie", "end"),
+    ("take", "add", "end", "zombie", "kill", "hold"),
+)
+
+R = TypeVar("R", bound=Response)
+
+
+class Identity(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True, eq=False)
+class Life:
+    """One life of the producer. Of one that is not `is_sure` nothing is claimed: the fate of a
+    request is unknown."""
+
+    number: int
+    identity: Identity
+    is_open: bool = False
+    is_sure: bool = True
+    ended_before: tuple[Identity, bool] | None = None
+
+    def __str__(self) -> str:
+        return f"life {self.number} as {tuple(self.identity)}"
+
+
+class FencingWalk:
+    def __init__(self, simulation: Simulation) -> None:
+        random = self._random = simulation.random("fencing")
+        self._simulation = simulation
+        self._brokers = Brokers(simulation, 2, _properties(random))
+        self._end_version = random.choice((4, 5, 5))
+        self._found: list[Violation] = []
+        self._lives = 0
+        self._given: dict[Identity, Life] = {}
+        self._current: Life | None = None
+        self._fenced: list[Life] = []
+        self._walk = Walk(
+            simulation,
+            {
+                "take": self._take,
+                "again": self._again,
+                "add": self._add,
+                "end": self._end,
+                "end-again": self._end_again,
+                "turns": self._turns,
+                "rival": self._rival,
+                "zombie": self._zombie,
+                "hold": self._hold,
+                "kill": self._kill,
+                "wait": self._wait,
+            },
+            _WEIGHTS,
+            ("take", "add", "end"),
+            _THEMES,
+        )
+
+    # Requests
+
+    async def _ask(self, message: Request, answer: type[R], max_version: int) -> R | None:
+        """One request to the coordinator; None if nobody knows what became of it."""
+
+        async def ask(world: World) -> R:
+            async with self._brokers.admin(world) as admin:
+                coordinator = await admin.coordinator(KeyType.TRANSACTION, ID)
+                connection = await admin.connection(coordinator.id)
+                return await connection.request(message, answer, max_version=max_version)
+
+        try:
+            return await self._brokers.ask(ask, 20.0)
+        except (TimeoutError, ClientError, KafkaError):
+            return None
+
+    def _note(self, life: Life | None, what: str, code: int | None) -> None:
+        told = "nothing" if code is None else ErrorCode(code).name
+        self._simulation.trace.add("-", f"{life} asks to {what} and is told {told}")
+
+    def _judge_answer(self, life: Life, what: str, code: int | None) -> None:
+        """Of a request by the one who holds the id, as far as that is known."""
+        self._note(life, what, code)
+        if code is None or (code and code not in _UNCHANGED):
+            life.is_sure = False
+        elif code in _SHUT_OUT and life.is_sure:
+            detail = f"{life} asked to {what} and was told {ErrorCode(code).name}"
+            self._found.append(Violation("shut out", ID, detail))
+
+    async def _init(self, identity: Identity | None) -> InitProducerIdResponse | None:
+        producer_id, epoch = identity or (-1, -1)
+        return await self._ask(
+            InitProducerIdRequest(
+                transactional_id=ID,
+                transaction_timeout_ms=_TIMEOUT_MS,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+            ),
+            InitProducerIdResponse,
+            4,
+        )
+
+    async def _add_as(self, life: Life) -> int | None:
+        answer = await self._ask(
+            AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=ID,
+                v3_and_below_producer_id=life.identity.producer_id,
+                v3_and_below_producer_epoch=life.identity.producer_epoch,
+                v3_and_below_topics=[
+                    AddPartitionsToTxnTopic(name=TOPIC, partitions=list(range(_PARTITIONS)))
+                ],
+            ),
+            AddPartitionsToTxnResponse,
+            _HIGHEST_OF_CLIENTS,
+        )
+        if answer is None:
+            return None
+        (topic,) = answer.results_by_topic_v3_and_below
+        return max(one.partition_error_code for one in topic.results_by_partition)
+
+    async def _end_as(self, identity: Identity, *, committed: bool) -> EndTxnResponse | None:
+        return await self._ask(
+            EndTxnRequest(
+                transactional_id=ID,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                committed=committed,
+            ),
+            EndTxnResponse,
+            self._end_version,
+        )
+
+    # Steps of the one who holds the id
+
+    async def _take(self) -> None:
+        """Somebody who names no identity: whoever has the id is fenced."""
+        before = self._current
+        answer = await self._init(None)
+        code = None if answer is None else answer.error_code
+        self._note(None, "begin", code)
+        if answer is not None and not code:
+            if before is not None:
+                self._fenced.append(before)
+            self._lives += 1
+            self._current = Life(self._lives, Identity(answer.producer_id, answer.producer_epoch))
+            self._was_given(self._current)
+        elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            if before is not None and before.is_sure and before.is_open:
+                # Its transaction is aborted, and nobody has its place until somebody asks again.
+                self._fenced.append(before)
+                self._current = None
+        elif before is not None:
+            before.is_sure = False
+
+    def _was_given(self, life: Life) -> None:
+        other = self._given.setdefault(life.identity, life)
+        if other is not life:
+            detail = f"{tuple(life.identity)} was given to lives {other.number} and {life.number}"
+            self._found.append(Violation("shared identity", ID, detail))
+
+    async def _holder(self) -> Life | None:
+        if self._current is None:
+            await self._take()
+        return self._current
+
+    async def _again(self) -> None:
+        """The holder asks for its next epoch, as after an error."""
+        life = await self._holder()
+        if life is None:
+            return
+        answer = await self._init(life.identity)
+        code = None if answer is None else answer.error_code
+        self._judge_answer(life, "begin again", code)
+        if answer is not None and not code:
+            life.identity = Identity(answer.producer_id, answer.producer_epoch)
+            life.is_open, life.ended_before = False, None
+            self._was_given(life)
+        elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            life.is_sure = False  # Its transaction may be aborted under the next epoch.
+
+    async def _add(self) -> None:
+        life = await self._holder()
+        if life is not None:
+            code = await self._add_as(life)
+            self._judge_answer(life, "add partitions", code)
+            if code == ErrorCode.NONE:
+                life.is_open = True
+
+    async def _end(self) -> None:
+        life = await self._holder()
+        if life is None:
+            return
+        committed = self._random.random() < 0.6
+        answer = await self._end_as(life.identity, committed=committed)
+        code = None if answer is None else answer.error_code
+        self._judge_answer(life, "commit" if committed else "abort", code)
+        if answer is not None and not code:
+            life.ended_before = (life.identity, committed)
+            life.is_open = False
+            if answer.producer_id >= 0:
+                life.identity = Identity(answer.producer_id, answer.producer_epoch)
+                self._was_given(life)
+
+    async def _end_again(self) -> None:
+        """As if the answer had been lost. Whatever is told, nothing may change by it."""
+        life = self._current
+        if life is not None and life.ended_before is not None and self._end_version > 4:
+            identity, committed = life.ended_before
+            answer = await self._end_as(identity, committed=committed)
+            self._note(life, "end again", None if answer is None else answer.error_code)
+
+    async def _turns(self) -> None:
+        """One transaction after the other; the next begins while markers are on their way."""
+        for _ in range(self._random.randint(2, 6)):
+            await self._add()
+            is_held = self._random.random() < 0.4
+            if is_held:
+                self._cut()
+            await self._end()
+            await self._add()
+            if is_held:
+                self._heal()
+                await asyncio.sleep(self._random.uniform(0, 1))
+
+    # Steps of others
+
+    async def _rival(self) -> None:
+        """Somebody begins while markers cannot be written, and never comes back; the one it has
+        fenced wants to abort."""
+        await self._add()
+        self._cut()
+        await self._take()
+        self._heal()
+        await asyncio.sleep(self._random.uniform(0, 2))
+        await self._zombie()
+
+    async def _zombie(self) -> None:
+        if not self._fenced:
+            return
+        life = self._random.choice((self._fenced[-1], self._random.choice(self._fenced)))
+        chance = self._random.random()
+        if chance < 0.2:
+            what, code = "add partitions", await self._add_as(life)
+        elif chance < 0.4:
+            what = "begin again"
+            begun = await self._init(life.identity)
+            code = None if begun is None else begun.error_code
+        else:
+            what = "commit" if chance < 0.6 else "abort"
+            ended = await self._end_as(life.identity, committed=chance < 0.6)
+            code = None if ended is None else ended.error_code
+        self._note(life, what, code)
+        if code == ErrorCode.NONE and life.is_sure:
+            detail = f"{life} asked to {what} and was not refused"
+            self._found.append(Violation("zombie", ID, detail))
+
+    # Weather
+
+    def _cut(self) -> None:
+        self._simulation.network.cut("broker-1", "broker-2")
+
+    def _heal(self) -> None:
+        self._simulation.network.heal("broker-1", "broker-2")
+
+    async def _hold(self) -> None:
+        """Markers are late for a while."""
+        self._cut()
+        after_s = self._random.choice((0.1, 1.0, 3.0))
+        self._simulation.loop.call_later(after_s, self._heal, context=self._simulation.nobody)
+
+    async def _kill(self) -> None:
+        broker = self._random.choice(self._brokers.all)
+        broker.kill()
+        await asyncio.sleep(self._random.choice((0.0, 0.5)))
+        broker.start()
+
+    async def _wait(self) -> None:
+        await asyncio.sleep(self._random.choice((0.01, 0.1, 1.0)))
+
+    # The run
+
+    async def live_through(self) -> str:
+        brokers = self._brokers
+        if self._random.random() < 0.5:
+            few_epochs(self._simulation)
+        brokers.start()
+        try:
+            await brokers.create_topic(TOPIC, _PARTITIONS, 1)
+            await self._walk.take(self._random.randint(8, 25))
+            self._simulation.trace.add("-", "everything heals")
+            await brokers.heal()
+            await brokers.until(brokers.is_whole, brokers.what_is_ill)
+            judge(self._found)
+        finally:
+            brokers.end()
+        fenced = len(self._fenced)
+        return f"{self._lives} lives, {fenced} of them fenced; {self._walk.summary()}"
+
+
+def _properties(random: Random) -> dict[str, Any]:
+    return {
+        "auto.create.topics.enable": "false",
+        "transaction.state.log.num.partitions": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "offsets.topic.replication.factor": "1",
+        "log.segment.bytes": random.choice(("2000", "1073741824")),
+    }
+
+
+async def fencing(simulation: Simulation) -> str:
+    """Plays one walk and says what it came to."""
+    return await FencingWalk(simulation).live_through()
