@@ -36,6 +36,9 @@ class Habits:
     # How often it thinks about a batch for so long that the group goes on without it.
     dreams: float
     longest_dream_s: float = 10.0
+    # All topics if there are others beside the first one; or a pattern that they match.
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
 
 
 class OwnershipNotes(RebalanceListener):
@@ -106,7 +109,11 @@ class GroupMember:
             notes = _CommitsWhenRevoked(self.name, self._groups, self._log, world)
             async with Consumer(settings, world=world) as consumer:
                 notes.consumer = consumer
-                consumer.subscribe([self._habits.topic], listener=notes)
+                if self._habits.pattern is not None:
+                    consumer.subscribe(pattern=self._habits.pattern, listener=notes)
+                else:
+                    topics = self._habits.topics or (self._habits.topic,)
+                    consumer.subscribe(topics, listener=notes)
                 await self._take_part(consumer, notes, world)
 
     async def _take_part(

@@ -2,21 +2,32 @@
 
 They share a topic by the classic protocol (eager or cooperative) or by the new one, and commit
 what they have read. When the day is over the group must have been given every record, nobody may
-have owned what another one did, and its position may never have gone back.
+have owned what another one did, and its position may never have gone back. Some days are more
+varied (`group_variety`), and a night may follow in which what nobody uses expires.
 """
 
+import asyncio
+
+from odradek.client import Admin
+from odradek.client.admin_group_types import GroupDescription, GroupOffset
+from odradek.client.errors import ClientError
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
-from simulation.checkers import History, violations
+from simulation.checkers import History, Violation, violations
 from simulation.crew import Crew
-from simulation.group_checkers import GroupHistory, group_violations
+from simulation.group_checkers import GroupHistory, Log, group_violations
+from simulation.group_clerk import DRAFTS, Clerk
+from simulation.group_variety import NIGHT_MS, GroupVariety
 from simulation.group_workload import GroupMember, Habits, Observer
-from simulation.scenarios.bad_day import GROUP, BadDay, judge
+from simulation.scenarios.bad_day import GROUP, Anomaly, BadDay, judge
 from simulation.transaction_workload import read_all
 from simulation.workload import Options, ProducingClient
 from simulation.world import Simulation
 
 TOPIC = "orders"
+# Virtual time after which the sessions of members that died have ended.
+_SESSIONS_ARE_OVER_S = 20.0
 
 
 class Feeder(ProducingClient):
@@ -27,7 +38,8 @@ class Feeder(ProducingClient):
 
 class GroupDay:
     def __init__(self, simulation: Simulation) -> None:
-        self.day = day = BadDay(simulation)
+        self._variety = GroupVariety(simulation, TOPIC)
+        self.day = day = BadDay(simulation, 1, self._variety.properties())
         random = day.random
         self._log = History()
         self._groups = GroupHistory()
@@ -38,12 +50,21 @@ class GroupDay:
         self._crews: list[Crew] = []
         observing: Options = {"bootstrap_servers": day.bootstrap, "group_id": GROUP}
         self._observer = Observer("observer", self._groups, self._partitions, observing)
+        self._clerk = Clerk(simulation, GROUP, self._partitions, day.bootstrap)
 
     def _member(self, name: str) -> GroupMember:
         options = self.day.member_options()
         if self._is_static:
             options["group_instance_id"] = name.partition(".")[0]
-        habits = Habits(TOPIC, self.day.random.random() < 0.5, self._dreams)
+        options = self._variety.member_options(options)
+        topics, pattern = self._variety.subscription(options)
+        habits = Habits(
+            TOPIC,
+            self.day.random.random() < 0.5,
+            self._dreams,
+            topics=tuple(topics),
+            pattern=pattern,
+        )
         return GroupMember(
             name, self._groups, self._log, options, habits, is_current=self._is_current
         )
@@ -61,7 +82,7 @@ class GroupDay:
 
     async def live_through(self) -> str:
         day, simulation = self.day, self.day.simulation
-        await day.morning({TOPIC: len(self._partitions)})
+        await day.morning({TOPIC: len(self._partitions), **self._variety.more_topics})
         places = {f"member-{n}": self._member for n in range(self._members)}
         # In place before their programs ask who is current.
         self._crews = [
@@ -71,22 +92,97 @@ class GroupDay:
         feeders, members = self._crews
         watching = simulation.host("observer")
         watching.start(self._observer.run, "observer")
+        clerks_day = None
+        if self._variety.has_clerk:
+            clerks_day = simulation.host("clerk").start(self._clerk.run, "clerk")
         await day.pass_time([members, members, feeders])
         await day.weather.clear()
         feeders.rest(refill=False)
         members.rest()
         await feeders.finished()
         watching.kill()
+        if clerks_day is not None:
+            if clerks_day.done():
+                clerks_day.result()  # It never ends but by an error.
+            simulation.host("clerk").kill()
         final = await day.operator(self._read)
         for partition, records in final.items():
             self._log.read_at_the_end(partition, records)
         ends = {one: records[-1][0] + 1 for one, records in final.items() if records}
         await self._group_catches_up(ends)
+        if self._variety.has_night:
+            await self._unused_groups_expire(ends)
         members.end()
         found = violations(self._log, idempotent=True)
         log = {one: [offset for offset, _ in records] for one, records in final.items()}
-        judge([*found, *group_violations(self._groups, log)])
+        judge([*found, *self._group_violations(log), *self._clerk.found])
+        if self._variety.has_night:
+            await self._group_expires()
         return self._summary(members)
+
+    def _group_violations(self, log: Log) -> list[Violation]:
+        """Generations begin anew, in Kafka too, when an empty group changes its protocol: then two
+        owners in one generation say nothing."""
+        found = group_violations(self._groups, log)
+        return [one for one in found if one.rule != "two owners" or not self._variety.is_mixed]
+
+    # The night
+
+    async def _unused_groups_expire(self, ends: dict[TopicPartition, int]) -> None:
+        """While its members live, a group keeps its positions; groups without members do not."""
+        if not await self.day.operator(self._is_active):
+            return
+        self.day.brokers[0].host.clock.step(NIGHT_MS)
+        unused = {*self._clerk.ledgers, DRAFTS}
+        await self.day.until(
+            lambda: self._are_gone(unused), lambda: f"the end of the groups {sorted(unused)}"
+        )
+        if await self.day.operator(self._is_active):
+            told = await self.day.operator(self._positions)
+            if any(told.get(one, end) != end for one, end in ends.items()) or not told:
+                raise Anomaly(f"expired in {GROUP}: it stands at {told}, the ends are {ends}")
+
+    async def _group_expires(self) -> None:
+        """When its members are gone too, nothing is left of it, nor after a restart."""
+        broker = self.day.brokers[0]
+        await asyncio.sleep(_SESSIONS_ARE_OVER_S)
+        broker.host.clock.step(NIGHT_MS)
+        await self.day.until(lambda: self._are_gone({GROUP}), lambda: f"the end of {GROUP}")
+        broker.kill()
+        broker.start()
+        left = await self.day.operator(self._positions)
+        if left or not await self._are_gone({GROUP}):
+            raise Anomaly(f"came back: {GROUP} was gone before the restart")
+
+    def _admin(self, world: World) -> Admin:
+        return Admin(world=world, bootstrap_servers=self.day.bootstrap, request_timeout_ms=3000)
+
+    async def _is_active(self, world: World) -> bool:
+        async with self._admin(world) as admin:
+            described = (await admin.describe_groups([GROUP]))[GROUP]
+        return (
+            isinstance(described, GroupDescription)
+            and described.state == "Stable"
+            and any(one.assignment for one in described.members)
+        )
+
+    async def _positions(self, world: World) -> dict[TopicPartition, int]:
+        async with self._admin(world) as admin:
+            told = await admin.list_group_offsets(GROUP)
+        return {one: known.offset for one, known in told.items() if isinstance(known, GroupOffset)}
+
+    async def _are_gone(self, groups: set[str]) -> bool:
+        async def look(world: World) -> bool:
+            async with self._admin(world) as admin:
+                while True:
+                    try:
+                        listed = {one.group_id for one in await admin.list_groups()}
+                    except (ClientError, KafkaError):
+                        await asyncio.sleep(0.2)
+                    else:
+                        return not listed & groups
+
+        return await self.day.operator(look)
 
     async def _read(self, world: World) -> dict[TopicPartition, list[tuple[int, bytes]]]:
         return await read_all(world, self._partitions, self.day.reader_options("read_uncommitted"))
