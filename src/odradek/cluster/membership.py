@@ -111,9 +111,9 @@ class Membership:
         """Registers and returns the broker epoch.
 
         Waits at most `patience_s` for the registration of a former life to expire, then raises
-        `BrokerIdTaken`. `StoreUnavailable`: the store is away, or has gone meanwhile."""
-        last_epoch = await self._first_answer(patience_s)
+        `BrokerIdTaken`."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
+        last_epoch = await self._last_epoch()
         remains = former.remains(last_epoch)
         # A killed one stays what it is, whichever of these epochs it gets as far as. One that
         # may have lost something is noted when it has given up everything.
@@ -155,29 +155,6 @@ class Membership:
                 on_return()
             except StoreUnavailable as error:
                 logger.warning("cannot register again yet: %s", error)
-                await asyncio.sleep(_LOOK_AGAIN_S)
-
-    async def _first_answer(self, patience_s: float) -> int:
-        """Returns the last broker epoch. A broker that starts waits so long for a store that is
-        away; one that registers again leaves that to `run`.
-
-        Whoever has just loaded many logs, or waited long for the processor, may have been silent
-        for longer than its session lasts. The store has closed the connection then, and this is
-        the first request to notice. Nothing has been changed yet, so it is simply repeated. A new
-        connection notifies of everything, so the image is read again before we register.
-        """
-        deadline_s = asyncio.get_running_loop().time() + patience_s
-        was_told = False
-        while True:
-            try:
-                return await self._last_epoch()
-            except StoreUnavailable as error:
-                is_late = asyncio.get_running_loop().time() >= deadline_s
-                if self.epoch != _NEVER_REGISTERED or is_late:
-                    raise
-                if not was_told:
-                    logger.warning("cannot register yet: %s", error)
-                    was_told = True
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _wait_for_former_life(self, deadline_s: float) -> int | None:

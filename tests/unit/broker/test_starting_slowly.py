@@ -12,7 +12,11 @@ from tests.unit.replication.cluster import Cluster, with_cluster
 from tests.unit.storage.storage_world import TOPIC_ID, make_manager, make_world, topic
 
 
-def test_it_registers_when_the_store_is_in_reach_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("away_s", [0.5, 6.5])
+def test_it_registers_when_the_store_is_in_reach_again(
+    monkeypatch: pytest.MonkeyPatch, away_s: float
+) -> None:
+    """In its old session, or in a new one after 6 s, the session timeout."""
     loads = LogManager.load
 
     async def test(cluster: Cluster) -> None:
@@ -25,11 +29,11 @@ def test_it_registers_when_the_store_is_in_reach_again(monkeypatch: pytest.Monke
         ) -> None:
             await loads(logs, settings_of)
             broker.cut_from_store()
-            asyncio.get_running_loop().call_later(0.5, broker.back_at_store)
+            asyncio.get_running_loop().call_later(away_s, broker.back_at_store)
 
         monkeypatch.setattr(LogManager, "load", slow)
         broker.start()
-        await asyncio.sleep(5)
+        await asyncio.sleep(away_s + 5)
         broker.require_alive()
         assert broker.session_id is not None
         await cluster.create_topic([3, 1])
