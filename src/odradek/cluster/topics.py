@@ -23,6 +23,7 @@ from odradek.config.live import LiveSettings
 from odradek.metadata import (
     BadVersion,
     ChangeTooBig,
+    Check,
     ClusterImage,
     ImageKeeper,
     MetadataStore,
@@ -92,9 +93,11 @@ class Topics:
         self._randomness = randomness
 
     async def create(self, new: NewTopic, *, validate_only: bool = False) -> CreatedTopic:
-        image = self._images.image
         check_name(new.name)
-        _check_is_new(image, new.name)
+        image = self._images.image
+        if await self._is_taken(new.name, image):
+            raise _exists(new.name)
+        _check_collision(image, new.name)
         if new.name in INTERNAL_TOPICS:
             new = self._completed(new, len(image.brokers))
         overrides = self._checked_overrides(new.overrides)
@@ -275,6 +278,10 @@ class Topics:
     ) -> None:
         """Raises the number of partitions. `assignment` is for the new ones alone."""
         image = self._images.image
+        if name not in image.topics:
+            # Another broker may have made it a moment ago.
+            with answering():
+                image = await self._images.caught_up(topic_path(name))
         topic = image.topics.get(name)
         if topic is None:
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
@@ -293,6 +300,22 @@ class Topics:
                 ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."
             )
         logger.info("topic %s: grown to partitions: %d", name, partitions)
+
+    async def _is_taken(self, name: str, image: ClusterImage) -> bool:
+        """Whether there is a topic of this name. Where the image has one, the store is asked by a
+        check, which is never answered from a copy that is behind, as a read may be: a topic that
+        another broker has just deleted can be made again at once."""
+        topic = image.topics.get(name)
+        if topic is None:
+            return False
+        try:
+            with answering():
+                await attempt(self._images, Check(topic_path(name), topic.version))
+        except BadVersion:
+            return True
+        except NoNode:
+            return False
+        return True
 
     def _completed(self, new: NewTopic, brokers: int) -> NewTopic:
         """An internal topic with the coordinators' settings where it asks for nothing else."""
@@ -412,14 +435,12 @@ def _check_new_partitions(count: int) -> None:
         )
 
 
-def _check_is_new(image: ClusterImage, name: str) -> None:
-    if name in image.topics:
-        raise _exists(name)
+def _check_collision(image: ClusterImage, name: str) -> None:
+    """Metrics write '.' as '_', so two topics that differ only there would share theirs."""
     if "." in name or "_" in name:
-        # Metrics write '.' as '_', so two such topics would share theirs.
         folded = name.replace(".", "_")
         for other in image.topics:
-            if other.replace(".", "_") == folded:
+            if other != name and other.replace(".", "_") == folded:
                 raise Refused(
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
                     f"Topic '{name}' collides with existing topic '{other}': "

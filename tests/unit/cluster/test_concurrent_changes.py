@@ -65,6 +65,7 @@ CALLERS = {
     "cluster.state_changes:change_states",
     "cluster.topics:Topics._add",
     "cluster.topics:Topics._delete",
+    "cluster.topics:Topics._is_taken",
     "cluster.topics:Topics._write_new",
     "replication.in_sync_sets:InSyncSets._write",
 }
@@ -386,6 +387,32 @@ async def test_a_repeated_delete_leaves_a_topic_that_was_made_again_meanwhile() 
     settings = LiveSettings(BrokerSettings())
     await Topics(pair.racing, images, settings, Randomness(1)).delete("t")
     assert pair.image.topics["t"].topic_id != before
+
+
+async def test_a_topic_that_another_broker_deleted_can_be_made_at_once() -> None:
+    pair = Pair()
+    await pair.prepare()
+    await pair.second.topics.delete("t")
+    assert "t" in pair.first.images.image.topics  # It has not heard of it yet.
+    made = await pair.first.topics.create(NewTopic("t", assignment={0: [2, 1]}))
+    assert made.topic_id in pair.image.topics_by_id
+
+
+async def test_a_topic_that_exists_is_refused_before_anything_else_is_checked() -> None:
+    pair = Pair()
+    await pair.prepare()
+    with pytest.raises(Refused) as refused:
+        await pair.first.topics.create(NewTopic("t", partitions=1, replication_factor=100))
+    assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_a_topic_that_another_broker_made_can_be_grown_at_once() -> None:
+    pair = Pair()
+    await pair.prepare()
+    await pair.second.topics.create(NewTopic("new", assignment={0: [1, 2]}))
+    assert "new" not in pair.first.images.image.topics
+    await pair.first.topics.grow("new", 2, [[2, 1]])
+    assert len(pair.image.topics["new"].partitions) == 2
 
 
 async def test_settings_made_while_their_topic_is_deleted_go_with_it() -> None:
