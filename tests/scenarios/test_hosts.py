@@ -119,6 +119,14 @@ def test_what_a_group_or_a_follower_never_saw_is_an_anomaly() -> None:
     assert value_in(found[0]) == b"own:1"
 
 
+def test_what_was_acknowledged_without_an_offset_must_be_there() -> None:
+    history = History()
+    kept, lost = (history.sending("librdkafka", 0, b"librdkafka:%d" % one) for one in range(2))
+    load = _load(history)
+    load.unplaced += [kept, lost]
+    assert judge_load(load, {0: [(0, b"librdkafka:0")]}) == ["lost: b'librdkafka:1'"]
+
+
 def test_a_read_of_an_aborted_or_an_open_transaction_is_an_anomaly() -> None:
     pairs, seen = Pairs(_load(History()), 1), PairsSeen()
     pairs.fates = {1: "committed", 2: "aborted", 3: "committed"}

@@ -201,6 +201,9 @@ class TransactionMachine:
         if current.status is Status.ONGOING and command.partitions <= current.partitions:
             return _answer(caller, Added(ErrorCode.NONE))
         added = current.with_partitions(command.partitions, command.client_version, now_ms)
+        if current.status is Status.ONGOING:
+            # Its deadline runs. A clock that was stepped since it began would end it at once.
+            return _write(added, caller, Added(ErrorCode.NONE))
         return _write(added, caller, Added(ErrorCode.NONE), self._time_out_at(added, now_ms))
 
     # Ending

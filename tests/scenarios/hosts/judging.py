@@ -70,6 +70,7 @@ def judge_load(load: Load, final: Final_) -> list[str]:
         load.history.read_at_the_end(partition, records)
     found = [str(one) for one in violations(load.history, idempotent=True)]
     every = {value for records in final.values() for _, value in records}
+    found += [f"lost: {send.value!r}" for send in load.unplaced if send.value not in every]
     for group, seen in load.read_by_group.items():
         found += [f"unseen by group {group}: {value!r}" for value in sorted(every - seen)]
     for follower in {name for name, _ in load.history.polls}:

@@ -87,6 +87,8 @@ class Load:
         self.lock = threading.Lock()
         self.acknowledgements = Acknowledgements()
         self.failures: list[str] = []
+        # Acknowledged, at an offset that nobody was told: a batch that was sent again much later.
+        self.unplaced: list[Send] = []
         self.deaths: list[Death] = []
         self.sent_s: dict[bytes, float] = {}
         # What a group has read, and what each copy has written, by value.
@@ -135,12 +137,14 @@ class LibrdkafkaWriter(HostWorker):
         send = load.sending(self.name, partition, value)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            offset = message.offset()
-            if error is not None or offset is None:
+            if error is not None:
                 load.failures.append(f"{value!r}: {error}")
                 return
             load.acknowledgements.add(self.name, partition)
-            if offset >= 0:
+            offset = message.offset()
+            if offset is None or offset < 0:
+                load.unplaced.append(send)
+            else:
                 load.history.acknowledged(send, offset)
 
         producer.produce(LOAD, value, partition=partition, on_delivery=delivered)

@@ -403,6 +403,15 @@ def test_a_producer_that_gives_up_by_the_same_timeout_still_aborts_itself() -> N
     assert coordinator.end(identity, committed=False, version=0) == FENCED
 
 
+def test_a_clock_that_is_stepped_does_not_end_a_transaction_that_goes_on() -> None:
+    """Its deadline was set when it began, and runs by a timer, which is not stepped."""
+    coordinator, identity = ongoing()
+    due_ms = coordinator.deadlines[ID]
+    coordinator.now_ms += 3_600_000
+    assert coordinator.add(identity, B).error is OK
+    assert coordinator.deadlines[ID] == due_ms
+
+
 def test_a_new_coordinator_keeps_the_deadline() -> None:
     coordinator, _ = ongoing()
     coordinator.pass_time(30_000)
