@@ -28,23 +28,23 @@ FINDINGS: Final = {
     "skip-truncation": Finding("cluster", 32, InvariantBroken, ("incomplete in",)),
     "keep-the-oldest": Finding("cluster", 4, Anomaly, ("stale in ", "gone in ")),
     "forget-tombstones": Finding("cluster", 164, Anomaly, ("gone in ",)),
-    "apply-after-commit": Finding("groups", 14, Anomaly, ("two owners",)),
+    "apply-after-commit": Finding("groups", 1012, Anomaly, ("two owners",)),
     "forget-fencing": Finding("transactions", 3, Anomaly, ("zombie",)),
     "lose-a-pending-offset": Finding("transactions", 154, Anomaly, ("stale offset",)),
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),
     # Storage and replication.
-    "trust-stale-epochs": Finding("roles", 1012, InvariantBroken, ("incomplete in",)),
+    "trust-stale-epochs": Finding("roles", 1022, InvariantBroken, ("incomplete in",)),
     "keep-a-log-start": Finding("topics", 1002, Anomaly, ("lost in ",)),
-    "lead-with-an-empty-log": Finding("roles", 1039, Anomaly, ("lost in ", "destroyed in ")),
+    "lead-with-an-empty-log": Finding("roles", 1008, Anomaly, ("lost in ", "destroyed in ")),
     # A broker that ends by itself ends the run.
-    "die-without-descriptors": Finding("topics", 1138, SimulationError, ("unhandled errors",)),
-    "take-nonsense": Finding("topics", 32, Anomaly, ("nonsense taken",)),
-    "never-make-it-again": Finding("topics", 8, Anomaly, ("useless in ",)),
+    "die-without-descriptors": Finding("topics", 1020, SimulationError, ("unhandled errors",)),
+    "take-nonsense": Finding("topics", 1032, Anomaly, ("nonsense taken",)),
+    "never-make-it-again": Finding("topics", 1041, Anomaly, ("useless in ",)),
     "no-leader-lease": Finding(
         "leases", 1007, Anomaly, ("stale end", "stale offset", "self-named")
     ),
     "ignore-broker-epochs": Finding("roles", 1033, InvariantBroken, ("incomplete in",)),
-    "keep-the-broker-epoch": Finding("roles", None, InvariantBroken, ("incomplete in",)),
+    "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
     "ignore-the-proposal": Finding("roles", 1021, InvariantBroken, ("incomplete in",)),
     "forget-producers": Finding("cluster", None, Anomaly, ("duplicate in ",)),
     # Metadata.
@@ -55,12 +55,12 @@ FINDINGS: Final = {
     # Coordinators.
     "forget-the-next-id": Finding("fencing", 11000, Anomaly, ("shut out",)),
     "fence-by-one-epoch": Finding("fencing", 1002, Anomaly, ("zombie",)),
-    "tell-unstable-offsets": Finding("transactions", 12, Anomaly, ("not once", "wrong start")),
+    "tell-unstable-offsets": Finding("transactions", 1032, Anomaly, ("not once", "wrong start")),
     "name-itself-leader": Finding("leases", 1007, Anomaly, ("self-named",)),
     "coordinate-without-lease": Finding("leases", 1007, Anomaly, ("stale offset",)),
     "wait-for-slow-followers": Finding("leases", 1018, Anomaly, ("slow answer",)),
     # Clients.
-    "forget-sequences": Finding("clients", 1019, Anomaly, ("lost in ", "inconsistent in ")),
+    "forget-sequences": Finding("clients", 1119, Anomaly, ("lost in ", "inconsistent in ")),
     "split-in-front": Finding("clients", 1000, Anomaly, ("undelivered",)),
     "go-on-unseen": Finding("clients", 1, Anomaly, ("given to nobody",)),
     "take-later-for-done": Finding("sink", 6, Anomaly, ("row lost",)),
