@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from threading import Lock
 from typing import Final
 
 from odradek.protocol.records import PREFIX_SIZE
 from odradek.world import Workers
 from odradek.world.disk import Buffer, File
+from odradek.world.workers import WorkerLock
 
 
 class Sizes:
@@ -47,7 +47,7 @@ class Stage:
         self.records = records
         self.is_whole = False
         self._is_taken_back = False
-        self._lock = Lock()
+        self._lock = WorkerLock()
 
     def holds(self, records: Buffer) -> bool:
         """Whether this very batch is there, as a whole."""

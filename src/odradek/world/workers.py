@@ -8,9 +8,14 @@ process of their own.
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+
+# A lock that a call in a worker thread holds for a moment, and for which the event loop waits. In
+# the simulation such calls run on the loop, so nobody ever finds it taken there.
+WorkerLock = Lock
 
 
 class Workers(Protocol):
