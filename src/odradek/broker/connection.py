@@ -34,6 +34,8 @@ _MOST_WAITING: Final = 64
 # one request.
 _FRAMES_A_TURN: Final = 8
 _BYTES_A_TURN: Final = 128 * 1024
+# Requests of which more has come are received by turns.
+_LARGE_BYTES: Final = 1 << 20
 # The size in front of a frame.
 _PREFIX_BYTES: Final = 4
 _PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
@@ -83,6 +85,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_attention",
+        "_awaits_reading",
         "_blocks",
         "_connections",
         "_departures",
@@ -146,6 +149,7 @@ class Connection(asyncio.Protocol):
         self._attention: Attention | None = None
         self._departures: Departures | None = None
         self._turn_scheduled = False
+        self._awaits_reading = False
         self._finishing = False
         self._in_turn = False
         self._is_admitted = True
@@ -239,6 +243,10 @@ class Connection(asyncio.Protocol):
             return
         if splitter.unfinished_bytes:
             self.received_s = self._loop.time()
+            if splitter.unfinished_bytes > _LARGE_BYTES and not self._awaits_reading:
+                self._awaits_reading = True
+                self._connections.reading_turns.add(self._read_in_turn)
+                self.read_on()
         if frames:
             self._frames.extend(frames)
             if self is queue.finisher:
@@ -307,16 +315,21 @@ class Connection(asyncio.Protocol):
 
     # Requests in
 
+    def _read_in_turn(self) -> None:
+        self._awaits_reading = False
+        self.read_on()
+
     def read_on(self) -> None:
-        """Reads from the socket, unless frames wait to be served, memory is short, much has come
-        behind a request that nothing may follow, or nothing more is to be served, or nothing
-        yet."""
+        """Reads from the socket, unless frames wait to be served, others read large requests too,
+        memory is short, much has come behind a request that nothing may follow, or nothing more is
+        to be served, or nothing yet."""
         if self._transport is None:
             return
         if (
             self._is_admitted
             and not self._finishing
             and not self._frames
+            and not self._awaits_reading
             and (self.held_bytes <= SMALL_BYTES or not self.is_blocked)
             and self._queue.may_read(self)
         ):

@@ -275,6 +275,33 @@ async def test_a_connection_serves_a_few_requests_before_others_have_their_turns
     assert peers.queue.held_bytes == 0
 
 
+async def test_large_requests_are_received_by_turns() -> None:
+    """A chunk each, and eight connections in a turn of the loop; small requests need no turn."""
+    peers = Peers()
+    senders = [peers.connect() for _ in range(20)]
+    for connection, _ in senders:
+        connection.data_received(begin(10 * MEGABYTE, 2 * MEGABYTE))
+    small, small_transport = peers.connect()
+    small.data_received(begin(4, 8))
+
+    def reading() -> int:
+        return sum(transport.reads for _, transport in senders)
+
+    seen = [reading()]
+    while seen[-1] < 20:
+        await asyncio.sleep(0)
+        seen.append(reading())
+    assert [count for count in seen if count] == [8, 16, 20]
+    assert small_transport.reads
+    assert peers.served == 1
+    connection, transport = senders[0]
+    connection.data_received(bytes(MEGABYTE))
+    reads = transport.reads
+    connection.connection_lost(None)  # While it waits for its turn.
+    await asyncio.sleep(0)
+    assert not reads
+
+
 async def test_a_closed_connection_leaves_nothing_to_the_garbage_collector() -> None:
     """On real sockets: each of the peers begins a large request and goes away."""
     settings = BrokerSettings.from_properties(
