@@ -210,6 +210,23 @@ def test_an_abort_of_what_never_began_in_version_1(any_broker: BrokerProcess) ->
     _play(any_broker, V1, story)
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_late_end_of_version_1(any_broker: BrokerProcess, *, committed: bool) -> None:
+    """An EndTxn that had no answer is repeated; then it comes a second time, while the next
+    transaction is open. All have one epoch, so it ends that one, and whatever else the producer
+    wants of it is refused. librdkafka takes the refusal for a fatal error."""
+    ended, refused = (ErrorCode.NONE, -1), (ErrorCode.INVALID_TXN_STATE, -1)
+
+    async def story(producer: WireProducer) -> None:
+        assert await producer.add(0) is ErrorCode.NONE
+        assert await producer.end(0, committed=committed) == ended
+        assert await producer.add(0) is ErrorCode.NONE
+        assert await producer.end(0, committed=committed) == ended
+        assert await producer.end(0, committed=not committed) == refused
+
+    _play(any_broker, V1, story)
+
+
 def test_an_abort_of_what_never_began_in_version_2(any_broker: BrokerProcess) -> None:
     """It is known by its epoch: it is accepted, and bumps the epoch."""
 

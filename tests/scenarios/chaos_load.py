@@ -192,7 +192,7 @@ class TransactionalLoad(Worker):
             except KafkaException as error:
                 fatal = error if error.args[0].fatal() else self._abort(producer, number)
                 if fatal is not None:
-                    self._note_death(number, fatal, self._now_s() - began)
+                    self._note_death(number, error, fatal, self._now_s() - began)
                     producer = self._new()
             self.slowest_s = max(self.slowest_s, self._now_s() - began)
             number += 1
@@ -251,12 +251,19 @@ class TransactionalLoad(Worker):
         self.fates[number] = "aborted"
         return None
 
-    def _note_death(self, number: int, error: KafkaException, open_s: float) -> None:
-        """A producer may be fenced by the time-out of its transaction."""
+    def _note_death(
+        self, number: int, first: KafkaException, fatal: KafkaException, open_s: float
+    ) -> None:
+        """A producer may be fenced by the time-out of its transaction.
+
+        `first` is what failed first; if the producer could abort, `fatal` is the answer to that.
+        """
         allowed = ""
         if open_s * 1000 >= _TRANSACTION_TIMEOUT_MS:
             allowed = "its transaction was open for longer than its time-out"
-        reason = f"transaction {number}, after {open_s:.1f} s: {error.args[0]}"
+        reason = f"transaction {number}, after {open_s:.1f} s: {first.args[0]}"
+        if fatal is not first:
+            reason += f"; when it was aborted: {fatal.args[0]}"
         self.deaths.append(Death(self.name, reason, time.monotonic(), allowed))
 
 

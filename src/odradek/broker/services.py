@@ -77,6 +77,11 @@ class RequestContext:
         self.version = version
         self.client_id = client_id
 
+    @property
+    def address(self) -> str:
+        """Of the connection, as it stands in logs."""
+        return f"{self.connection.address}:{self.connection.port}"
+
 
 class Encoded(NamedTuple):
     """A response that its handler has encoded: because others get the same bytes, or in steps."""

@@ -126,6 +126,11 @@ class StatePartitions(Generic[Command, Event]):
             else:
                 kept.untold.append(command)
 
+    def is_committed(self, key: str) -> bool:
+        """Whether everything about a key is committed, for machines whose subjects are their keys.
+        What is asked next without awaiting anything is decided on the same state."""
+        return self._runner(partition_of(key, self._image, self.topic)).is_committed(key)
+
     def leader_epoch(self, key: str) -> LeaderEpoch:
         """The epoch in which this broker keeps the state of a key."""
         partition = partition_of(key, self._image, self.topic)

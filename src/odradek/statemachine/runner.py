@@ -221,6 +221,11 @@ class Runner(Generic[Command, Event]):
         with suppress(NotWritten):
             self._carry_out(self._machine.decide(command, None, self._now()))
 
+    def is_committed(self, subject: Hashable) -> bool:
+        """Whether every record about a subject is committed. Until then nobody has been told of the
+        newest, so no request that comes now can follow from it."""
+        return self._newest((subject,)) <= self._log.committed_offset
+
     def note(self, entry: Marker, end_offset: int) -> None:
         """Something that others wrote to this log, up to `end_offset`: a transaction's end.
 

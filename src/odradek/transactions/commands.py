@@ -15,6 +15,9 @@ class InitProducer(NamedTuple):
     fresh_producer_id: int
     producer_id: int = -1
     producer_epoch: int = -1
+    # Here and below the address of the connection it came by, for the log: a request that comes
+    # late comes by an old connection.
+    asked_by: str = ""
 
 
 class AddPartitions(NamedTuple):
@@ -27,6 +30,7 @@ class AddPartitions(NamedTuple):
     client_version: int = 0
     # Only ask whether they were added.
     verify_only: bool = False
+    asked_by: str = ""
 
 
 class EndTransaction(NamedTuple):
@@ -36,6 +40,10 @@ class EndTransaction(NamedTuple):
     committed: bool
     client_version: int = 0
     fresh_producer_id: int = -1
+    # False while the newest record about the id is not committed, so that its producer has not
+    # been told of it.
+    on_committed: bool = True
+    asked_by: str = ""
 
 
 class MarkersWritten(NamedTuple):

@@ -14,6 +14,10 @@ What follows from a request whose id and epoch are right:
     COMPLETE_*   next epoch              ONGOING        repeated: same answer    same answer
                                                         else as EMPTY
 
+An end of version 1 that finds ONGOING is asked to come again while the newest record about its id
+is not committed, as in Kafka. Its producer waits for the answer to that record, so this may well be
+a late end of the transaction before. If the producer gave up waiting and aborts, it comes again.
+
 Version 2 tells a repetition from the next request by the epoch: the first raised it. So what is
 repeated finds its own epoch + 1, and finds it in a decided or complete state, or is fenced. An init
 that fences a stranger in ONGOING raises the epoch by two, so that nothing of the stranger's counts
@@ -49,6 +53,7 @@ from odradek.transactions.commands import (
     MarkersWritten,
 )
 from odradek.transactions.records import key_of, read_key, read_value, record_of
+from odradek.transactions.refusals import asker_of, tell_refusal
 from odradek.transactions.transaction import (
     AT_REST,
     DECIDED,
@@ -89,6 +94,8 @@ class TransactionMachine:
         self._grace_ms = grace_ms
         self._on_prepared = on_prepared
         self._is_loaded = False
+        # Of the command whose records are applied next: the runner awaits nothing in between.
+        self._asked_by = ""
 
     # Applying
 
@@ -107,7 +114,7 @@ class TransactionMachine:
             return
         before = self.transactions.get(transactional_id)
         if before is not None:
-            transaction = transaction.after(before)
+            transaction = transaction.after(before, self._asked_by)
         self.transactions[transactional_id] = transaction
         if transaction.status in DECIDED:
             self.prepared[transactional_id] = transaction
@@ -129,7 +136,11 @@ class TransactionMachine:
 
     def decide(self, command: Command, caller: Caller | None, now: Now) -> Outcome[None]:
         """Every command is about its transactional id, and every answer rests on that alone."""
+        self._asked_by = asker_of(command)
         outcome = self._decide(command, caller, now)
+        if not outcome.records and outcome.replies:
+            current = self.transactions.get(command.transactional_id)
+            tell_refusal(command, outcome.replies[0].response, current)
         return outcome._replace(subjects=(command.transactional_id,))
 
     def subjects_of(self, marker: Marker) -> tuple[str, ...]:
@@ -217,6 +228,9 @@ class TransactionMachine:
         error = _check(current, command.producer_id, command.producer_epoch)
         if error is not ErrorCode.NONE:
             return _answer(caller, Identity(error))
+        if current.status is Status.ONGOING and not command.on_committed:
+            # Its producer has not heard that it began: this may be a late end of the one before.
+            return _answer(caller, Identity(ErrorCode.CONCURRENT_TRANSACTIONS))
         if current.status is Status.ONGOING:
             decided = current.decided(committed=command.committed, now_ms=now_ms)
             return _write_decision(decided._replace(client_version=0), caller)
@@ -255,6 +269,7 @@ class TransactionMachine:
     # Deadlines
 
     def expire(self, key: Hashable, now: Now) -> Outcome[None]:
+        self._asked_by = ""
         if key == _SWEEP:
             return self._sweep(now.wall_ms)
         current = self.transactions.get(str(key))

@@ -81,9 +81,11 @@ class Step(NamedTuple):
     producer_id: int
     producer_epoch: int
     updated_ms: int
+    asked_by: str = ""
 
     def __str__(self) -> str:
-        return f"{self.status.title}({self.producer_id}/{self.producer_epoch})@{self.updated_ms}"
+        step = f"{self.status.title}({self.producer_id}/{self.producer_epoch})@{self.updated_ms}"
+        return f"{step} by {self.asked_by}" if self.asked_by else step
 
 
 class Transaction(NamedTuple):
@@ -104,25 +106,33 @@ class Transaction(NamedTuple):
     last_producer_epoch: int = NO_EPOCH
     # 2 if the markers carry a raised epoch.
     client_version: int = 0
-    # Not written down.
+    # Not written down: the connection that asked for this step, and the steps before it.
+    asked_by: str = ""
     story: tuple[Step, ...] = ()
 
     def become(self, status: Status, now_ms: int) -> "Transaction":
         if status not in _NEXT[self.status]:
-            story = " > ".join(map(str, (*self.story, self.step)))
             raise InvalidTransition(
                 f"{self.transactional_id} is {self.status.title} and cannot become "
-                f"{status.title}; its story: {story}"
+                f"{status.title}; its story: {self.told}"
             )
         return self._replace(status=status, updated_ms=now_ms)
 
     @property
     def step(self) -> Step:
-        return Step(self.status, self.producer_id, self.producer_epoch, self.updated_ms)
+        return Step(
+            self.status, self.producer_id, self.producer_epoch, self.updated_ms, self.asked_by
+        )
 
-    def after(self, before: "Transaction") -> "Transaction":
-        """With the story of what it was before."""
-        return self._replace(story=(*before.story[1 - _STEPS_REMEMBERED :], before.step))
+    @property
+    def told(self) -> str:
+        """Its last steps and where it is, for people."""
+        return " > ".join(map(str, (*self.story, self.step)))
+
+    def after(self, before: "Transaction", asked_by: str = "") -> "Transaction":
+        """With the story of what it was before, and who asked for the step from there."""
+        story = (*before.story[1 - _STEPS_REMEMBERED :], before.step)
+        return self._replace(asked_by=asked_by, story=story)
 
     @property
     def is_exhausted(self) -> bool:

@@ -4,7 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 from odradek.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
@@ -35,6 +45,7 @@ from tests.unit.broker.test_coordinators_apart import (
     producer_for,
     read_committed,
 )
+from tests.unit.broker.transactional import insist
 from tests.unit.replication.cluster import Cluster, with_cluster
 
 
@@ -305,4 +316,73 @@ def test_a_coordinator_whose_lease_comes_back_goes_on_where_it_was() -> None:
         offsets_topic_num_partitions="6",
         transaction_state_log_num_partitions="6",
         min_insync_replicas="2",
+    )
+
+
+def test_a_late_end_does_not_end_a_transaction_whose_beginning_nobody_has_heard_of() -> None:
+    """An EndTxn of version 1 comes late, by a connection that was cut off: the next transaction has
+    begun, and the replicas do not have its beginning yet. The producer waits for the answer to its
+    AddPartitionsToTxn, so the end cannot be of that one, though its epoch is right."""
+    end_version, add_version = 1, 0
+
+    async def test(cluster: Cluster) -> None:
+        await create_spread(cluster)
+        broker = await coordinator_of(cluster, "tx", 1)
+        old, new = cluster.another_client(), cluster.another_client()
+        identity = -1, -1
+
+        async def init() -> int:
+            nonlocal identity
+            request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
+            answer = await (await old.connection(broker)).request(request, InitProducerIdResponse)
+            identity = answer.producer_id, answer.producer_epoch
+            return answer.error_code
+
+        async def add(client: Cluster) -> int:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="tx",
+                v3_and_below_producer_id=identity[0],
+                v3_and_below_producer_epoch=identity[1],
+                v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=[0])],
+            )
+            answer = await (await client.connection(broker)).request(
+                request, AddPartitionsToTxnResponse, max_version=add_version
+            )
+            topic = answer.results_by_topic_v3_and_below[0]
+            return topic.results_by_partition[0].partition_error_code
+
+        async def end(client: Cluster, *, committed: bool) -> int:
+            request = EndTxnRequest(
+                transactional_id="tx",
+                producer_id=identity[0],
+                producer_epoch=identity[1],
+                committed=committed,
+            )
+            answer = await (await client.connection(broker)).request(
+                request, EndTxnResponse, max_version=end_version
+            )
+            return answer.error_code
+
+        assert await insist(init) == ErrorCode.NONE
+        assert await insist(lambda: add(old)) == ErrorCode.NONE
+        # Until it is complete, and no longer "come again".
+        assert await insist(lambda: end(old, committed=True)) == ErrorCode.NONE
+        assert await insist(lambda: end(old, committed=True)) == ErrorCode.NONE
+        for other in {1, 2, 3} - {broker}:
+            cluster.simulation.network.cut(f"broker-{broker}", f"broker-{other}")
+        began = asyncio.ensure_future(add(new))
+        await asyncio.sleep(0.1)
+        late = asyncio.ensure_future(end(old, committed=True))
+        await asyncio.sleep(0.1)
+        assert not began.done()
+        cluster.simulation.network.heal_all()
+        assert await began == ErrorCode.NONE
+        assert await late == ErrorCode.CONCURRENT_TRANSACTIONS
+        assert await insist(lambda: end(new, committed=False)) == ErrorCode.NONE
+
+    with_cluster(
+        test,
+        transaction_state_log_num_partitions="6",
+        min_insync_replicas="2",
+        replica_lag_time_max_ms="30000",
     )

@@ -167,6 +167,18 @@ async def test_the_next_decision_sees_what_is_not_committed_but_nobody_is_told_b
     assert (await second, await reader) == (2, 2)
 
 
+async def test_a_runner_says_of_one_subject_whether_all_about_it_is_committed() -> None:
+    log = MemoryLog(commits_at_once=False)
+    runner, _ = await loaded(log)
+    for name in ("a", "b"):
+        runner.begin(("add only", name))
+    assert [runner.is_committed(name) for name in ("a", "b", "c")] == [False, False, True]
+    log.high_watermark.advance(1)
+    assert [runner.is_committed(name) for name in ("a", "b", "c")] == [True, False, True]
+    log.high_watermark.advance(2)
+    assert runner.is_committed("b")
+
+
 async def test_what_is_committed_as_it_is_written_is_answered_without_a_turn_of_the_loop() -> None:
     runner, _ = await loaded(MemoryLog())
     replies = [runner.begin(("add", "a")) for _ in range(3)]

@@ -23,13 +23,15 @@ _FIRST_VERSION_WITH_FENCED: Final = 2
 async def handle(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
-    error = await _add(services, request)
+    error = await _add(services, context, request)
     if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddOffsetsToTxnResponse(error_code=error)
 
 
-async def _add(services: Services, request: AddOffsetsToTxnRequest) -> ErrorCode:
+async def _add(
+    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> ErrorCode:
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     try:
@@ -40,6 +42,7 @@ async def _add(services: Services, request: AddOffsetsToTxnRequest) -> ErrorCode
             request.producer_id,
             request.producer_epoch,
             frozenset({TopicPartition(GROUPS, partition)}),
+            asked_by=context.address,
         )
         answer = await services.transactions.ask(request.transactional_id, command)
     except Refused as refusal:

@@ -42,11 +42,11 @@ async def handle(
             producer_epoch=request.v3_and_below_producer_epoch,
             topics=request.v3_and_below_topics,
         )
-        results = await _add(services, asked, version)
+        results = await _add(services, context, asked)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     # Side by side: their records are replicated together.
     answers = await asyncio.gather(
-        *(_add(services, asked, version) for asked in request.transactions)
+        *(_add(services, context, asked) for asked in request.transactions)
     )
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
@@ -57,15 +57,16 @@ async def handle(
 
 
 async def _add(
-    services: Services, asked: AddPartitionsToTxnTransaction, version: int
+    services: Services, context: RequestContext, asked: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
+    version = context.version
     partitions = frozenset(
         TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions
     )
     unknown = await _unknown(services, partitions, version)
     if unknown:
         return _answer(asked.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_ATTEMPTED)
-    error, missing = await _ask(services, asked, partitions, version)
+    error, missing = await _ask(services, context, asked, partitions)
     if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     knows = version >= _FIRST_VERSION_WITH_ABORTABLE
@@ -87,9 +88,9 @@ async def _unknown(
 
 async def _ask(
     services: Services,
+    context: RequestContext,
     asked: AddPartitionsToTxnTransaction,
     partitions: frozenset[TopicPartition],
-    version: int,
 ) -> Added:
     if not asked.transactional_id or any(one.topic == TRANSACTIONS for one in partitions):
         return Added(ErrorCode.INVALID_REQUEST)
@@ -98,8 +99,9 @@ async def _ask(
         asked.producer_id,
         asked.producer_epoch,
         partitions,
-        client_version=2 if version >= _FIRST_VERSION_OF_BROKERS else 0,
+        client_version=2 if context.version >= _FIRST_VERSION_OF_BROKERS else 0,
         verify_only=asked.verify_only,
+        asked_by=context.address,
     )
     try:
         return cast(Added, await services.transactions.ask(asked.transactional_id, command))

@@ -20,7 +20,7 @@ _FIRST_VERSION_THAT_RAISES: Final = 5
 async def handle(
     services: Services, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse:
-    identity = await _end(services, request, raises=context.version >= _FIRST_VERSION_THAT_RAISES)
+    identity = await _end(services, context, request)
     error = identity.error
     if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -31,18 +31,22 @@ async def handle(
     )
 
 
-async def _end(services: Services, request: EndTxnRequest, *, raises: bool) -> Identity:
+async def _end(services: Services, context: RequestContext, request: EndTxnRequest) -> Identity:
     if not request.transactional_id:
         return Identity(ErrorCode.INVALID_REQUEST)
+    raises = context.version >= _FIRST_VERSION_THAT_RAISES
     may_need_id = raises and request.producer_epoch >= LAST_EPOCH - 1
     try:
+        fresh_producer_id = await services.producer_ids.next() if may_need_id else NO_PRODUCER
         command = EndTransaction(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
             request.committed,
             client_version=2 if raises else 0,
-            fresh_producer_id=await services.producer_ids.next() if may_need_id else NO_PRODUCER,
+            fresh_producer_id=fresh_producer_id,
+            on_committed=services.transactions.is_committed(request.transactional_id),
+            asked_by=context.address,
         )
         return cast(Identity, await services.transactions.ask(request.transactional_id, command))
     except Refused as refusal:

@@ -28,7 +28,7 @@ _PAUSES_S: Final = (0.002, 0.004, 0.008, 0.016, 0.032)
 async def handle(
     services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    identity = await _init(services, request)
+    identity = await _init(services, context, request)
     error = identity.error
     if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -39,7 +39,9 @@ async def handle(
     )
 
 
-async def _init(services: Services, request: InitProducerIdRequest) -> Identity:
+async def _init(
+    services: Services, context: RequestContext, request: InitProducerIdRequest
+) -> Identity:
     transactional_id = request.transactional_id
     half_known = (request.producer_id == _NONE) != (request.producer_epoch == _NONE)
     if transactional_id == "" or half_known:
@@ -57,6 +59,7 @@ async def _init(services: Services, request: InitProducerIdRequest) -> Identity:
         fresh_producer_id,
         request.producer_id,
         request.producer_epoch,
+        asked_by=context.address,
     )
     try:
         for pause_s in _PAUSES_S:
