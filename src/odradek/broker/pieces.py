@@ -44,6 +44,7 @@ class Cut(NamedTuple):
 _PARTITIONS: Final = Cut("topics", "topics", "partitions", "partitions")
 # What a group commits together is written together, as long as that takes no longer than this.
 _COMMITS: Final = _PARTITIONS._replace(at_once=1_000)
+_FETCHED_OFFSETS: Final = Cut("topics", "topics", "partition_indexes", "partitions", at_once=1_000)
 
 
 def _same_topic(asked: "MetadataRequestTopic") -> Hashable:
@@ -62,7 +63,8 @@ CUTS: Final[dict[int, Sequence[Cut]]] = {
     ApiKey.LIST_OFFSETS: [_PARTITIONS._replace(at_once=20)],
     ApiKey.METADATA: [Cut("topics", "topics", identity=_same_topic)],
     ApiKey.OFFSET_COMMIT: [_COMMITS],
-    ApiKey.OFFSET_FETCH: [Cut("groups", "groups")],
+    # Of a group among `groups` the handler itself fetches some partitions at a time.
+    ApiKey.OFFSET_FETCH: [Cut("groups", "groups"), _FETCHED_OFFSETS],
     ApiKey.FIND_COORDINATOR: [Cut("coordinator_keys", "coordinators")],
     # A rebalance follows when the last of them have left, or its time is up.
     ApiKey.LEAVE_GROUP: [Cut("members", "members", at_once=500)],

@@ -1,4 +1,8 @@
-"""DescribeLogDirs 1-5: log directories, their space, and the size of each partition in them."""
+"""DescribeLogDirs 1-5: log directories, their space, and the size of each partition in them.
+
+A broker with ten thousand partitions gives others a turn in between: what is said of two partitions
+need not be of the same moment.
+"""
 
 from collections import defaultdict
 
@@ -11,9 +15,10 @@ from odradek.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from odradek.world.timeslice import Timeslice
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     wanted = (
@@ -24,6 +29,7 @@ def handle(
         }
     )
     results = []
+    timeslice = Timeslice.of_running_loop()
     for directory in services.logs.directories:
         if not directory.is_online:
             results.append(
@@ -33,7 +39,9 @@ def handle(
             )
             continue
         topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-        for partition in services.replicas.partitions():
+        for partition in list(services.replicas.partitions()):
+            if timeslice.is_over():
+                await timeslice.next_turn()
             log = partition.log
             name = log.topic_partition
             if log.directory is directory and (wanted is None or name in wanted):

@@ -5,7 +5,7 @@ transaction is about to change. From version 10 topics are named by id. An offse
 committed to an older topic of the same name is not shown.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from itertools import groupby
 from typing import Final, cast
 
@@ -26,7 +26,10 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
 from odradek.replication.refusal import Refused
+from odradek.world.timeslice import Timeslice
 
+# Some milliseconds' work.
+_AT_ONCE: Final = 1_000
 _FIRST_VERSION_WITH_ERROR: Final = 2
 _FIRST_VERSION_WITH_GROUPS: Final = 8
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
@@ -64,6 +67,8 @@ async def handle(
 async def _group(
     services: Services, asked: OffsetFetchRequestGroup, stable: bool, *, by_id: bool
 ) -> OffsetFetchResponseGroup:
+    """Fetches some partitions at a time: others have a turn in between, as they have when as many
+    are committed (`broker.pieces`)."""
     image = services.images.image
     unknown: list[OffsetFetchResponseTopics] = []
     partitions: tuple[PartitionToFetch, ...] | None = None
@@ -82,12 +87,36 @@ async def _group(
             ]
         partitions = tuple(known)
     query = FetchOffsets(asked.group_id, partitions, stable, asked.member_id, asked.member_epoch)
+    topics: list[OffsetFetchResponseTopics] = []
     try:
-        offsets = cast(list[FetchedOffset], await services.groups.ask(asked.group_id, query))
+        async for offsets in _fetched(services, query):
+            for answer in _by_topic(image, offsets, by_id=by_id):
+                if topics and topics[-1].name == answer.name:
+                    topics[-1].partitions += answer.partitions
+                else:
+                    topics.append(answer)
     except Refused as refusal:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=refusal.code)
-    topics = [*_by_topic(image, offsets, by_id=by_id), *unknown]
-    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
+    return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[*topics, *unknown])
+
+
+async def _fetched(services: Services, query: FetchOffsets) -> AsyncIterator[list[FetchedOffset]]:
+    """What the group committed, in the order of the query, at most `_AT_ONCE` partitions a step.
+    All partitions of a group are looked up in one step, which is short, and answered in several."""
+    timeslice = Timeslice.of_running_loop()
+    asked = query.partitions
+    first = 0
+    while True:
+        if asked is not None and len(asked) > _AT_ONCE:
+            query = query._replace(partitions=asked[first : first + _AT_ONCE])
+        found = cast(list[FetchedOffset], await services.groups.ask(query.group_id, query))
+        for begin in range(0, len(found), _AT_ONCE):
+            yield found[begin : begin + _AT_ONCE]
+            if len(found) >= _AT_ONCE and timeslice.is_over():
+                await timeslice.next_turn()
+        first += _AT_ONCE
+        if asked is None or first >= len(asked):
+            return
 
 
 def _find(
