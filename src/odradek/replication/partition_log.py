@@ -108,7 +108,13 @@ class PartitionLog:
         newest: _Newest = {}
         offset = log.log_start_offset
         timeslice = Timeslice.of_running_loop()
-        while offset < end_offset and (found := self._read(offset, end_offset)) is not None:
+        while offset < end_offset:
+            # Fifty logs may be loaded at once: a megabyte of each in one turn would be too much.
+            if end_offset - offset > _PART and timeslice.is_over():
+                await timeslice.next_turn()
+            found = self._read(offset, end_offset)
+            if found is None:
+                break
             buffer, file_position = found
             try:
                 for position, header in split_batches(buffer):

@@ -155,3 +155,34 @@ async def test_loading_gives_the_others_a_turn_by_time() -> None:
     assert [machine.applied for machine in machines] == [201] * 4
     assert len(steps_in_a_turn) > 100
     assert max(steps_in_a_turn) <= SLICE_S * 1000 + 3 * len(logs)
+
+
+async def test_logs_that_are_loaded_at_once_are_not_all_read_in_one_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = [written_log(SimulatedDisk(Random(1))) for _ in range(20)]
+    for log in logs:
+        append_plain(log, *(LogRecord(b"%d" % number, b"value") for number in range(600)))
+    time_s = 0.0
+    reads_in_a_turn = [0]
+    read = PartitionLog._read
+
+    def slow_read(log: PartitionLog, offset: int, end_offset: int) -> tuple[bytes, int] | None:
+        nonlocal time_s
+        time_s += 0.6 * SLICE_S
+        reads_in_a_turn[-1] += 1
+        return read(log, offset, end_offset)
+
+    async def look_on() -> None:
+        while True:
+            await asyncio.sleep(0)
+            reads_in_a_turn.append(0)
+
+    monkeypatch.setattr(PartitionLog, "_read", slow_read)
+    with measured_by(lambda: time_s):
+        onlooker = asyncio.create_task(look_on())
+        time_s += 1
+        assert await asyncio.gather(*map(replayed, logs)) == [601] * 20
+        onlooker.cancel()
+    assert sum(reads_in_a_turn) == 20
+    assert max(reads_in_a_turn) <= 2
