@@ -62,7 +62,11 @@ class LossBudget:
             return
         for where in self._partitions:
             state = self._brokers.invariants.state_of(where)
-            if state is not None and broker.node_id in (*state.isr, *state.eligible):
+            if state is None:
+                continue
+            # Where nobody is in sync any more, whatever disk is lost may hold the only copy.
+            is_offline = where in self.forgiven and not state.isr
+            if is_offline or broker.node_id in (*state.isr, *state.eligible):
                 self.forgive(where, kept(where))
 
     def forgive(self, where: TopicPartition, kept: set[bytes]) -> None:
