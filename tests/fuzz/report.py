@@ -7,7 +7,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What issue 3 asks for."""
+    """What a run may cost at most."""
 
     canary_p99_ms: float = 50
     # A batch may open to 32 MiB inside and is held twice while it is written anew (decision 18);

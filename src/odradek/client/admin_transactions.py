@@ -11,7 +11,7 @@ from odradek.client.cluster import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType
 from odradek.client.leaders import Answers, ask_leaders
-from odradek.client.transaction_requests import Identity, end_version
+from odradek.client.transaction_requests import Identity, end_request, end_version
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
 from odradek.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -22,7 +22,7 @@ from odradek.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.end_txn import EndTxnResponse
 from odradek.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -267,12 +267,7 @@ async def _fence(connection: Connection, transactional_id: str) -> FencedProduce
 
 async def _end(connection: Connection, who: Identity, is_commit: bool) -> bool | KafkaError:
     response = await connection.request(
-        EndTxnRequest(
-            transactional_id=who.transactional_id,
-            producer_id=who.producer_id,
-            producer_epoch=who.producer_epoch,
-            committed=is_commit,
-        ),
+        end_request(who, is_commit),
         EndTxnResponse,
         max_version=end_version(connection.features),
     )

@@ -158,17 +158,21 @@ async def commit_offsets(
     )
 
 
+def end_request(who: Identity, is_commit: bool) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=who.transactional_id,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=is_commit,
+    )
+
+
 async def end(
     coordinator: Coordinator, who: Identity, is_commit: bool, *, raises_epoch: bool
 ) -> tuple[int, int] | None:
     """Commits or aborts; in version 2 the answer is the identity for the next transaction."""
     response = await coordinator.ask(
-        EndTxnRequest(
-            transactional_id=who.transactional_id,
-            producer_id=who.producer_id,
-            producer_epoch=who.producer_epoch,
-            committed=is_commit,
-        ),
+        end_request(who, is_commit),
         EndTxnResponse,
         max_version=None if raises_epoch else _LAST_END_WITHOUT_EPOCH,
     )

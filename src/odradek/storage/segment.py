@@ -188,6 +188,8 @@ class Segment:
         at the file again."""
         stage, self.stage = self.stage, None
         assert stage is not None
+        # Nothing was appended since: whatever is appended takes the stage away first.
+        assert stage.position == self.size, f"{stage.position} was staged, {self.size} is the end"
         stage.take_back()
         self._write_handle = stage.handle
         if cuts:

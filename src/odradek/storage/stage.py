@@ -1,7 +1,6 @@
 """The bytes of a large batch behind the end of a segment, before it is appended (see `staging`)."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
@@ -12,7 +11,8 @@ from odradek.world.workers import WorkerLock
 
 
 class Sizes:
-    """From which size on a batch is staged, and how much of it is written at a time."""
+    """From which size on a batch is staged, and how much of it is written at a time. The simulation
+    makes both smaller (`simulation.stages`)."""
 
     __slots__ = ("large_bytes", "piece_bytes")
 
@@ -22,17 +22,6 @@ class Sizes:
 
 
 SIZES: Final = Sizes()
-
-
-@contextmanager
-def large_from(large_bytes: int, piece_bytes: int) -> Iterator[None]:
-    """Stages smaller batches too: for the simulation and for tests."""
-    previous = SIZES.large_bytes, SIZES.piece_bytes
-    SIZES.large_bytes, SIZES.piece_bytes = large_bytes, piece_bytes
-    try:
-        yield
-    finally:
-        SIZES.large_bytes, SIZES.piece_bytes = previous
 
 
 class Stage:

@@ -13,11 +13,11 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import crc_is_valid, read_header
 from odradek.storage import Log, LogDirectoryFull, StorageError
 from odradek.storage.errors import AppendRejected
-from odradek.storage.stage import large_from
 from odradek.storage.validation import TakesLong
 from odradek.world import World
 from odradek.world.disk import Buffer, File
 from simulation.run import run
+from simulation.stages import large_from
 from simulation.world import Simulation
 from tests.unit.storage.storage_world import (
     NOW_MS,

@@ -85,7 +85,7 @@ def handle(
                     if by_id
                     else services.replicas.leader(topic.name, data.index)
                 )
-                appended = _append(partition, data, acks, membership, room=room)
+                appended = _append(partition, data, acks, membership, must_wait=room <= 0)
             except Refused as refusal:
                 _refuse(answer, refusal)
                 is_refused = True
@@ -174,10 +174,12 @@ def _append(
     membership: Membership | None,
     admitted: Admitted | None = None,
     *,
-    room: int = 1,
+    must_wait: bool = False,
 ) -> Appended:
+    """Appends a batch now. `must_wait` says that its request has brought much already, so that
+    other connections have their turns first: a batch that is in order raises `TakesLong` then."""
     _check(data, acks)
-    if room <= 0:
+    if must_wait:
         raise TakesLong
     assert data.records is not None
     return partition.append(data.records, acks, membership, admitted)
