@@ -24,12 +24,12 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from odradek.client.arrow.encoding import ArrowEncoder, record_columns
-from odradek.client.arrow.producer import BatchProducer
-from odradek.client.arrow.ranges import RangeReader
 from odradek.client.settings import ConsumerSettings, ProducerSettings
 from odradek.client.sync import Admin
 from odradek.protocol.types import TopicPartition
+from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
+from odradek.spark.arrow.producer import BatchProducer
+from odradek.spark.arrow.ranges import RangeReader
 from odradek.testing import Cluster
 
 _ROWS = 50_000

@@ -25,7 +25,7 @@ import psutil
 from benchmarks.broker_process import BrokerProcess, odradek_broker
 from odradek.client import Admin, NewTopic
 from odradek.client.cluster import Cluster
-from odradek.client.look_up import LookUp, look_up
+from odradek.client.consumer.key_lookup import LookUp, look_up
 from odradek.client.settings import ConsumerSettings
 from odradek.protocol.messages.produce import (
     PartitionProduceData,

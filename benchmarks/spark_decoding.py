@@ -15,11 +15,11 @@ import time
 import confluent_kafka
 import pyarrow as pa
 
-from odradek.client.arrow.encoding import ArrowEncoder, record_columns
-from odradek.client.arrow.producer import BatchProducer
-from odradek.client.arrow.ranges import RangeReader
 from odradek.client.settings import ConsumerSettings, ProducerSettings
 from odradek.protocol.types import TopicPartition
+from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
+from odradek.spark.arrow.producer import BatchProducer
+from odradek.spark.arrow.ranges import RangeReader
 from odradek.testing import Cluster
 from odradek.world.clock import SystemClock
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from odradek.client import Consumer, Producer, TopicPartition
-from odradek.client.admin import Admin
+from odradek.client.admin.admin import Admin
 
 TOPIC = "payments"
 BEFORE_S = 0.7

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Final
 
 from odradek.client import Admin, Consumer, ConsumerSettings
-from odradek.client.admin_group_types import CONSUMER, GroupDescription, GroupOffset, MemberToRemove
+from odradek.client.admin.group_types import CONSUMER, GroupDescription, GroupOffset, MemberToRemove
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World

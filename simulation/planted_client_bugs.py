@@ -10,8 +10,8 @@ commit-replays-by-task    a task of a replayed batch commits without asking what
 import asyncio
 from typing import Any
 
-from odradek.client.accumulator import Accumulator
-from odradek.client.consumer import Consumer
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.producer.accumulator import Accumulator
 from odradek.spark import exactly_once
 from odradek.spark.markers import TaskWrite
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, cast
 
 from odradek.client import Admin, Producer, ProducerSettings
-from odradek.client.arrow import producer as arrow_producer
-from odradek.client.group_offsets import GroupMetadata, OffsetAndMetadata
-from odradek.client.transaction_requests import Identity
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.producer.transaction_requests import Identity
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.spark import exactly_once, replays
+from odradek.spark.arrow import producer as arrow_producer
 from odradek.spark.exactly_once import Outcome, Step, write_once
 from odradek.spark.markers import TaskWrite
 from odradek.spark.replays import TaskShare, commit_batch

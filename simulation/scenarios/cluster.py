@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from odradek.client import Admin
-from odradek.client.admin_partitions import ElectionType
+from odradek.client.admin.partitions import ElectionType
 from odradek.client.errors import ClientError
 from odradek.metadata.memory import MemoryMetadata, Weakness
 from odradek.protocol.errors import KafkaError

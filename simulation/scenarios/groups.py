@@ -9,7 +9,7 @@ varied (`group_variety`), and a night may follow in which what nobody uses expir
 import asyncio
 
 from odradek.client import Admin
-from odradek.client.admin_group_types import GroupDescription, GroupOffset
+from odradek.client.admin.group_types import GroupDescription, GroupOffset
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition

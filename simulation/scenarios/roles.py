@@ -12,7 +12,7 @@ from contextlib import suppress
 from random import Random
 from typing import Final
 
-from odradek.client.admin_partitions import ElectionType
+from odradek.client.admin.partitions import ElectionType
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.brokers import Brokers, is_level

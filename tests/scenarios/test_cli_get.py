@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.broker_process import start_odradek, wait_until_ready
 from odradek.client import Consumer, Producer, TopicPartition
-from odradek.client.look_up import partition_of
+from odradek.client.consumer.key_lookup import partition_of
 from odradek.client.sync import Consumer as SyncConsumer
 from odradek.testing import Cluster
 from tests.scenarios.test_cli import Shell

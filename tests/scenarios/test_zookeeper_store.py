@@ -392,7 +392,7 @@ def test_the_command_takes_a_file_or_flags_and_options_of_the_jvm(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from odradek.cli.main import main
-    from odradek.cli.zookeeper import server_command
+    from odradek.cli.running.zookeeper import server_command
 
     need(java_program)
     file = tmp_path / "zookeeper.properties"
@@ -408,8 +408,8 @@ def test_the_command_takes_a_file_or_flags_and_options_of_the_jvm(
 def test_the_command_says_how_to_get_a_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from odradek.cli.failures import CommandFailed
-    from odradek.cli.zookeeper import server_command
+    from odradek.cli.running.zookeeper import server_command
+    from odradek.tools.failures import CommandFailed
 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CommandFailed, match="ZooKeeper needs Java: apt-get install"):

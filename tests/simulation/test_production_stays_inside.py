@@ -6,7 +6,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "odradek"
 
 # Rooms that are never simulated: they are the outside, or face a person's terminal.
-OUTSIDE = {"world", "cli", "testing", "spark", "recipes", "schemas", "console"}
+OUTSIDE = {"world", "cli", "local", "perf", "tools", "testing", "spark", "recipes", "schemas"}
 # SQLite opens its own file; the simulation uses the store in memory.
 # The client without asyncio runs a loop in a thread of its own.
 EXCEPTIONS = {"metadata/sqlite.py", "client/sync.py"}

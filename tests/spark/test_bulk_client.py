@@ -3,13 +3,13 @@
 import pyarrow as pa
 import pytest
 
-from odradek.client.arrow.encoding import ArrowEncoder, record_columns
-from odradek.client.arrow.producer import BatchProducer
-from odradek.client.arrow.ranges import DataLost, RangeReader
 from odradek.client.settings import ConsumerSettings, ProducerSettings
 from odradek.client.sync import Admin
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
+from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
+from odradek.spark.arrow.producer import BatchProducer
+from odradek.spark.arrow.ranges import DataLost, RangeReader
 from odradek.testing import Cluster
 from tests.spark.topics import fill, values_in
 

@@ -7,12 +7,12 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from odradek.client.admin_group_types import GroupOffset
-from odradek.client.arrow.encoding import RecordColumns, record_columns
-from odradek.client.arrow.producer import BatchProducer
-from odradek.client.group_offsets import OffsetAndMetadata
+from odradek.client.admin.group_types import GroupOffset
+from odradek.client.group.offsets import OffsetAndMetadata
 from odradek.client.sync import Admin
 from odradek.protocol.types import TopicPartition
+from odradek.spark.arrow.encoding import RecordColumns, record_columns
+from odradek.spark.arrow.producer import BatchProducer
 from odradek.spark.exactly_once import Outcome, write_once
 from odradek.spark.markers import ReplayDiffers, TaskWrite, WriteRefused
 from odradek.spark.options import SinkOptions

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Iterable
 
-from odradek.client.fetched import ConsumerRecord
-from odradek.client.producer import Producer
+from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.producer.producer import Producer
 from odradek.client.sync import Consumer
 from odradek.protocol.types import TopicPartition
 from odradek.testing import Cluster

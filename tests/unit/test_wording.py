@@ -15,10 +15,10 @@ PLURAL = re.compile(
 )
 # Kafka's own words, figures that are never 1, sums in the report of `odradek sizing`, and limits.
 ALLOWED = {
-    "cli/sizing.py",
-    "cli/sizing_plan.py",
-    "cli/reassign_actions.py",
-    "cli/doctor_machine.py",
+    "cli/sizing/sizing.py",
+    "cli/sizing/plan.py",
+    "cli/replicas/reassign_actions.py",
+    "cli/doctor/machine.py",
     "groups/consumer/coordinator.py",
     "groups/consumer/topic_patterns.py",
     "cluster/topics.py",

@@ -12,19 +12,19 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from odradek import __version__
-from odradek.broker.absences import Absences
 from odradek.broker.adopting import take_over
 from odradek.broker.all_topics import AllTopics
 from odradek.broker.client_images import ClientImages
-from odradek.broker.connections import Connections
 from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import Coordinators
+from odradek.broker.departed_brokers import Absences
 from odradek.broker.dispatch import Dispatcher
-from odradek.broker.fetch_sessions import PARTITION_BYTES, FetchSessions
-from odradek.broker.interest import is_known
+from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
+from odradek.broker.fetching.interest import is_known
 from odradek.broker.lease import SessionLease, watch_lease
-from odradek.broker.listeners import CannotListen, Listeners, require_plaintext
-from odradek.broker.request_log import RequestLog
+from odradek.broker.network.connections import Connections
+from odradek.broker.network.listeners import CannotListen, Listeners, require_plaintext
+from odradek.broker.network.request_log import RequestLog
 from odradek.broker.same_settings import SameSettings
 from odradek.broker.services import Services
 from odradek.cluster.acls import AccessRules

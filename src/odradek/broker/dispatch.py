@@ -6,7 +6,7 @@ finds out what to speak.
 
 A request or a response with tens of thousands of elements takes a tenth of a second to decode, to
 serve and to encode. Each of the three is done in steps, and others are served in between
-(`world.timeslice`, `broker.pieces`).
+(`world.timeslice`, `broker.request_splitting`).
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -14,10 +14,10 @@ from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple, cast
 
-from odradek.broker.connection import Connection, Pending, encoded_already
 from odradek.broker.handlers import TABLE
-from odradek.broker.outflow import Parts
-from odradek.broker.pieces import in_pieces
+from odradek.broker.network.connection import Connection, Pending, encoded_already
+from odradek.broker.network.outflow import Parts
+from odradek.broker.request_splitting import in_pieces
 from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import ErrorCode, MalformedMessage

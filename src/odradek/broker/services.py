@@ -4,13 +4,13 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.broker.absences import Absences
 from odradek.broker.all_topics import AllTopics
 from odradek.broker.client_images import ClientImages
-from odradek.broker.connection import Connection
 from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
-from odradek.broker.fetch_sessions import FetchSessions
+from odradek.broker.departed_brokers import Absences
+from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.broker.network.connection import Connection
 from odradek.broker.same_settings import SameSettings
 from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs

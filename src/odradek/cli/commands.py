@@ -1,67 +1,95 @@
 """Which commands there are: the one table behind dispatch, help, completion and the reference.
 
-A command's module is its name with underscores. Each module offers `add_arguments(parser)` and
-`run(arguments) -> int`. Nothing here imports a tool, so listing commands costs nothing.
+A command's module is its name with underscores, in the folder that the table gives. It offers
+`add_arguments(parser)` and `run(arguments) -> int`. Nothing here imports a tool, so listing
+commands costs nothing.
 """
 
-GROUPS: dict[str, dict[str, str]] = {
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """The folder under `odradek.cli` that holds a command's module, and its line in the help."""
+
+    folder: str
+    summary: str
+
+
+GROUPS: dict[str, dict[str, Command]] = {
     "Run a broker": {
-        "up": "run a broker or a cluster here, in the foreground, with sensible defaults",
-        "broker": "run a broker from a server.properties file",
-        "local": "start, stop and look at a cluster in the background",
-        "zookeeper": "run a ZooKeeper server in the foreground",
+        "up": Command(
+            "running", "run a broker or a cluster here, in the foreground, with sensible defaults"
+        ),
+        "broker": Command("running", "run a broker from a server.properties file"),
+        "local": Command("running", "start, stop and look at a cluster in the background"),
+        "zookeeper": Command("running", "run a ZooKeeper server in the foreground"),
     },
     "Topics and settings": {
-        "topics": "create, list, describe, grow and delete topics",
-        "configs": "show and change settings of topics and brokers",
-        "get-offsets": "first, last or by-time offsets of partitions",
-        "delete-records": "delete records below an offset",
-        "acls": "list, add and remove access rules: who may do what",
+        "topics": Command("topics", "create, list, describe, grow and delete topics"),
+        "configs": Command("topics", "show and change settings of topics and brokers"),
+        "get-offsets": Command("topics", "first, last or by-time offsets of partitions"),
+        "delete-records": Command("topics", "delete records below an offset"),
+        "acls": Command("access", "list, add and remove access rules: who may do what"),
     },
     "Groups and transactions": {
-        "consumer-groups": "list, describe, reset and delete consumer groups and their offsets",
-        "groups": "list groups of every type",
-        "transactions": "list, describe and end transactions, also hanging ones",
+        "consumer-groups": Command(
+            "groups", "list, describe, reset and delete consumer groups and their offsets"
+        ),
+        "groups": Command("groups", "list groups of every type"),
+        "transactions": Command(
+            "transactions", "list, describe and end transactions, also hanging ones"
+        ),
     },
     "Records": {
-        "console-producer": "send lines from standard input to a topic",
-        "console-consumer": "print the records of a topic",
-        "get": "print the newest value of a key, without reading the topic",
-        "archive": "topics to Parquet files by date and hour, each record exactly once",
-        "restore": "archived records back into a topic, as they were",
+        "console-producer": Command("records", "send lines from standard input to a topic"),
+        "console-consumer": Command("records", "print the records of a topic"),
+        "get": Command("records", "print the newest value of a key, without reading the topic"),
+        "archive": Command(
+            "spark", "topics to Parquet files by date and hour, each record exactly once"
+        ),
+        "restore": Command("spark", "archived records back into a topic, as they were"),
     },
     "Spark": {
-        "pipeline": "run Spark queries on topics: run, list, status, stop",
-        "recipe": "whole examples in a minute: sensors, clicks, taxis, lambda, kappa",
+        "pipeline": Command("spark", "run Spark queries on topics: run, list, status, stop"),
+        "recipe": Command(
+            "spark", "whole examples in a minute: sensors, clicks, taxis, lambda, kappa"
+        ),
     },
     "Cluster": {
-        "cluster": "the cluster's id, its brokers' addresses; empty a broker",
-        "leader-election": "give leadership back to the preferred replicas, or to any",
-        "reassign-partitions": "move partitions to other brokers, change the number of copies",
-        "replica-verification": "compare the copies of partitions, record by record",
-        "doctor": "check this machine and the way to the brokers",
-        "sizing": "how much disk, memory and network a load needs, and why",
+        "cluster": Command("cluster", "the cluster's id, its brokers' addresses; empty a broker"),
+        "leader-election": Command(
+            "replicas", "give leadership back to the preferred replicas, or to any"
+        ),
+        "reassign-partitions": Command(
+            "replicas", "move partitions to other brokers, change the number of copies"
+        ),
+        "replica-verification": Command(
+            "replicas", "compare the copies of partitions, record by record"
+        ),
+        "doctor": Command("doctor", "check this machine and the way to the brokers"),
+        "sizing": Command("sizing", "how much disk, memory and network a load needs, and why"),
     },
     "Look inside": {
-        "broker-api-versions": "the protocol versions each broker speaks",
-        "log-dirs": "disk used by partitions on each broker",
-        "dump-log": "print and verify log segments and indexes on disk",
+        "broker-api-versions": Command("cluster", "the protocol versions each broker speaks"),
+        "log-dirs": Command("topics", "disk used by partitions on each broker"),
+        "dump-log": Command("dump_log", "print and verify log segments and indexes on disk"),
     },
     "Measure and verify": {
-        "producer-perf-test": "how fast records can be sent",
-        "consumer-perf-test": "how fast records can be read",
-        "e2e-latency": "time from sending a record to reading it",
-        "verifiable-producer": "send numbered records, report each as JSON",
-        "verifiable-consumer": "read records, report offsets as JSON",
+        "producer-perf-test": Command("perf", "how fast records can be sent"),
+        "consumer-perf-test": Command("perf", "how fast records can be read"),
+        "e2e-latency": Command("perf", "time from sending a record to reading it"),
+        "verifiable-producer": Command("records", "send numbered records, report each as JSON"),
+        "verifiable-consumer": Command("records", "read records, report offsets as JSON"),
     },
     "Shell": {
-        "completion": "print the completion script for bash, zsh or fish",
+        "completion": Command("", "print the completion script for bash, zsh or fish"),
     },
 }
 
-SUMMARIES: dict[str, str] = {
-    name: summary for commands in GROUPS.values() for name, summary in commands.items()
+COMMANDS: dict[str, Command] = {
+    name: command for commands in GROUPS.values() for name, command in commands.items()
 }
+SUMMARIES: dict[str, str] = {name: command.summary for name, command in COMMANDS.items()}
 
 # Names of Kafka's scripts that are not simply `kafka-` and our name.
 _OTHER_NAMES = {
@@ -105,4 +133,6 @@ def resolve(typed: str) -> str:
 
 
 def module_name(command: str) -> str:
-    return "odradek.cli." + command.replace("-", "_")
+    """The module of a command, to be imported when the command is typed."""
+    folder = COMMANDS[command].folder
+    return ".".join(filter(None, ("odradek.cli", folder, command.replace("-", "_"))))

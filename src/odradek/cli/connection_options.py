@@ -1,16 +1,12 @@
-"""How a tool reaches the brokers: the flags that all tools share, and what they mean together.
+"""The flags that all tools share: how a tool reaches the brokers.
 
-Precedence, highest first: the flag, `--command-property`, the file of `--command-config`, the
-environment variable ODRADEK_BOOTSTRAP, then 127.0.0.1:9092, where `odradek up` listens.
+What they mean together: `odradek.tools.client_properties`.
 """
 
 import argparse
-import os
 
-from odradek.cli.failures import UsageError
-from odradek.cli.parser import OlderSpelling, hint, key_and_value
-
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+from odradek.cli.parser import OlderSpelling, key_and_value
+from odradek.tools.client_properties import DEFAULT_BOOTSTRAP
 
 
 def add_connection_arguments(
@@ -81,39 +77,3 @@ def _add_older_spellings(
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-
-
-def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[str, str]:
-    """Kafka's client properties; `defaults`, in snake_case, give way to what the user set."""
-    properties = {name.replace("_", "."): value for name, value in defaults.items()}
-    if arguments.command_config:
-        properties |= read_properties(arguments.command_config)
-    properties |= dict(arguments.command_property)
-    _leave_out_serializers(properties)
-    if arguments.bootstrap_server:
-        properties["bootstrap.servers"] = arguments.bootstrap_server
-    elif not properties.get("bootstrap.servers"):
-        properties["bootstrap.servers"] = os.environ.get("ODRADEK_BOOTSTRAP") or DEFAULT_BOOTSTRAP
-    if arguments.zookeeper is not None:
-        hint(
-            "--zookeeper is an older spelling; asking the broker at"
-            f" {properties['bootstrap.servers']} (choose one with --bootstrap-server HOST:PORT)"
-        )
-    return properties
-
-
-def _leave_out_serializers(properties: dict[str, str]) -> None:
-    """Tools move bytes, as Kafka's do, so a serializer of bytes or of text asks for nothing. Any
-    other would change what is written or shown, and is refused."""
-    for name in [name for name in properties if name.endswith((".serializer", ".deserializer"))]:
-        value = properties.pop(name).strip()
-        kind = value.rpartition(".")[2].removesuffix("Serializer").removesuffix("Deserializer")
-        if kind.lower() not in {"", "bytes", "bytearray", "bytebuffer", "string"}:
-            raise UsageError(f"{name}={value}: this tool moves bytes as they are; leave it out")
-
-
-def read_properties(path: str) -> dict[str, str]:
-    from odradek.config.properties import parse_properties
-    from odradek.world.disk import OsDisk
-
-    return parse_properties(OsDisk().read(path).decode("utf-8"))

@@ -16,7 +16,7 @@ from odradek.cli.commands import (
     module_name,
     resolve,
 )
-from odradek.cli.failures import UsageError, did_you_mean, explain
+from odradek.tools.failures import UsageError, did_you_mean, explain
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -52,8 +52,8 @@ def _help(arguments: list[str]) -> int:
     width = max(map(len, SUMMARIES)) + 2
     for group, commands in GROUPS.items():
         print(f"\n{group}")
-        for name, summary in commands.items():
-            print(f"  {name:<{width}}{summary}")
+        for name, command in commands.items():
+            print(f"  {name:<{width}}{command.summary}")
     print("\nKafka's names work too: odradek kafka-topics.sh --list")
     return 0
 
@@ -63,7 +63,7 @@ def _newer(typed: str) -> tuple[str, list[str]]:
     older = OLDER_NAMES.get(resolve(typed))
     if older is None:
         return _command(typed), []
-    from odradek.cli.parser import hint
+    from odradek.tools.hints import hint
 
     hint(f"{typed} is an older name; use odradek {older[0]}")
     return older

@@ -5,13 +5,13 @@ A wrong flag raises `UsageError` with one line and the nearest known flag, never
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
 from odradek.cli.commands import SUMMARIES
-from odradek.cli.failures import UsageError, did_you_mean
+from odradek.tools.failures import UsageError, did_you_mean
+from odradek.tools.hints import hint
 
 
 class Tool(Protocol):
@@ -76,16 +76,6 @@ class OlderSpelling(argparse.Action):
             many = values if isinstance(values, list) else [values]
             values = [*(getattr(namespace, self.dest, None) or []), *many]
         setattr(namespace, self.dest, values)
-
-
-def hint(text: str) -> None:
-    """Says something once, however often it applies."""
-    if text not in _hinted:
-        _hinted.add(text)
-        print(f"hint: {text}", file=sys.stderr)
-
-
-_hinted: set[str] = set()
 
 
 def visible_flags(parser: argparse.ArgumentParser) -> list[str]:

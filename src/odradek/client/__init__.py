@@ -12,9 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.client.accumulator import RecordMetadata
-    from odradek.client.admin import Admin
-    from odradek.client.admin_types import (
+    from odradek.client.admin.admin import Admin
+    from odradek.client.admin.types import (
         ConfigChange,
         ConfigOperation,
         ConfigResource,
@@ -23,38 +22,39 @@ if TYPE_CHECKING:
         NewTopic,
     )
     from odradek.client.connection import Connection
-    from odradek.client.consumer import Consumer
+    from odradek.client.consumer.consumer import Consumer
+    from odradek.client.consumer.fetched import ConsumerRecord
     from odradek.client.errors import ClientError
-    from odradek.client.fetched import ConsumerRecord
-    from odradek.client.group_offsets import GroupMetadata, OffsetAndMetadata
-    from odradek.client.holdings import RebalanceListener
-    from odradek.client.producer import Producer
+    from odradek.client.group.assignment import RebalanceListener
+    from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+    from odradek.client.producer.accumulator import RecordMetadata
+    from odradek.client.producer.producer import Producer
     from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
     from odradek.protocol.errors import ErrorCode, KafkaError
     from odradek.protocol.types import TopicPartition
 
 _HOMES = {
-    "Admin": "odradek.client.admin",
+    "Admin": "odradek.client.admin.admin",
     "AdminSettings": "odradek.client.settings",
     "ClientError": "odradek.client.errors",
-    "ConfigChange": "odradek.client.admin_types",
-    "ConfigOperation": "odradek.client.admin_types",
-    "ConfigResource": "odradek.client.admin_types",
-    "ConfigType": "odradek.client.admin_types",
+    "ConfigChange": "odradek.client.admin.types",
+    "ConfigOperation": "odradek.client.admin.types",
+    "ConfigResource": "odradek.client.admin.types",
+    "ConfigType": "odradek.client.admin.types",
     "Connection": "odradek.client.connection",
-    "Consumer": "odradek.client.consumer",
-    "ConsumerRecord": "odradek.client.fetched",
+    "Consumer": "odradek.client.consumer.consumer",
+    "ConsumerRecord": "odradek.client.consumer.fetched",
     "ConsumerSettings": "odradek.client.settings",
     "ErrorCode": "odradek.protocol.errors",
-    "GroupMetadata": "odradek.client.group_offsets",
+    "GroupMetadata": "odradek.client.group.offsets",
     "KafkaError": "odradek.protocol.errors",
-    "NewPartitions": "odradek.client.admin_types",
-    "NewTopic": "odradek.client.admin_types",
-    "OffsetAndMetadata": "odradek.client.group_offsets",
-    "Producer": "odradek.client.producer",
+    "NewPartitions": "odradek.client.admin.types",
+    "NewTopic": "odradek.client.admin.types",
+    "OffsetAndMetadata": "odradek.client.group.offsets",
+    "Producer": "odradek.client.producer.producer",
     "ProducerSettings": "odradek.client.settings",
-    "RebalanceListener": "odradek.client.holdings",
-    "RecordMetadata": "odradek.client.accumulator",
+    "RebalanceListener": "odradek.client.group.assignment",
+    "RecordMetadata": "odradek.client.producer.accumulator",
     "TopicPartition": "odradek.protocol.types",
 }
 

@@ -18,12 +18,12 @@ from typing import Any, Generic, Self, TypeVar
 
 import uvloop
 
-from odradek.client.accumulator import OnDelivery, RecordMetadata
-from odradek.client.admin import Admin as AsyncAdmin
-from odradek.client.consumer import Consumer as AsyncConsumer
+from odradek.client.admin.admin import Admin as AsyncAdmin
+from odradek.client.consumer.consumer import Consumer as AsyncConsumer
+from odradek.client.consumer.fetched import ConsumerRecord
 from odradek.client.errors import ClientClosed
-from odradek.client.fetched import ConsumerRecord
-from odradek.client.producer import Producer as AsyncProducer
+from odradek.client.producer.accumulator import OnDelivery, RecordMetadata
+from odradek.client.producer.producer import Producer as AsyncProducer
 from odradek.protocol.records import Headers
 from odradek.protocol.types import TopicPartition
 

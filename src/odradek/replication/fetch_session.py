@@ -4,8 +4,8 @@ A leader remembers what this broker fetches from it, so that a thousand quiet pa
 nothing here: a request holds the partitions that moved since the last one. Both sides count
 requests in the session's epoch; an answer that was lost makes the next request a full one.
 
-Pure state, no I/O. The same protocol as `client.fetch_session`, which takes all that is wanted
-each time.
+Pure state, no I/O. The same protocol as `client.consumer.fetch_session`, which takes all
+that is wanted each time.
 """
 
 from typing import Final, NamedTuple

@@ -11,7 +11,7 @@ from odradek.client.settings import AdminSettings, ConsumerSettings
 from odradek.client.sync import Admin
 
 if TYPE_CHECKING:
-    from odradek.client.arrow.ranges import RangeReader
+    from odradek.spark.arrow.ranges import RangeReader
 
 
 @cache
@@ -22,6 +22,6 @@ def admin(settings: AdminSettings) -> Admin:
 @cache
 def range_reader(settings: ConsumerSettings) -> "RangeReader":
     # Only tasks read, and numba takes half a second: what only plans should not wait for it.
-    from odradek.client.arrow.ranges import RangeReader  # noqa: PLC0415
+    from odradek.spark.arrow.ranges import RangeReader  # noqa: PLC0415
 
     return RangeReader(settings)

@@ -30,8 +30,8 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from odradek.client.group_offsets import OffsetAndMetadata
-from odradek.client.transaction_requests import Identity
+from odradek.client.group.offsets import OffsetAndMetadata
+from odradek.client.producer.transaction_requests import Identity
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark import clients
@@ -48,8 +48,8 @@ from odradek.spark.options import SinkOptions
 from odradek.spark.replays import Left, groups, last_batch_of_earlier_runs, topic_id_of
 
 if TYPE_CHECKING:
-    from odradek.client.arrow.encoding import RecordColumns
-    from odradek.client.arrow.producer import BatchProducer
+    from odradek.spark.arrow.encoding import RecordColumns
+    from odradek.spark.arrow.producer import BatchProducer
 
 _SUM_MASK: Final = (1 << 64) - 1
 _CLOSE_TIMEOUT_MS: Final = 5_000
@@ -145,7 +145,7 @@ def write_once(
 @contextmanager
 def _initialised(options: SinkOptions, transactional_id: str) -> "Iterator[BatchProducer]":
     """A producer that has fenced all others of its transactional id."""
-    from odradek.client.arrow.producer import BatchProducer  # noqa: PLC0415 - see `sink`
+    from odradek.spark.arrow.producer import BatchProducer  # noqa: PLC0415 - see `sink`
 
     producer = BatchProducer(options.producer_settings(transactional_id))
     try:

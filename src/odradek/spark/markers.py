@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from odradek.client.admin_group_types import GroupOffset
+from odradek.client.admin.group_types import GroupOffset
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.wording import counted

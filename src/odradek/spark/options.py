@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from odradek.client.arrow.sizes import DEFAULT_BATCH_BYTES
 from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
 from odradek.config.spelling import Speller
 from odradek.protocol.types import TopicPartition
+from odradek.spark.arrow.sizes import DEFAULT_BATCH_BYTES
 
 EARLIEST: Final = -2
 LATEST: Final = -1

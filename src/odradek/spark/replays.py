@@ -22,7 +22,7 @@ from functools import cache
 from typing import NamedTuple
 
 from odradek.client.errors import ClientError
-from odradek.client.transaction_requests import Identity
+from odradek.client.producer.transaction_requests import Identity
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
 from odradek.spark import clients

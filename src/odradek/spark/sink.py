@@ -32,7 +32,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.client.arrow.accepted import ACCEPTED, BadColumn
+from odradek.spark.arrow.accepted import ACCEPTED, BadColumn
 from odradek.spark.exactly_once import Step, write_once
 from odradek.spark.markers import TaskWrite
 from odradek.spark.options import BadOption, SinkOptions
@@ -42,8 +42,8 @@ from odradek.world.clock import SystemClock
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odradek.client.arrow.encoding import RecordColumns
-    from odradek.client.arrow.producer import BatchProducer
+    from odradek.spark.arrow.encoding import RecordColumns
+    from odradek.spark.arrow.producer import BatchProducer
 
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
@@ -137,7 +137,7 @@ def send_all(
     options: SinkOptions, producer: "BatchProducer", columns: "Iterator[RecordColumns]"
 ) -> tuple[int, set[str]]:
     """Sends all rows and waits for their acknowledgement; how many, and to which topics."""
-    from odradek.client.arrow.encoding import ArrowEncoder  # noqa: PLC0415
+    from odradek.spark.arrow.encoding import ArrowEncoder  # noqa: PLC0415
 
     counts: dict[str, int] = {}
 
@@ -165,7 +165,7 @@ def send_all(
 
 
 def _write_at_least_once(options: SinkOptions, columns: "Iterator[RecordColumns]") -> int:
-    from odradek.client.arrow.producer import BatchProducer  # noqa: PLC0415
+    from odradek.spark.arrow.producer import BatchProducer  # noqa: PLC0415
 
     with BatchProducer(options.producer_settings()) as producer:
         rows, _ = send_all(options, producer, columns)
@@ -199,7 +199,7 @@ def _task_partition() -> int:
 
 
 def columns_of(batches: "Iterator[pa.RecordBatch]") -> "Iterator[RecordColumns]":
-    from odradek.client.arrow.encoding import record_columns  # noqa: PLC0415
+    from odradek.spark.arrow.encoding import record_columns  # noqa: PLC0415
 
     for batch in batches:
         if not batch.num_rows:

@@ -26,14 +26,14 @@ Worker = Callable[[socket.socket, bool], int]
 # Only Linux has it; others acknowledge by rules of their own.
 _QUICK_ACKNOWLEDGEMENT: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 _TASKS: Final = "pyspark.worker"
-_NEEDED_BY_TASKS: Final = ("odradek.client.arrow.ranges", "odradek.client.arrow.producer")
+_NEEDED_BY_TASKS: Final = ("odradek.spark.arrow.ranges", "odradek.spark.arrow.producer")
 _DAEMONS: Final = ("pyspark.daemon", "odradek.spark.worker_daemon")
 
 
 def _load(worker_module: str) -> None:
     for name in (worker_module, "odradek.spark.source", *_NEEDED_BY_TASKS):
         import_module(name)
-    import_module("odradek.client.arrow.loading").load_loops()
+    import_module("odradek.spark.arrow.loading").load_loops()
 
 
 @cache

@@ -178,7 +178,7 @@ class Cluster:
         prefix: str = "topic",
         replication_factor: int = -1,
     ) -> str:
-        from odradek.client.admin import Admin  # noqa: PLC0415 - only if it is used
+        from odradek.client.admin.admin import Admin  # noqa: PLC0415 - only if it is used
 
         name = name or f"{prefix}-{uuid.uuid4().hex[:12]}"
         async with Admin(bootstrap_servers=self.bootstrap) as admin:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from benchmarks.broker_process import ToolMissing
-from odradek.cli.zookeeper import server_command, write_config
+from odradek.cli.running.zookeeper import server_command, write_config
 from tests.scenarios.hosts.network import Network
 from tests.scenarios.namespaces import CannotRun, inside
 from tests.unit.metadata.zookeeper_servers import zookeeper_jars

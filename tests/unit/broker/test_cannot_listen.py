@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from odradek.broker.listeners import _explain
+from odradek.broker.network.listeners import _explain
 from odradek.config import Listener
 
 

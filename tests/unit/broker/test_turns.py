@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from odradek.broker.attention import Attention
-from odradek.broker.departures import Departures
-from odradek.broker.turns import Turns as TakingTurns
+from odradek.broker.network.busy_poll import Attention
+from odradek.broker.network.reply_batching import Departures
+from odradek.broker.network.turns import Turns as TakingTurns
 from odradek.world.timeslice import SLICE_S, measured_by
 
 

@@ -5,23 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from odradek.cli import (
-    configs,
-    connection_options,
-    console_consumer,
-    console_producer,
-    delete_records,
-    e2e_latency,
-    get_offsets,
-    log_dirs,
-    parser,
-    topics,
-    up,
-)
 from odradek.cli.commands import module_name
-from odradek.cli.failures import CommandFailed, UsageError
 from odradek.cli.parser import load_tool
-from odradek.cli.topic_names import topic_pattern
+from odradek.cli.perf import e2e_latency
+from odradek.cli.records import console_consumer, console_producer
+from odradek.cli.running import up
+from odradek.cli.topics import configs, delete_records, get_offsets, log_dirs, topics
+from odradek.tools import hints
+from odradek.tools.client_properties import client_properties
+from odradek.tools.failures import CommandFailed, UsageError
+from odradek.tools.topic_names import topic_pattern
 
 
 def parse(command: str, *flags: str) -> argparse.Namespace:
@@ -30,7 +23,7 @@ def parse(command: str, *flags: str) -> argparse.Namespace:
 
 @pytest.fixture(autouse=True)
 def _no_hint_was_given_yet() -> None:
-    parser._hinted.clear()
+    hints._hinted.clear()
 
 
 class TestConnection:
@@ -42,7 +35,7 @@ class TestConnection:
             "topics", "--list", "--bootstrap-server", "b:1", "--command-config", str(file),
             "--command-property", "client.id=property",
         )  # fmt: skip
-        assert connection_options.client_properties(arguments, client_id="tool") == {
+        assert client_properties(arguments, client_id="tool") == {
             "bootstrap.servers": "b:1",
             "client.id": "property",
             "retries": "5",
@@ -54,17 +47,17 @@ class TestConnection:
             "topics", "--list", "--command-property", f"key.serializer={java}StringSerializer",
             "--command-property", f"value.deserializer={java}ByteArrayDeserializer",
         )  # fmt: skip
-        assert set(connection_options.client_properties(arguments)) == {"bootstrap.servers"}
+        assert set(client_properties(arguments)) == {"bootstrap.servers"}
         arguments.command_property = [("value.serializer", f"{java}LongSerializer")]
         with pytest.raises(UsageError, match="this tool moves bytes as they are"):
-            connection_options.client_properties(arguments)
+            client_properties(arguments)
 
     def test_then_the_environment_then_the_default(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("ODRADEK_BOOTSTRAP", "e:1")
-        properties = connection_options.client_properties(parse("topics", "--list"))
+        properties = client_properties(parse("topics", "--list"))
         assert properties == {"bootstrap.servers": "e:1"}
         monkeypatch.delenv("ODRADEK_BOOTSTRAP")
-        properties = connection_options.client_properties(parse("topics", "--list"))
+        properties = client_properties(parse("topics", "--list"))
         assert properties == {"bootstrap.servers": "127.0.0.1:9092"}
 
     def test_older_spellings_mean_the_same_and_give_a_hint(
@@ -91,7 +84,7 @@ class TestConnection:
     ) -> None:
         monkeypatch.setenv("ODRADEK_BOOTSTRAP", "e:1")
         arguments = parse("topics", "--list", "--zookeeper", "zk:2181")
-        properties = connection_options.client_properties(arguments)
+        properties = client_properties(arguments)
         assert properties == {"bootstrap.servers": "e:1"}
         assert "asking the broker at e:1" in capsys.readouterr().err
 

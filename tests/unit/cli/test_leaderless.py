@@ -2,8 +2,8 @@
 
 import pytest
 
-from odradek.cli.admin_session import _warn_of_leaderless
 from odradek.protocol.messages.metadata import MetadataResponsePartition
+from odradek.tools.admin_session import _warn_of_leaderless
 
 
 def partitions(*leaders: int) -> list[MetadataResponsePartition]:

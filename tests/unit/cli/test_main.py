@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from odradek.cli.commands import NOT_YET, SUMMARIES, module_name, resolve
-from odradek.cli.failures import CommandFailed, explain
 from odradek.cli.main import main
 from odradek.cli.parser import load_tool
+from odradek.tools.failures import CommandFailed, explain
 
 Captured = pytest.CaptureFixture[str]
 
@@ -145,10 +145,14 @@ def test_typing_a_command_imports_no_other_tool() -> None:
         "odradek.cli",
         "odradek.cli.main",
         "odradek.cli.commands",
-        "odradek.cli.failures",
+        "odradek.tools.failures",
         "odradek.cli.parser",
         "odradek.cli.connection_options",
         "odradek.cli.topics",
+        "odradek.cli.topics.topics",
+        "odradek.tools",
+        "odradek.tools.client_properties",
+        "odradek.tools.hints",
         "odradek.wording",
     }
 
@@ -163,6 +167,6 @@ def test_every_complaint_is_one_line(capsys: Captured, monkeypatch: pytest.Monke
     def complain(_: object) -> int:
         raise CommandFailed("first\n  second")
 
-    monkeypatch.setattr("odradek.cli.topics.run", complain)
+    monkeypatch.setattr("odradek.cli.topics.topics.run", complain)
     assert main(["topics", "--list"]) == 1
     assert one_line(capsys) == "odradek topics: first second\n"

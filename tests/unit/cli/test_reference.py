@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from odradek.cli.reference import reference
-from odradek.cli.serving import settings_from
 from odradek.config import parse_properties
+from odradek.local.serving import settings_from
 
 ROOT = Path(__file__).parents[3]
 

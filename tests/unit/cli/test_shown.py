@@ -6,19 +6,19 @@ import sys
 
 import pytest
 
-from odradek.cli.cluster_actions import api_lines
-from odradek.cli.failures import CommandFailed, UsageError
-from odradek.cli.producing import producer_settings
-from odradek.cli.terminal import Progress, print_json, table
-from odradek.cli.topic_actions import (
+from odradek.cli.cluster.cluster_actions import api_lines
+from odradek.cli.topics.topic_actions import (
     PartitionFilter,
     PartitionState,
     TopicState,
     topic_id_bytes,
     topic_id_text,
 )
-from odradek.cli.topic_names import no_such_topic
-from odradek.client.admin_types import ConfigEntry, ConfigSource
+from odradek.client.admin.types import ConfigEntry, ConfigSource
+from odradek.tools.failures import CommandFailed, UsageError
+from odradek.tools.producing import producer_settings
+from odradek.tools.terminal import Progress, print_json, table
+from odradek.tools.topic_names import no_such_topic
 
 
 def setting(name: str, value: str, source: ConfigSource) -> ConfigEntry:

@@ -28,7 +28,7 @@ HEAVY = {
 
 PROGRAM = """
 import os, sys
-from odradek.cli.serving import serve, settings_from
+from odradek.local.serving import serve, settings_from
 properties = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": sys.argv[1]}
 
 def ready(bootstrap):

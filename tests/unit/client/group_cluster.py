@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from odradek.client.consumer import Consumer
-from odradek.client.producer import Producer
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.producer.producer import Producer
 from odradek.world import World
 from simulation.run import run
 from simulation.world import Simulation

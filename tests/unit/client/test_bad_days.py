@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from odradek.client.consumer import Consumer, RebalanceListener
+from odradek.client.consumer.consumer import Consumer, RebalanceListener
 from odradek.client.errors import ClientError
-from odradek.client.producer import Producer
+from odradek.client.producer.producer import Producer
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.apache_kafka import Artifact, install_jars, java_program
 from benchmarks.broker_process import free_ports
-from odradek.cli.zookeeper import server_command, write_config
+from odradek.cli.running.zookeeper import server_command, write_config
 
 VERSION = "3.9.4"
 READY_TIMEOUT_S = 60.0

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from odradek.client.arrow.accepted import ACCEPTED, BadColumn
+from odradek.spark.arrow.accepted import ACCEPTED, BadColumn
 from odradek.spark.options import BadOption
 from odradek.spark.sink import check_schema
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.client.admin import Admin
+from odradek.client.admin.admin import Admin
 from odradek.testing import Cluster, ClusterFailed
 
 

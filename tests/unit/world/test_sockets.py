@@ -6,7 +6,7 @@ import socket
 import pytest
 import uvloop
 
-from odradek.broker.listeners import Listeners
+from odradek.broker.network.listeners import Listeners
 from odradek.config import Listener
 
 

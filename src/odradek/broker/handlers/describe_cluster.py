@@ -5,7 +5,7 @@ Endpoint type 2 asks for a controller quorum, which this platform does not have.
 
 from typing import Final
 
-from odradek.broker.endpoints import reachable
+from odradek.broker.network.endpoints import reachable
 from odradek.broker.operations import CLUSTER_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode

@@ -3,8 +3,9 @@
 A fetch that finds too little waits for the watermarks of its partitions and reads those again
 that moved, until `min_bytes` are there or `max_wait_ms` is over. The records of the reply
 are pinned slices of the log: nothing is read before the socket takes it. A fetch in a session
-reads only what may have something new since the last one (`broker.interest`). What is
-read for consumers and for replicas: `broker.consumer_reads`, `broker.replica_reads`.
+reads only what may have something new since the last one (`broker.fetching.interest`). What is
+read for consumers and for replicas: `broker.fetching.consumer_reads` and
+`broker.fetching.replica_reads`.
 
 A fetch of thousands of partitions is read, answered and encoded in steps, and others are served in
 between (`world.timeslice`). What moves between the step that read it and the last one is noted,
@@ -16,11 +17,11 @@ from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from odradek.broker.consumer_reads import ConsumerReads
-from odradek.broker.endpoints import reachable
-from odradek.broker.fetch_reads import FetchReads
-from odradek.broker.fetch_sessions import Fetch, requested
-from odradek.broker.interest import FetchEntry
+from odradek.broker.fetching.consumer_reads import ConsumerReads
+from odradek.broker.fetching.fetch_reads import FetchReads
+from odradek.broker.fetching.fetch_sessions import Fetch, requested
+from odradek.broker.fetching.interest import FetchEntry
+from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.metadata.layout import NO_LEADER
 from odradek.protocol.errors import ErrorCode
@@ -83,7 +84,7 @@ def _serve(
     is_replica = (request.replica_id if replica is None else replica.replica_id) >= 0
     reads: FetchReads
     if is_replica:
-        from odradek.broker.replica_reads import ReplicaReads  # noqa: PLC0415 - only in clusters
+        from odradek.broker.fetching.replica_reads import ReplicaReads  # noqa: PLC0415 - only in clusters
 
         reads = ReplicaReads(services, request, fetch.session, now_s)
     else:

@@ -6,7 +6,7 @@ somebody first asks. Key types: 0 group, 1 transactional id; share groups (2) ar
 
 from typing import Final
 
-from odradek.broker.endpoints import reachable
+from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure
 from odradek.protocol.errors import ErrorCode

@@ -2,9 +2,10 @@
 
 A topic that does not exist is created here when both the broker and the client allow it, and
 the answer shows it already. Clients get the addresses of the listener they came in by. When
-a broker has just gone they are answered after the election (`broker.absences`). A broker that lost
-its lease leaves itself out, as a broker and as a leader (`broker.client_images`). All topics are
-answered from bytes that clients share (`broker.all_topics`).
+a broker has just gone they are answered after the election (`broker.departed_brokers`). A
+broker that lost its lease leaves itself out, as a broker and as a leader
+(`broker.client_images`). All topics are answered from bytes that clients share
+(`broker.all_topics`).
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from odradek.broker.all_topics import (
     encoded,
     without_tags,
 )
-from odradek.broker.endpoints import reachable
+from odradek.broker.network.endpoints import reachable
 from odradek.broker.operations import CLUSTER_OPERATIONS, NO_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS

@@ -68,7 +68,7 @@ async def _group(
     services: Services, asked: OffsetFetchRequestGroup, stable: bool, *, by_id: bool
 ) -> OffsetFetchResponseGroup:
     """Fetches some partitions at a time: others have a turn in between, as they have when as many
-    are committed (`broker.pieces`)."""
+    are committed (`broker.request_splitting`)."""
     image = services.images.image
     unknown: list[OffsetFetchResponseTopics] = []
     partitions: tuple[PartitionToFetch, ...] | None = None

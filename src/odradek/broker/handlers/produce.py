@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
-from odradek.broker.endpoints import reachable
 from odradek.broker.joining import join, retriable
+from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.metadata.layout import NO_LEADER
 from odradek.protocol.errors import ErrorCode, MalformedMessage

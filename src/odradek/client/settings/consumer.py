@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.client.assignors import Assignor, assignor_named, known_names
 from odradek.client.errors import SettingsError
+from odradek.client.group.assignors import Assignor, assignor_named, known_names
 from odradek.client.serialization import Deserializer, deserializer_named
 from odradek.client.settings.declaration import (
     boolean,

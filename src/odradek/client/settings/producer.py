@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from odradek.client.errors import SettingsError
-from odradek.client.partitioners import PartitionFunction
+from odradek.client.producer.partitioners import PartitionFunction
 from odradek.client.serialization import Serializer, serializer_named
 from odradek.client.settings.declaration import boolean, checked, choice, integer, optional_text
 from odradek.client.settings.shared import ClientSettings

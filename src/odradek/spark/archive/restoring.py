@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from odradek.client.admin_types import ConfigResource, ConfigType, NewTopic
+from odradek.client.admin.types import ConfigResource, ConfigType, NewTopic
 from odradek.client.cluster import Topic
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition

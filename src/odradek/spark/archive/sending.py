@@ -28,13 +28,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from odradek.client.admin_group_types import GroupOffset
-from odradek.client.arrow.encoding import ArrowEncoder, record_columns
-from odradek.client.arrow.producer import BatchProducer
-from odradek.client.group_offsets import OffsetAndMetadata
+from odradek.client.admin.group_types import GroupOffset
+from odradek.client.group.offsets import OffsetAndMetadata
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.spark import clients
+from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
+from odradek.spark.arrow.producer import BatchProducer
 from odradek.spark.options import SinkOptions
 
 if TYPE_CHECKING:

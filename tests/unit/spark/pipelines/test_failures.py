@@ -38,7 +38,7 @@ def test_what_spark_says_about_the_query_is_not_taken_for_the_reason() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "odradek.client.arrow.ranges.DataLost: the log now begins at 7",
+        "odradek.spark.arrow.ranges.DataLost: the log now begins at 7",
         "odradek.spark.source.DataMissing: t [0] is gone",
         "odradek.spark.markers.WriteRefused: the checkpoint is older than the topic",
         "odradek.spark.markers.ReplayDiffers: batch 3 has been written",

@@ -1,0 +1,1 @@
+"""Fetch requests of consumers and of other brokers: sessions, reads, waiting."""

@@ -1,0 +1,263 @@
+"""Incremental fetch sessions (KIP-227): a consumer of many partitions names only what changes.
+
+A session remembers which partitions a client fetches and what it was told last, so a request
+carries the changes and a response only the partitions with something new. Sessions live in a
+cache that is bounded twice: by their number (`max.incremental.fetch.session.cache.slots`) and by
+the partitions that all of them hold, because a request may name tens of thousands. A client whose
+session is gone is told so and starts with a full request again; where there is no room it gets
+no session, and names all its partitions each time.
+
+Nobody has to log in to fetch, and partitions that do not exist can be named without end. So a
+session holds few of those: only as many as a client or a follower may have heard of before this
+broker did.
+
+    request (session id, epoch)    meaning
+    (0, -1)                        full, no session wanted
+    (0, 0)                         full, make a session
+    (id, 0)                        full, replace that session
+    (id, -1)                       full, end that session
+    (id, n > 0)                    the changes since request n - 1
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from odradek.broker.fetching.interest import FetchEntry, Interest, Key
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.fetch import FetchRequest
+from odradek.protocol.types import NO_TOPIC_ID, TopicId
+from odradek.world import Randomness
+
+_FINAL_EPOCH: Final = -1
+_LAST_EPOCH: Final = 2**31 - 1
+_FIRST_VERSION_WITH_IDS: Final = 13
+# What a partition of a session takes, measured (its entry, and its places in the session).
+PARTITION_BYTES: Final = 400
+# How many partitions of a session this broker may not know (yet).
+_MAX_UNKNOWN: Final = 1000
+
+
+class FetchSession:
+    """The partitions that a client fetches, from one of its requests to the next."""
+
+    __slots__ = (
+        "entries",
+        "epoch",
+        "interest",
+        "replica_epoch",
+        "session_id",
+        "unknown",
+        "used_s",
+        "uses_ids",
+    )
+
+    def __init__(
+        self, session_id: int, uses_ids: bool, entries: Iterable[FetchEntry], now_s: float
+    ) -> None:
+        self.session_id = session_id
+        self.uses_ids = uses_ids
+        self.epoch = 1
+        self.used_s = now_s
+        # How many of the partitions this broker did not know when they were named.
+        self.unknown = 0
+        # Of the broker that fetches, if one does.
+        self.replica_epoch = -1
+        self.entries = {entry.key: entry for entry in entries}
+        self.interest = Interest(self.entries.values(), now_s)
+
+    def advance(self, now_s: float) -> None:
+        self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+        self.used_s = self.interest.heard_s = now_s
+
+    def change(self, request: FetchRequest, version: int) -> list[FetchEntry]:
+        """Takes the changes of a request over; returns the partitions that are new."""
+        entries = self.entries
+        added = []
+        for changed in requested(request, version, entries):
+            if changed.key not in entries:
+                added.append(changed)
+            entries[changed.key] = changed
+            self.interest.add(changed)
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id if self.uses_ids else forgotten.topic
+            for partition in forgotten.partitions:
+                gone = entries.pop((name, partition), None)
+                if gone is not None:
+                    self.interest.remove(gone)
+        return added
+
+    def doubt(self) -> None:
+        """Every partition is to be read, also those that were silent."""
+        self.interest.give_back(self.entries.values())
+
+    def close(self) -> None:
+        for entry in self.entries.values():
+            self.interest.remove(entry)
+        self.entries = {}
+
+
+class Fetch:
+    """A request seen through its session: the partitions to read, and how to answer."""
+
+    __slots__ = ("error", "incremental", "interest", "session")
+
+    def __init__(
+        self,
+        interest: Interest,
+        session: FetchSession | None = None,
+        *,
+        incremental: bool = False,
+        error: ErrorCode = ErrorCode.NONE,
+    ) -> None:
+        self.interest = interest
+        self.session = session
+        self.incremental = incremental
+        self.error = error
+
+    @property
+    def session_id(self) -> int:
+        return self.session.session_id if self.session is not None else 0
+
+
+class FetchSessions:
+    """A bounded cache; the session unused longest makes room once it has been idle long enough.
+
+    Invariant: `partitions` is the number of partitions that the sessions hold together, and after
+    each request at most `max_partitions`.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        randomness: Randomness,
+        *,
+        max_partitions: int,
+        is_known: Callable[[FetchEntry], bool],
+        evict_after_s: float = 120.0,
+    ) -> None:
+        """`is_known` says whether a partition exists, as far as this broker has heard."""
+        self._slots = slots
+        self._max_partitions = max_partitions
+        self._is_known = is_known
+        self.partitions = 0
+        self._randomness = randomness
+        self._evict_after_s = evict_after_s
+        # In the order of use, the session unused longest first.
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(
+        self,
+        request: FetchRequest,
+        version: int,
+        now_s: float,
+        entries: list[FetchEntry] | None = None,
+    ) -> Fetch:
+        """`entries` are those of a full request, if they have been made already (`requested`)."""
+        session_id, epoch = request.session_id, request.session_epoch
+        if epoch > 0:
+            return self._continue(request, version, now_s)
+        if session_id:
+            self._end(session_id)
+        if entries is None:
+            entries = list(requested(request, version, {}))
+        if epoch != _FINAL_EPOCH and entries:
+            session = self._create(entries, version >= _FIRST_VERSION_WITH_IDS, now_s)
+            if session is not None:
+                return Fetch(session.interest, session)
+        return Fetch(Interest(entries, now_s))
+
+    def _continue(self, request: FetchRequest, version: int, now_s: float) -> Fetch:
+        session = self._sessions.get(request.session_id)
+        error = ErrorCode.NONE
+        if session is None:
+            error = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        elif session.epoch != request.session_epoch:
+            error = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        elif session.uses_ids != (version >= _FIRST_VERSION_WITH_IDS):
+            error = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        if session is None or error:
+            return Fetch(Interest((), now_s), error=error)
+        session.advance(now_s)
+        if not self._change(session, request, version, now_s):
+            self._end(session.session_id)
+            return Fetch(Interest((), now_s), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if not session.entries:
+            self._end(session.session_id)
+            return Fetch(Interest((), now_s))
+        return Fetch(session.interest, session, incremental=True)
+
+    def _change(
+        self, session: FetchSession, request: FetchRequest, version: int, now_s: float
+    ) -> bool:
+        """Returns whether the session has room for what the request adds to it."""
+        held = len(session.entries)
+        added = session.change(request, version)
+        self.partitions += len(session.entries) - held
+        session.unknown += self._count_unknown(added)
+        if session.unknown > _MAX_UNKNOWN:
+            return False
+        # It was used just now, so it is not among those that make room.
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        return self._make_room(self._slots, self._max_partitions, now_s)
+
+    def _count_unknown(self, entries: Iterable[FetchEntry]) -> int:
+        return sum(not self._is_known(entry) for entry in entries)
+
+    def _make_room(self, slots: int, partitions: int, now_s: float) -> bool:
+        """Ends idle sessions until no more than so many slots and partitions are used."""
+        while len(self._sessions) > slots or self.partitions > partitions:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_s - oldest.used_s < self._evict_after_s:
+                return False
+            self._end(oldest.session_id)
+        return True
+
+    def _create(
+        self, entries: list[FetchEntry], uses_ids: bool, now_s: float
+    ) -> FetchSession | None:
+        unknown = self._count_unknown(entries)
+        if unknown > _MAX_UNKNOWN or not self._make_room(
+            self._slots - 1, self._max_partitions - len(entries), now_s
+        ):
+            return None
+        session_id = 0
+        while not session_id or session_id in self._sessions:
+            session_id = 1 + self._randomness.below(2**31 - 2)
+        session = FetchSession(session_id, uses_ids, entries, now_s)
+        session.unknown = unknown
+        self._sessions[session_id] = session
+        self.partitions += len(session.entries)
+        assert self.partitions <= self._max_partitions
+        return session
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partitions -= len(session.entries)
+            session.close()
+
+
+def requested(
+    request: FetchRequest, version: int, known: dict[Key, FetchEntry]
+) -> Iterable[FetchEntry]:
+    """The partitions a request names, new or changed."""
+    uses_ids = version >= _FIRST_VERSION_WITH_IDS
+    for topic in request.topics:
+        name: str | TopicId = topic.topic_id if uses_ids else topic.topic
+        for asked in topic.partitions:
+            entry = known.get((name, asked.partition))
+            if entry is None:
+                entry = (
+                    FetchEntry("", TopicId(topic.topic_id), asked.partition)
+                    if uses_ids
+                    else FetchEntry(topic.topic, NO_TOPIC_ID, asked.partition)
+                )
+            entry.fetch_offset = asked.fetch_offset
+            entry.max_bytes = asked.partition_max_bytes
+            entry.current_leader_epoch = asked.current_leader_epoch
+            entry.last_fetched_epoch = asked.last_fetched_epoch
+            entry.log_start_offset = asked.log_start_offset
+            yield entry

@@ -1,0 +1,1 @@
+"""Sockets and connections: frames come in, replies go out."""

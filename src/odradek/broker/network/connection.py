@@ -1,0 +1,503 @@
+"""One client's connection: frames come in, replies go out, in the order of the requests.
+
+A request is served when every earlier one of its connection has been answered, as in Kafka;
+only produce requests follow each other once they have appended, so that appends keep their order
+while replication is awaited concurrently, and a member that leaves its group is heard while it
+waits for the group to gather: everybody else would gather twice. When the client does not read,
+nothing more is served and nothing more is read: a slow reader costs one chunk of memory, whatever
+it asked for. Behind a request whose wait the client chooses, as a fetch, no more than a small
+request is read ahead. What its own requests cost is counted for all connections together
+(`broker.network.request_queue`), and let go of as soon as it is closed.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, Protocol, cast
+
+from odradek.broker.network.busy_poll import Attention
+from odradek.broker.network.connections import OS_DEFAULT, Connections
+from odradek.broker.network.outflow import Outflow, Parts
+from odradek.broker.network.reply_batching import Departures
+from odradek.broker.network.request_queue import SMALL_BYTES
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import MalformedMessage
+from odradek.protocol.framing import FrameSplitter
+from odradek.protocol.types import Buffer
+from odradek.security.principals import ANONYMOUS
+
+logger = logging.getLogger("odradek.server")
+
+_MOST_WAITING: Final = 64
+# What a connection serves before others have their turns: a fraction of a millisecond's work, or
+# one request.
+_FRAMES_A_TURN: Final = 8
+_BYTES_A_TURN: Final = 128 * 1024
+# Requests of which more has come are received by turns.
+_LARGE_BYTES: Final = 1 << 20
+# The size in front of a frame.
+_PREFIX_BYTES: Final = 4
+_PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
+_LEAVE_GROUP: Final = int(ApiKey.LEAVE_GROUP).to_bytes(2, "big")
+_GATHERING: Final = tuple(
+    int(key).to_bytes(2, "big") for key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+)
+
+
+Encode = Callable[[object], Parts | Awaitable[Parts | None] | None]
+"""Encodes a reply, at once or, if it is large, in steps."""
+
+
+class Pending(NamedTuple):
+    """A reply that is awaited, and how it is encoded when it comes."""
+
+    reply: Awaitable[object]
+    encode: Encode
+    # Whether what must keep the order of requests is done, so that the next one of its kind
+    # may be served while this one waits.
+    is_pipelined: bool
+
+
+Serve = Callable[["Connection", Buffer], Parts | Pending | None]
+"""Answers a frame at once or later; None is a request that wants no reply (acks=0)."""
+
+
+class Splitter(Protocol):
+    """Cuts what arrives into frames."""
+
+    max_size_bytes: int
+
+    @property
+    def unfinished_bytes(self) -> int: ...
+    @property
+    def missing_bytes(self) -> int: ...
+    def feed(self, chunk: bytes) -> list[Buffer]: ...
+    def clear(self) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """Invariant: replies are in the order of the requests, whatever finishes first.
+
+    Invariant: `held_bytes` is what the splitter keeps, the frames in `_frames` and those whose
+    replies are awaited in `_waiting`; the queue that all connections share counts the same.
+    """
+
+    __slots__ = (
+        "_attention",
+        "_awaits_reading",
+        "_blocks",
+        "_connections",
+        "_departures",
+        "_finishing",
+        "_frames",
+        "_gathered",
+        "_in_turn",
+        "_is_admitted",
+        "_loop",
+        "_out",
+        "_queue",
+        "_serve",
+        "_splitter",
+        "_transport",
+        "_turn_scheduled",
+        "_waiting",
+        "_waits_for_group",
+        "_waits_pipelined",
+        "active_s",
+        "address",
+        "held_bytes",
+        "listener",
+        "on_hurry",
+        "on_overtaking",
+        "port",
+        "principal",
+        "received_s",
+        "session",
+    )
+
+    def __init__(self, listener: str, connections: Connections, serve: Serve) -> None:
+        self.listener = listener
+        self.address = ""
+        self.port = 0
+        self.active_s = 0.0
+        # Who is asked for permission; whoever authenticates clients puts a name here.
+        self.principal = ANONYMOUS
+        # What the dispatcher learns about this client: software name.
+        self.session: dict[str, str] = {}
+        # Called when a request has to wait behind the one that is being answered.
+        self.on_overtaking: Callable[[], None] | None = None
+        # Ends the wait of the request that is being answered, where that can be done.
+        self.on_hurry: Callable[[], None] | None = None
+        self.held_bytes = 0
+        self.received_s = 0.0
+        self._connections = connections
+        self._queue = connections.queue
+        self._serve = serve
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._splitter: Splitter = FrameSplitter(connections.frame_bytes)
+        self._frames: deque[Buffer] = deque()
+        # The reply, how it is encoded, and how many bytes its request holds.
+        self._waiting: deque[tuple[asyncio.Future[object], Encode, int]] = deque()
+        self._waits_pipelined = True
+        self._waits_for_group = False
+        # Whether the last request in `_waiting` lets nothing follow and is no produce request.
+        self._blocks = False
+        self._out = Outflow(self._loop, self._take_turn)
+        # Where there is a real socket, whose other side sleeps and is woken.
+        self._attention: Attention | None = None
+        self._departures: Departures | None = None
+        self._turn_scheduled = False
+        self._awaits_reading = False
+        self._finishing = False
+        self._in_turn = False
+        self._is_admitted = True
+        self._gathered: list[bytes] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request is under way or a reply on its way out."""
+        return bool(self._waiting or self._out.parts)
+
+    @property
+    def queued(self) -> int:
+        """How many frames have come that are not served yet."""
+        return len(self._frames)
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """How many bytes have come of a frame that is not whole."""
+        return self._splitter.unfinished_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes that frame still needs."""
+        return self._splitter.missing_bytes
+
+    @property
+    def unserved_bytes(self) -> int:
+        """How many bytes have come of requests that are not under way, whole or not."""
+        return self.held_bytes - sum(size for _, _, size in self._waiting)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the client decides when its next request is served: a request waits as long as
+        it asked for, or the client does not read its replies. Produce requests wait for
+        followers, and do not count."""
+        out = self._out
+        return bool((self._waiting and self._blocks) or out.is_paused or out.parts)
+
+    def end_wait(self) -> None:
+        """Answers a fetch that waits for records with what there is."""
+        if self.on_hurry is not None:
+            self.on_hurry()
+
+    @property
+    def splitter(self) -> Splitter:
+        return self._splitter
+
+    def serve_by(self, serve: Serve, splitter: Splitter) -> None:
+        """Changes who cuts and who serves what comes from now on."""
+        self._serve, self._splitter = serve, splitter
+
+    # What the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.address, self.port = str(peer[0]), int(peer[1])
+        self.active_s = self._loop.time()
+        if not self._connections.admit(self, self.address):
+            self._transport.abort()
+            return
+        self._out.open(self._transport)
+        if self._out.is_direct:
+            self._attention, self._departures = self._connections.of_loop()
+        if self._connections.send_buffer_bytes != OS_DEFAULT:
+            self._out.limit_send_buffer(self._connections.send_buffer_bytes)
+        self._wait_for_admission()
+
+    def _wait_for_admission(self) -> None:
+        """Serves and reads nothing yet if connections come faster than they may."""
+        delay_s = self._connections.rate.delay_s(self.active_s)
+        if delay_s:
+            self._is_admitted = False
+            # Later, because uvloop begins to read after this callback, whatever we say in it.
+            self._loop.call_soon(self.read_on)
+            if delay_s < float("inf"):
+                self._loop.call_later(delay_s, self._admit)
+
+    def _admit(self) -> None:
+        self._is_admitted = True
+        self._take_turn()
+
+    def data_received(self, data: bytes) -> None:
+        queue, splitter = self._queue, self._splitter
+        self.held_bytes += len(data)
+        queue.held_bytes += len(data)
+        try:
+            frames = splitter.feed(data)
+        except MalformedMessage as error:
+            self._refuse(error)
+            return
+        if splitter.unfinished_bytes:
+            self.received_s = self._loop.time()
+            if splitter.unfinished_bytes > _LARGE_BYTES and not self._awaits_reading:
+                self._awaits_reading = True
+                self._connections.reading_turns.add(self._read_in_turn)
+                self.read_on()
+        if frames:
+            self._frames.extend(frames)
+            if self is queue.finisher:
+                queue.finished(self)
+        if self._frames and not self._turn_scheduled and self._is_admitted:
+            if len(self._frames[0]) <= _BYTES_A_TURN:
+                self._take_turn()
+            else:
+                self._queue_up()
+                self.read_on()
+            if self._attention is not None:
+                self._attention.served()
+        elif queue.held_bytes >= queue.max_bytes or (
+            self.held_bytes > SMALL_BYTES and self.is_blocked
+        ):
+            self.read_on()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._out.is_paused = True
+
+    def resume_writing(self) -> None:
+        self._out.resume()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        for waiting, _, _ in self._waiting:
+            waiting.cancel()
+        self._waiting.clear()
+        self._gathered.clear()
+        self._out.end()
+        self._drop_unserved()
+        self._queue.forget(self)
+        self._connections.forget(self, self.address)
+
+    def close(self) -> None:
+        """Lets the replies already written go out; serves nothing more."""
+        self._drop_unserved()
+        self._write_gathered()
+        if self._transport is not None:
+            self._transport.close()
+
+    def finish(self) -> None:
+        """Closes as soon as the requests under way are answered."""
+        self._finishing = True
+        self._drop_unserved()
+        self.read_on()
+        if not self.is_waiting:
+            self.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _drop_unserved(self) -> None:
+        """Lets go of frames that are not served, whole or not. The transport may live on until the
+        client has read its replies, or until it is silent for too long: they must not."""
+        self._frames.clear()
+        self._splitter.clear()
+        under_way = sum(size for _, _, size in self._waiting)
+        self._queue.held_bytes -= self.held_bytes - under_way
+        self.held_bytes = under_way
+        self._queue.settle()
+
+    # Requests in
+
+    def _read_in_turn(self) -> None:
+        self._awaits_reading = False
+        self.read_on()
+
+    def read_on(self) -> None:
+        """Reads from the socket, unless frames wait to be served, others read large requests too,
+        memory is short, much has come behind a request that nothing may follow, or nothing more is
+        to be served, or nothing yet."""
+        if self._transport is None:
+            return
+        if (
+            self._is_admitted
+            and not self._finishing
+            and not self._frames
+            and not self._awaits_reading
+            and (self.held_bytes <= SMALL_BYTES or not self.is_blocked)
+            and self._queue.may_read(self)
+        ):
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _take_turn(self) -> None:
+        """Serves queued frames, a few at a time so that other connections get their turn too."""
+        queue = self._queue
+        if self._turn_scheduled:
+            self._turn_scheduled = False
+            queue.queued -= 1
+        self._in_turn = True
+        frames = self._frames
+        room = _BYTES_A_TURN
+        for _ in range(_FRAMES_A_TURN):
+            if not frames or self._transport is None or not self._may_serve(frames[0]):
+                break
+            frame = frames.popleft()
+            room -= len(frame)
+            self._serve_frame(frame)
+            if room <= 0:
+                break
+        self._in_turn = False
+        if self._gathered and (
+            self._departures is None or not self._departures.put_off(self._write_gathered)
+        ):
+            self._write_gathered()
+        queue.settle()
+        if self._transport is None:
+            return
+        if self._finishing:
+            self.finish()
+            return
+        if not frames:
+            self.read_on()
+            return
+        self._transport.pause_reading()
+        if self._may_serve(frames[0]):
+            self._queue_up()
+        elif self.on_overtaking is not None:
+            self.on_overtaking()
+
+    def _queue_up(self) -> None:
+        """Serves the next frames when those who came before have had their turns."""
+        self._turn_scheduled = True
+        self._queue.queued += 1
+        self._connections.turns.add(self._take_turn)
+
+    def _may_serve(self, frame: Buffer) -> bool:
+        if self._out.is_paused or self._out.parts:
+            return False
+        if not self._waiting:
+            return True
+        if self._waits_for_group:
+            return frame[:2] == _LEAVE_GROUP
+        return (
+            self._waits_pipelined and len(self._waiting) < _MOST_WAITING and frame[:2] == _PRODUCE
+        )
+
+    def _serve_frame(self, frame: Buffer) -> None:
+        self.active_s = self._loop.time()
+        size = _PREFIX_BYTES + len(frame)
+        self._hold(-size)
+        try:
+            reply = self._serve(self, frame)
+        except MalformedMessage as error:
+            self._refuse(error)
+            return
+        except Exception:  # noqa: BLE001 - a fault in one request must not disturb other clients
+            self._fail()
+            return
+        if isinstance(reply, Pending):
+            self._waits_for_group = not self._waiting and frame[:2] in _GATHERING
+            self._blocks = not reply.is_pipelined and frame[:2] != _PRODUCE
+            self._wait_for(reply, size)
+        elif not self._waiting:
+            if reply:
+                self._send(reply)
+        else:
+            done: asyncio.Future[object] = self._loop.create_future()
+            done.set_result(reply)
+            self._waiting.append((done, encoded_already, 0))
+
+    def _hold(self, size: int) -> None:
+        self.held_bytes += size
+        self._queue.held_bytes += size
+
+    def _wait_for(self, pending: Pending, size: int) -> None:
+        self._waits_pipelined = pending.is_pipelined and (
+            self._waits_pipelined or not self._waiting
+        )
+        task = asyncio.ensure_future(pending.reply)
+        self._waiting.append((task, pending.encode, size))
+        self._hold(size)
+        task.add_done_callback(self._answer_waiting)
+
+    def _answer_waiting(self, _: object) -> None:
+        waiting = self._waiting
+        self._in_turn = True
+        while waiting and waiting[0][0].done():
+            task, encode, size = waiting.popleft()
+            self._hold(-size)
+            if task.cancelled():
+                continue
+            error = task.exception()
+            if isinstance(error, MalformedMessage):
+                self._refuse(error)
+                return
+            if error is not None:
+                self._fail(error)
+                return
+            try:
+                reply = encode(task.result())
+            except ValueError as unspeakable:
+                self._fail(unspeakable)
+                return
+            if isinstance(reply, list):
+                self._send(reply)
+            elif reply is not None:
+                encoding = asyncio.ensure_future(cast("Awaitable[object]", reply))
+                waiting.appendleft((encoding, encoded_already, size))
+                self._hold(size)
+                encoding.add_done_callback(self._answer_waiting)
+                break
+        self._in_turn = False
+        self._write_gathered()
+        self.active_s = self._loop.time()
+        if not self._turn_scheduled and self._transport is not None:
+            self._take_turn()
+
+    def _refuse(self, error: MalformedMessage) -> None:
+        logger.info("closing the connection from %s:%s: %s", self.address, self.port, error)
+        self.close()
+
+    def _fail(self, error: BaseException | None = None) -> None:
+        logger.error(
+            "a request from %s:%s failed unexpectedly",
+            self.address,
+            self.port,
+            exc_info=error or True,
+        )
+        self.close()
+
+    # Replies out
+
+    def _send(self, parts: Parts) -> None:
+        transport = self._transport
+        if transport is None:
+            for part in parts:
+                if not isinstance(part, bytes):
+                    part.release()
+            return
+        if len(parts) == 1 and not self._out.parts and isinstance(parts[0], bytes):
+            self._gathered.append(parts[0])
+            if not self._in_turn:
+                self._write_gathered()
+            return
+        self._write_gathered()
+        self._out.send(parts)
+
+    def _write_gathered(self) -> None:
+        """The small replies of a turn go out together: a system call for all of them."""
+        gathered, self._gathered = self._gathered, []
+        if gathered and self._transport is not None:
+            self._transport.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
+
+
+def encoded_already(reply: object) -> Parts | None:
+    return cast("Parts | None", reply)

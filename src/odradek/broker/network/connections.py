@@ -1,0 +1,116 @@
+"""All open connections of a broker: how many there may be, and what they share."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from odradek.broker.network.busy_poll import Attention
+from odradek.broker.network.connection_rate import ConnectionRate
+from odradek.broker.network.reply_batching import Departures
+from odradek.broker.network.request_queue import RequestQueue
+from odradek.broker.network.turns import Turns
+from odradek.config.setting import MOST_INT
+
+if TYPE_CHECKING:
+    from odradek.broker.network.connection import Connection
+
+logger = logging.getLogger("odradek.server")
+
+OS_DEFAULT: Final = -1
+# So many connections go on receiving a large request in a turn of the loop: 2 MB, 2 ms.
+_READERS_A_TURN: Final = 8
+
+
+class Connections:
+    """All open connections of a broker, counted by address.
+
+    A connection beyond the limits is closed before anything is read from it.
+    """
+
+    def __init__(
+        self,
+        *,
+        most: int,
+        most_per_address: int,
+        overrides: dict[str, int],
+        frame_bytes: int,
+        send_buffer_bytes: int = OS_DEFAULT,
+        max_queued_requests: int = MOST_INT,
+        max_request_bytes: int = MOST_INT,
+        max_creation_rate: int = MOST_INT,
+    ) -> None:
+        self.send_buffer_bytes = send_buffer_bytes
+        self.most = most
+        self.most_per_address = most_per_address
+        self.overrides = overrides
+        self.frame_bytes = frame_bytes
+        # A dict keeps the order of arrival, which a set would not.
+        self.open: dict[Connection, None] = {}
+        self.queue = RequestQueue(
+            max_queued=max_queued_requests, max_bytes=max_request_bytes, senders=self.open.keys()
+        )
+        self.rate = ConnectionRate(max_creation_rate)
+        self._by_address: dict[str, int] = {}
+        self.turns = Turns(_call_soon)
+        self.reading_turns = Turns(_call_soon, most=_READERS_A_TURN)
+        self._of_loop: tuple[Attention, Departures] | None = None
+        self._all_gone = asyncio.Event()
+        self._all_gone.set()
+
+    def of_loop(self) -> tuple[Attention, Departures]:
+        """What all connections share, because there is one loop that sleeps or takes turns."""
+        if self._of_loop is None:
+            call_soon = asyncio.get_running_loop().call_soon
+            self._of_loop = (Attention(call_soon), Departures(call_soon))
+        return self._of_loop
+
+    def admit(self, connection: "Connection", address: str) -> bool:
+        here = self._by_address.get(address, 0)
+        limit = self.overrides.get(address, self.most_per_address)
+        if len(self.open) >= self.most or here >= limit:
+            logger.warning("too many connections, closing the newest one from %s", address)
+            return False
+        self.open[connection] = None
+        self._all_gone.clear()
+        self._by_address[address] = here + 1
+        return True
+
+    def forget(self, connection: "Connection", address: str) -> None:
+        if connection in self.open:
+            del self.open[connection]
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+            if not self.open:
+                self._all_gone.set()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Answers what is under way, closes everything, and waits for it until the time is up."""
+        for connection in list(self.open):
+            connection.finish()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._all_gone.wait()
+        except TimeoutError:
+            for connection in list(self.open):
+                connection.abort()
+
+    def reap(self, idle_since_s: float) -> int:
+        """Closes every connection that has completed no request since then, nor waits for one.
+
+        A connection that holds something behind a fetch is not read from, so that nobody would
+        notice that its peer is gone: that fetch is answered early, and the reply finds out.
+        """
+        silent = [connection for connection in self.open if connection.active_s < idle_since_s]
+        idle = [connection for connection in silent if not connection.is_waiting]
+        for connection in silent:
+            if connection.is_waiting and connection.unserved_bytes:
+                connection.end_wait()
+        for connection in idle:
+            connection.close()
+        return len(idle)
+
+
+def _call_soon(call: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(call)

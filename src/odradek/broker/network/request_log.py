@@ -1,0 +1,302 @@
+"""The request log: at DEBUG a line for each request, with who asked and where the time went.
+
+    api=Fetch version=17 correlation=8 client=rdkafka connection=127.0.0.1:50414 listener=PLAINTEXT
+    principal=User:ANONYMOUS request_bytes=98 queue_ms=0.011 local_ms=0.215 remote_ms=499.902
+    send_ms=0.078 total_ms=500.206 error=NONE
+
+(in one line). `queue` is from the arrival of the whole request to its turn, `local` until the
+handler has answered or has to wait, `remote` that waiting (for replicas, new records, members),
+`send` from the answer until it has left: behind earlier ones, encoded, records read by the client.
+`error` names the errors in the answer, each once; DISCONNECTED is a client that did not wait.
+
+Invariant: while it is off, nothing of it lies on the way of a request.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from odradek.broker.dispatch import Dispatcher, Handle, Reply
+from odradek.broker.network.connection import Connection, Pending, Splitter
+from odradek.broker.network.connections import Connections
+from odradek.broker.network.outflow import Parts, Slice
+from odradek.broker.services import Pipelined, RequestContext, Services
+from odradek.protocol.apis import APIS
+from odradek.protocol.errors import ErrorCode, MalformedMessage
+from odradek.protocol.headers import RequestHeader, decode_request_header
+from odradek.protocol.schema import Request, Struct
+from odradek.protocol.types import Buffer
+from odradek.telemetry import logs
+from odradek.world import Clock
+
+logger = logging.getLogger(logs.REQUESTS)
+
+_MOST_ERRORS: Final = 5
+
+
+class RequestLog:
+    """Makes the connections of a broker, and listens in on them while the log is wanted."""
+
+    def __init__(self, dispatcher: Dispatcher, connections: Connections, clock: Clock) -> None:
+        self._dispatcher = dispatcher
+        self._connections = connections
+        self._clock = clock
+        self._is_on = False
+        # What the handler of the frame that is being served returned.
+        self._returned: object = None
+        self._unsubscribe = logs.subscribe(self._follow)
+        self._follow()
+
+    def close(self) -> None:
+        self._unsubscribe()
+
+    def connect(self, listener: str) -> Connection:
+        connection = Connection(listener, self._connections, self._dispatcher.serve)
+        if self._is_on:
+            self._watch(connection)
+        return connection
+
+    def _follow(self) -> None:
+        """Asks for the level once after each change, and not once a request."""
+        is_on = logger.isEnabledFor(logging.DEBUG)
+        if is_on == self._is_on:
+            return
+        self._is_on = is_on
+        self._dispatcher.listen_in(self._noting if is_on else None)
+        for connection in self._connections.open:
+            if is_on:
+                self._watch(connection)
+            elif isinstance(connection.splitter, _Arrivals):
+                connection.serve_by(self._dispatcher.serve, connection.splitter.inner)
+
+    def _watch(self, connection: Connection) -> None:
+        arrivals = _Arrivals(connection.splitter, self._clock, connection.queued)
+        connection.serve_by(self._serve, arrivals)
+
+    def _noting(self, handle: Handle) -> Handle:
+        def noted(
+            services: Services, context: RequestContext, request: Request
+        ) -> Reply | Awaitable[Reply] | Pipelined:
+            self._returned = returned = handle(services, context, request)
+            return returned
+
+        return noted
+
+    def _serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
+        begun_s = self._clock.monotonic_s()
+        splitter = connection.splitter
+        arrived_s = splitter.taken(begun_s) if isinstance(splitter, _Arrivals) else begun_s
+        story = _Story(self._clock, connection, frame, arrived_s, begun_s)
+        self._returned = None
+        try:
+            reply = self._dispatcher.serve(connection, frame)
+        except Exception as error:
+            story.handled_s = story.answered_s = self._clock.monotonic_s()
+            story.tell(type(error).__name__)
+            raise
+        story.handled_s = story.answered_s = self._clock.monotonic_s()
+        if not isinstance(reply, Pending):
+            return story.leave(self._returned, reply)
+        encode = reply.encode
+
+        def encoded(response: object) -> Parts | Awaitable[Parts | None] | None:
+            parts = encode(response)
+            if parts is None or isinstance(parts, list):
+                return story.leave(response, parts)
+            return story.leave_later(response, parts)
+
+        return Pending(story.follow(reply.reply), encoded, reply.is_pipelined)
+
+
+class _Arrivals:
+    """A splitter that notes when each frame was whole."""
+
+    __slots__ = ("_clock", "_times_s", "inner")
+
+    def __init__(self, inner: Splitter, clock: Clock, queued: int) -> None:
+        self.inner = inner
+        self._clock = clock
+        # Frames are served in the order of their arrival.
+        self._times_s = deque([clock.monotonic_s()] * queued)
+
+    @property
+    def max_size_bytes(self) -> int:
+        return self.inner.max_size_bytes
+
+    @max_size_bytes.setter
+    def max_size_bytes(self, size: int) -> None:
+        self.inner.max_size_bytes = size
+
+    @property
+    def unfinished_bytes(self) -> int:
+        return self.inner.unfinished_bytes
+
+    @property
+    def missing_bytes(self) -> int:
+        return self.inner.missing_bytes
+
+    def clear(self) -> None:
+        self.inner.clear()
+        self._times_s.clear()
+
+    def feed(self, chunk: bytes) -> list[Buffer]:
+        frames = self.inner.feed(chunk)
+        self._times_s.extend([self._clock.monotonic_s()] * len(frames))
+        return frames
+
+    def taken(self, now_s: float) -> float:
+        """When the frame arrived that is served now."""
+        return self._times_s.popleft() if self._times_s else now_s
+
+
+class _Story:
+    """One request, from its arrival to the line in the log."""
+
+    __slots__ = (
+        "_arrived_s",
+        "_begun_s",
+        "_clock",
+        "_connection",
+        "_header",
+        "_size",
+        "answered_s",
+        "handled_s",
+    )
+
+    def __init__(
+        self,
+        clock: Clock,
+        connection: Connection,
+        frame: Buffer,
+        arrived_s: float,
+        begun_s: float,
+    ) -> None:
+        self._clock = clock
+        self._connection = connection
+        self._header = _header(frame)
+        self._size = len(frame)
+        self._arrived_s = arrived_s
+        self._begun_s = begun_s
+        self.handled_s = self.answered_s = begun_s
+
+    async def follow(self, reply: Awaitable[object]) -> object:
+        try:
+            return await reply
+        except BaseException as error:
+            # The client has gone, or the handler failed: nothing will be sent.
+            self.answered_s = self._clock.monotonic_s()
+            is_gone = isinstance(error, asyncio.CancelledError)
+            self.tell("DISCONNECTED" if is_gone else type(error).__name__)
+            raise
+        finally:
+            self.answered_s = self._clock.monotonic_s()
+
+    def leave(self, response: object, parts: Parts | None) -> Parts | None:
+        """The answer is on its way; the line is written when its last record has left."""
+        error = _errors(response)
+        for number in range(len(parts or ()) - 1, -1, -1):
+            assert parts is not None
+            part = parts[number]
+            if not isinstance(part, bytes):
+                parts[number] = _Followed(part, lambda: self.tell(error))
+                return parts
+        self.tell(error)
+        return parts
+
+    async def leave_later(
+        self, response: object, encoding: Awaitable[Parts | None]
+    ) -> Parts | None:
+        return self.leave(response, await encoding)
+
+    def tell(self, error: str) -> None:
+        connection, now_s = self._connection, self._clock.monotonic_s()
+        header = self._header
+        api = APIS[header.api_key].name if header.api_key in APIS else str(header.api_key)
+        logger.debug(
+            "api=%s version=%d correlation=%d client=%s connection=%s:%d listener=%s principal=%s"
+            " request_bytes=%d queue_ms=%.3f local_ms=%.3f remote_ms=%.3f send_ms=%.3f"
+            " total_ms=%.3f error=%s",
+            api,
+            header.api_version,
+            header.correlation_id,
+            _word(header.client_id),
+            connection.address,
+            connection.port,
+            connection.listener,
+            _word(str(connection.principal)),
+            self._size,
+            1000 * (self._begun_s - self._arrived_s),
+            1000 * (self.handled_s - self._begun_s),
+            1000 * (self.answered_s - self.handled_s),
+            1000 * (now_s - self.answered_s),
+            1000 * (now_s - self._arrived_s),
+            error,
+        )
+
+
+class _Followed:
+    """Records on their way, which say when they have left or are let go."""
+
+    __slots__ = ("_released", "_slice")
+
+    def __init__(self, records: Slice, released: Callable[[], None]) -> None:
+        self._slice = records
+        self._released = released
+
+    def __len__(self) -> int:
+        return len(self._slice)
+
+    def read(self, start: int, length: int) -> bytes:
+        return self._slice.read(start, length)
+
+    def send(self, descriptor: int, start: int, length: int) -> int:
+        return self._slice.send(descriptor, start, length)
+
+    def release(self) -> None:
+        self._slice.release()
+        self._released()
+
+
+def _header(frame: Buffer) -> RequestHeader:
+    try:
+        return decode_request_header(frame)[0]
+    except MalformedMessage:
+        return RequestHeader(-1, -1, -1, None)
+
+
+def _word(text: str | None) -> str:
+    """A client's own words, so that they are one word of the line."""
+    if text is None:
+        return "-"
+    return text if text.isprintable() and " " not in text and text else repr(text)
+
+
+def _errors(response: object) -> str:
+    found = dict.fromkeys(_error_codes(response))
+    if not found:
+        return "NONE"
+    names = [ErrorCode(code).name if code in _KNOWN else str(code) for code in found]
+    more = f"+{len(names) - _MOST_ERRORS}" if len(names) > _MOST_ERRORS else ""
+    return ",".join(names[:_MOST_ERRORS]) + more
+
+
+_KNOWN: Final = frozenset(map(int, ErrorCode))
+
+
+def _error_codes(value: object) -> Iterator[int]:
+    if isinstance(value, list):
+        for element in value:
+            # Lists are of one type: numbers, texts and bytes hold no errors.
+            if not isinstance(element, Struct):
+                return
+            yield from _error_codes(element)
+    elif isinstance(value, Struct):
+        for field in type(value).fields:
+            inner = getattr(value, field.name)
+            if field.name == "error_code":
+                if inner:
+                    yield inner
+            elif isinstance(inner, list | Struct):
+                yield from _error_codes(inner)

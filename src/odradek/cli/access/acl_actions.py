@@ -1,0 +1,274 @@
+"""What `odradek acls` does, once its flags are understood."""
+
+import argparse
+from collections.abc import Iterable
+
+from odradek.client import Admin
+from odradek.protocol.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AccessEntry,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.tools.admin_session import open_admin
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import print_json
+
+_PRODUCER = {
+    ResourceType.TOPIC: (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE),
+    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE),
+}
+_CONSUMER = {
+    ResourceType.TOPIC: (Operation.READ, Operation.DESCRIBE),
+    ResourceType.GROUP: (Operation.READ,),
+}
+_OPERATIONS = {
+    ResourceType.TOPIC: frozenset(
+        (
+            Operation.READ,
+            Operation.WRITE,
+            Operation.CREATE,
+            Operation.DESCRIBE,
+            Operation.DELETE,
+            Operation.ALTER,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+        )
+    ),
+    ResourceType.GROUP: frozenset(
+        (
+            Operation.READ,
+            Operation.DESCRIBE,
+            Operation.DELETE,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+        )
+    ),
+    ResourceType.CLUSTER: frozenset(
+        (
+            Operation.CREATE,
+            Operation.CLUSTER_ACTION,
+            Operation.DESCRIBE_CONFIGS,
+            Operation.ALTER_CONFIGS,
+            Operation.IDEMPOTENT_WRITE,
+            Operation.ALTER,
+            Operation.DESCRIBE,
+        )
+    ),
+    ResourceType.TRANSACTIONAL_ID: frozenset(
+        (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT)
+    ),
+    ResourceType.DELEGATION_TOKEN: frozenset((Operation.DESCRIBE,)),
+    ResourceType.USER: frozenset((Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS)),
+}
+
+Rules = dict[ResourcePattern, list[AccessEntry]]
+
+
+async def add(arguments: argparse.Namespace) -> int:
+    rules = _rules(arguments)
+    for resource, entries in rules.items():
+        _check_operations(resource, entries)
+    async with open_admin(arguments) as admin:
+        answers = await admin.create_acls(
+            Acl(resource, entry) for resource, entries in rules.items() for entry in entries
+        )
+    for acl, error in answers.items():
+        if error is not None:
+            raise CommandFailed(f"{_shown_resource(acl.resource)}: {error.message}")
+    _print(arguments, "Adding ACLs for resource", rules)
+    return 0
+
+
+async def remove(arguments: argparse.Namespace) -> int:
+    rules = _rules(arguments)
+    filters = [one for resource, entries in rules.items() for one in _filters(resource, entries)]
+    if not arguments.force and not _confirmed(rules):
+        return 1
+    removed: Rules = {}
+    async with open_admin(arguments) as admin:
+        for answer in (await admin.delete_acls(filters)).values():
+            if not isinstance(answer, list):
+                raise answer
+            _collect(removed, answer)
+    _print(arguments, "Removed ACLs for resource", removed)
+    return 0
+
+
+async def show(arguments: argparse.Namespace) -> int:
+    async with open_admin(arguments) as admin:
+        found = await _find(admin, arguments)
+    if not arguments.principal or arguments.json:
+        _print(arguments, "Current ACLs for resource", found)
+        return 0
+    for principal in arguments.principal:
+        print(f"ACLs for principal `{principal}`")
+        _print(arguments, "Current ACLs for resource", _about([principal], found))
+    return 0
+
+
+async def _find(admin: Admin, arguments: argparse.Namespace) -> Rules:
+    resources = _resources(arguments)
+    filters = [AclFilter(one.type, one.name, one.pattern) for one in resources] or [AclFilter()]
+    found: Rules = {}
+    for wanted in filters:
+        _collect(found, await admin.describe_acls(wanted))
+    return _about(arguments.principal, found) if arguments.principal else found
+
+
+def _about(principals: list[str], rules: Rules) -> Rules:
+    about = {
+        resource: [entry for entry in entries if entry.principal in principals]
+        for resource, entries in rules.items()
+    }
+    return {resource: entries for resource, entries in about.items() if entries}
+
+
+def _collect(into: Rules, acls: Iterable[Acl]) -> None:
+    for resource, entry in acls:
+        entries = into.setdefault(resource, [])
+        if entry not in entries:
+            entries.append(entry)
+
+
+# From flags to rules
+
+
+def _resources(arguments: argparse.Namespace) -> list[ResourcePattern]:
+    pattern = PatternType[arguments.resource_pattern_type.upper()]
+    named = {
+        ResourceType.TOPIC: arguments.topic,
+        ResourceType.GROUP: arguments.group,
+        ResourceType.TRANSACTIONAL_ID: arguments.transactional_id,
+        ResourceType.DELEGATION_TOKEN: arguments.delegation_token,
+        ResourceType.USER: arguments.user_principal,
+    }
+    resources = [
+        ResourcePattern(kind, name.strip(), pattern)
+        for kind, names in named.items()
+        for name in names
+    ]
+    if arguments.cluster or arguments.idempotent:
+        resources.append(ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME))
+    return resources
+
+
+def _rules(arguments: argparse.Namespace) -> Rules:
+    """For each resource that the flags name its entries; none where all are meant."""
+    rules: Rules = {}
+    is_role = arguments.producer or arguments.consumer
+    named = [Operation.from_title(name) for name in arguments.operation or ("All",)]
+    for resource in _resources(arguments):
+        if is_role:
+            operations = [
+                *(_PRODUCER.get(resource.type, ()) if arguments.producer else ()),
+                *(_CONSUMER.get(resource.type, ()) if arguments.consumer else ()),
+            ]
+            if arguments.idempotent and resource.type is ResourceType.CLUSTER:
+                operations.append(Operation.IDEMPOTENT_WRITE)
+            operations = list(dict.fromkeys(operations))
+            if not operations:
+                continue
+        else:
+            operations = named
+        rules[resource] = [
+            *_entries(
+                Permission.ALLOW, arguments.allow_principal, arguments.allow_host, operations
+            ),
+            *_entries(Permission.DENY, arguments.deny_principal, arguments.deny_host, operations),
+        ]
+    return rules
+
+
+def _entries(
+    permission: Permission,
+    principals: list[str] | None,
+    hosts: list[str] | None,
+    operations: list[Operation],
+) -> list[AccessEntry]:
+    return [
+        AccessEntry(principal.strip(), host.strip(), operation, permission)
+        for principal in principals or ()
+        for operation in operations
+        for host in hosts or (WILDCARD,)
+    ]
+
+
+def _filters(resource: ResourcePattern, entries: list[AccessEntry]) -> list[AclFilter]:
+    where = AclFilter(resource.type, resource.name, resource.pattern)
+    return [where._replace(**entry._asdict()) for entry in entries] or [where]
+
+
+def _check_operations(resource: ResourcePattern, entries: list[AccessEntry]) -> None:
+    possible = _OPERATIONS[resource.type] | {Operation.ALL}
+    for entry in entries:
+        if entry.operation not in possible:
+            names = ", ".join(one.title for one in sorted(possible))
+            raise CommandFailed(
+                f"{entry.operation.title} means nothing on a {resource.type.title};"
+                f" it takes {names}"
+            )
+
+
+def _confirmed(rules: Rules) -> bool:
+    for resource, entries in rules.items():
+        if entries:
+            print(f"Are you sure you want to remove ACLs:\n{_lines(entries)}\n")
+            print(f"from resource filter `{_shown_resource(resource)}`? (y/n)")
+        else:
+            print(
+                "Are you sure you want to delete all ACLs for resource filter"
+                f" `{_shown_resource(resource)}`? (y/n)"
+            )
+        try:
+            if input().strip().lower() not in ("y", "yes"):
+                return False
+        except EOFError:
+            raise CommandFailed("nobody answered; --force removes without asking") from None
+    return True
+
+
+# Output
+
+
+def _print(arguments: argparse.Namespace, head: str, rules: Rules) -> None:
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "resourceType": resource.type.name,
+                    "name": resource.name,
+                    "patternType": resource.pattern.name,
+                    "principal": entry.principal,
+                    "host": entry.host,
+                    "operation": entry.operation.name,
+                    "permissionType": entry.permission.name,
+                }
+                for resource, entries in rules.items()
+                for entry in entries
+            ]
+        )
+        return
+    for resource, entries in rules.items():
+        print(f"{head} `{_shown_resource(resource)}`: \n{_lines(entries)} \n")
+
+
+def _lines(entries: list[AccessEntry]) -> str:
+    return "\n".join(
+        f" \t(principal={entry.principal}, host={entry.host},"
+        f" operation={entry.operation.name}, permissionType={entry.permission.name})"
+        for entry in entries
+    )
+
+
+def _shown_resource(resource: ResourcePattern) -> str:
+    return (
+        f"ResourcePattern(resourceType={resource.type.name}, name={resource.name},"
+        f" patternType={resource.pattern.name})"
+    )

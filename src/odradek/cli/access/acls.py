@@ -1,0 +1,174 @@
+"""`odradek acls`: list, add and remove access rules, as kafka-acls does."""
+
+import argparse
+
+from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.parser import OlderSpelling
+from odradek.tools.failures import UsageError, did_you_mean
+
+_EXAMPLES = """\
+examples:
+  odradek acls --add --allow-principal User:alice --operation Read --topic orders
+  odradek acls --add --allow-principal User:shop --producer --topic orders
+  odradek acls --add --allow-principal User:bob --consumer --topic orders --group billing
+  odradek acls --add --deny-principal User:eve --operation All --topic pay- \\
+      --resource-pattern-type prefixed
+  odradek acls --list --topic orders --resource-pattern-type match
+  odradek acls --remove --topic orders --force
+
+Rules that deny win over rules that allow. They are obeyed by brokers with an
+authorizer.class.name; others refuse to keep them.
+"""
+
+OPERATIONS = (
+    "All",
+    "Read",
+    "Write",
+    "Create",
+    "Delete",
+    "Alter",
+    "Describe",
+    "ClusterAction",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "IdempotentWrite",
+    "CreateTokens",
+    "DescribeTokens",
+    "TwoPhaseCommit",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "odradek acls --list|--add|--remove [resources] [who] [what] [flags]"
+    parser.epilog = _EXAMPLES
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--list", action="store_true", help="show rules, all or of resources")
+    action.add_argument("--add", action="store_true", help="add rules")
+    action.add_argument("--remove", action="store_true", help="remove rules")
+    _add_resources(parser.add_argument_group("resources"))
+    _add_rules(parser.add_argument_group("who and what"))
+    parser.add_argument("--force", action="store_true", help="remove without asking")
+    add_json_argument(parser)
+    add_connection_arguments(parser)
+    parser.add_argument(
+        "--bootstrap-controller",
+        dest="bootstrap_server",
+        action=OlderSpelling,
+        instead="--bootstrap-server",
+    )
+
+
+def _add_resources(group: "argparse._ArgumentGroup") -> None:
+    for flag, what in (
+        ("--topic", "a topic"),
+        ("--group", "a group"),
+        ("--transactional-id", "a transactional id"),
+        ("--delegation-token", "a delegation token"),
+        ("--user-principal", "a user, for its tokens"),
+    ):
+        group.add_argument(
+            flag,
+            metavar="NAME",
+            action="append",
+            default=[],
+            help=f"{what}, * for all; may be repeated",
+        )
+    group.add_argument("--cluster", action="store_true", help="the cluster itself")
+    group.add_argument(
+        "--resource-pattern-type",
+        choices=("literal", "prefixed", "any", "match"),
+        type=str.lower,
+        default="literal",
+        help="how names are meant: as they stand, or as beginnings; to list or remove also 'any'"
+        " of the two, or 'match' for all rules that apply to the name (default: literal)",
+    )
+
+
+def _add_rules(group: "argparse._ArgumentGroup") -> None:
+    for flag, what in (
+        ("--allow-principal", "who may, as in User:alice; User:* is everybody"),
+        ("--deny-principal", "who may not, whatever else allows it"),
+        ("--allow-host", "from where, an address (default: *)"),
+        ("--deny-host", "from where not, an address (default: *)"),
+        ("--principal", "with --list: only rules about this one"),
+    ):
+        group.add_argument(
+            flag, metavar="WHO" if "host" not in flag else "HOST", action="append", help=what
+        )
+    group.add_argument(
+        "--operation",
+        metavar="WHAT",
+        action="append",
+        help=f"what: {', '.join(OPERATIONS)} (default: All)",
+    )
+    group.add_argument(
+        "--producer", action="store_true", help="Write, Describe, Create on the topics"
+    )
+    group.add_argument(
+        "--consumer", action="store_true", help="Read, Describe on the topics, Read on the groups"
+    )
+    group.add_argument(
+        "--idempotent", action="store_true", help="with --producer: IdempotentWrite on the cluster"
+    )
+
+
+def check(arguments: argparse.Namespace) -> None:
+    given = vars(arguments)
+    names_rules = ("allow_principal", "deny_principal", "allow_host", "deny_host")
+    is_role = arguments.producer or arguments.consumer
+    if arguments.list and (is_role or any(given[name] for name in names_rules)):
+        raise UsageError("--list takes resources and --principal, and no rules")
+    if arguments.principal and not arguments.list:
+        raise UsageError("--principal goes with --list; use --allow-principal or --deny-principal")
+    if is_role and (arguments.operation or arguments.deny_principal or arguments.deny_host):
+        raise UsageError("--producer and --consumer say which operations; they only allow")
+    if arguments.idempotent and not arguments.producer:
+        raise UsageError("--idempotent goes with --producer")
+    if arguments.producer and not arguments.topic:
+        raise UsageError("--producer needs a --topic")
+    if arguments.consumer and not (arguments.topic and arguments.group):
+        raise UsageError("--consumer needs a --topic and a --group")
+    if arguments.add and not (arguments.allow_principal or arguments.deny_principal):
+        raise UsageError("--add needs --allow-principal or --deny-principal")
+    if arguments.add and arguments.resource_pattern_type not in ("literal", "prefixed"):
+        raise UsageError("rules are added with --resource-pattern-type literal or prefixed")
+    if not arguments.list and not _names_resource(arguments):
+        raise UsageError("name a resource: --topic, --group, --cluster, --transactional-id, ...")
+    _check_values(arguments)
+
+
+def _names_resource(arguments: argparse.Namespace) -> bool:
+    return bool(
+        arguments.topic
+        or arguments.group
+        or arguments.cluster
+        or arguments.transactional_id
+        or arguments.delegation_token
+        or arguments.user_principal
+    )
+
+
+def _check_values(arguments: argparse.Namespace) -> None:
+    known = {operation.lower(): operation for operation in OPERATIONS}
+    for name in arguments.operation or ():
+        if name.replace("_", "").lower() not in known:
+            near = did_you_mean(name, list(OPERATIONS))
+            raise UsageError(f"there is no operation {name}{near}")
+    for who in (
+        *(arguments.allow_principal or ()),
+        *(arguments.deny_principal or ()),
+        *(arguments.principal or ()),
+    ):
+        kind, colon, name = who.partition(":")
+        if not (kind and colon and name):
+            raise UsageError(f"'{who}' is no principal; write its kind first, as in User:alice")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check(arguments)
+    import asyncio
+
+    from odradek.cli.access.acl_actions import add, remove, show
+
+    action = add if arguments.add else remove if arguments.remove else show
+    return asyncio.run(action(arguments))

@@ -1,0 +1,1 @@
+"""The command that checks this machine and the way to the brokers."""

@@ -1,0 +1,40 @@
+"""`odradek doctor`: what on this machine, or on the way to the brokers, will make trouble."""
+
+import argparse
+
+from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+
+_EXAMPLES = """\
+examples:
+  odradek doctor                          # this machine, and the brokers if there are any
+  odradek doctor --data /var/lib/odradek --bootstrap-server broker-1:9092
+
+Ends with 1 if something is wrong; what could be better, and what is only good to know, is no
+failure. Brokers are looked for only where one is named, or answers at 127.0.0.1:9092.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "odradek doctor [flags]"
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        default="./odradek-data",
+        help="where a broker keeps or shall keep its data (default: ./odradek-data)",
+    )
+    add_json_argument(parser)
+    add_connection_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import asyncio
+
+    from odradek.cli.doctor.brokers import check_brokers
+    from odradek.cli.doctor.findings import Findings
+    from odradek.cli.doctor.machine import check_machine
+
+    findings = Findings()
+    check_machine(findings, arguments.data)
+    asyncio.run(check_brokers(findings, arguments))
+    return findings.report(as_json=arguments.json)

@@ -1,0 +1,47 @@
+"""What a check-up finds, from good to know to wrong, and how it is told."""
+
+import sys
+from typing import Literal, NamedTuple
+
+from odradek.tools.terminal import print_json
+
+Grade = Literal["ok", "info", "warning", "wrong"]
+
+_COLOURS: dict[Grade, str] = {"ok": "32", "info": "2", "warning": "33", "wrong": "31"}
+_WIDTH = max(map(len, _COLOURS))
+
+
+class Finding(NamedTuple):
+    check: str
+    grade: Grade
+    text: str
+
+
+class Findings:
+    def __init__(self) -> None:
+        self.all: list[Finding] = []
+
+    def add(self, check: str, grade: Grade, text: str) -> None:
+        self.all.append(Finding(check, grade, text))
+
+    def report(self, *, as_json: bool) -> int:
+        """Prints everything; returns 1 if something is wrong."""
+        wrong = sum(finding.grade == "wrong" for finding in self.all)
+        warnings = sum(finding.grade == "warning" for finding in self.all)
+        if as_json:
+            print_json({"ok": not wrong, "findings": [one._asdict() for one in self.all]})
+            return 1 if wrong else 0
+        colours = sys.stdout.isatty()
+        width = max(len(finding.check) for finding in self.all)
+        for check, grade, text in self.all:
+            shown = grade.ljust(_WIDTH)
+            if colours:
+                shown = f"\x1b[{_COLOURS[grade]}m{shown}\x1b[0m"
+            print(f"{shown}  {check.ljust(width)}  {text}")
+        if wrong:
+            print(f"\n{wrong} wrong, {warnings} could be better.")
+        elif warnings:
+            print(f"\nNothing is wrong; {warnings} could be better.")
+        else:
+            print("\nAll is well.")
+        return 1 if wrong else 0

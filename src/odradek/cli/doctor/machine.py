@@ -1,0 +1,185 @@
+"""The check-up of this machine: limits, memory, disk, clock, and what else is installed."""
+
+import os
+import platform
+import sys
+from importlib.util import find_spec
+
+from odradek.cli.doctor.findings import Findings, Grade
+from odradek.spark.prerequisites import SparkMissing, find_java, require_packages
+from odradek.world import SystemClock
+from odradek.world.disk import OsDisk
+
+_ENOUGH_DESCRIPTORS = 65_536
+_FEWEST_DESCRIPTORS = 1_024
+_NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs"})
+_MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
+_FULL_SHARE = 0.95
+_NEARLY_FULL_SHARE = 0.85
+_LEAST_FREE_BYTES = 1 << 30
+# Nobody ran this before it was written: a clock that says so is wrong.
+_EARLIEST_MS = 1_760_000_000_000
+_CLOCK_IS_UNSYNCHRONISED = 5
+
+
+def check_machine(findings: Findings, data: str) -> None:
+    _check_python(findings)
+    _check_descriptors(findings)
+    _check_swap(findings)
+    _check_disk(findings, os.path.abspath(data))
+    _check_clock(findings)
+    _check_spark(findings)
+
+
+def _check_python(findings: Findings) -> None:
+    version = platform.python_version()
+    if find_spec("uvloop") is None:
+        findings.add("python", "warning", f"{version}; without uvloop a broker is slower")
+    else:
+        findings.add("python", "ok", f"{version} with uvloop")
+
+
+def _check_descriptors(findings: Findings) -> None:
+    # A broker raises its limit to the hard one when it starts.
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard == resource.RLIM_INFINITY or hard >= _ENOUGH_DESCRIPTORS:
+        shown = "as many as it likes" if hard == resource.RLIM_INFINITY else str(hard)
+        findings.add("descriptors", "ok", f"a process may open {shown} files")
+    else:
+        grade: Grade = "wrong" if hard < _FEWEST_DESCRIPTORS else "warning"
+        findings.add(
+            "descriptors",
+            grade,
+            f"a process may open {hard} files; allow {_ENOUGH_DESCRIPTORS} (ulimit -Hn)",
+        )
+
+
+def _check_swap(findings: Findings) -> None:
+    amounts = _memory_amounts()
+    if amounts is None:
+        findings.add("swap", "info", "unknown on this system")
+        return
+    total, free = amounts.get("SwapTotal", 0), amounts.get("SwapFree", 0)
+    used_mb = (total - free) // 1024
+    if total == 0:
+        findings.add("swap", "ok", "none")
+    elif used_mb > 64:
+        findings.add(
+            "swap",
+            "warning",
+            f"{used_mb} MB in use: a broker that is swapped out stalls; free memory, or set"
+            " vm.swappiness=1",
+        )
+    else:
+        findings.add("swap", "ok", f"{total // 1024} MB, {used_mb} MB in use")
+
+
+def _memory_amounts() -> dict[str, int] | None:
+    """/proc/meminfo in KiB by name."""
+    try:
+        lines = OsDisk().read("/proc/meminfo").decode().splitlines()
+    except OSError:
+        return None
+    return {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+
+
+def _check_disk(findings: Findings, data: str) -> None:
+    place = data
+    while not os.path.isdir(place):
+        place = os.path.dirname(place)
+    if not os.access(place, os.W_OK):
+        findings.add(
+            "disk", "wrong", f"{place} cannot be written by this user; choose another --data"
+        )
+        return
+    disk = OsDisk()
+    free, total = disk.free_bytes(place), disk.total_bytes(place)
+    used = 1 - free / total if total else 0.0
+    text = f"{free / 1e9:.1f} GB of {total / 1e9:.1f} GB free for {data}"
+    if used > _FULL_SHARE or free < _LEAST_FREE_BYTES:
+        findings.add("disk", "wrong", f"{text}; a broker stops when its disk is full")
+    elif used > _NEARLY_FULL_SHARE:
+        findings.add("disk", "warning", text)
+    else:
+        findings.add("disk", "ok", text)
+    _check_file_system(findings, os.path.realpath(place))
+
+
+def _check_file_system(findings: Findings, place: str) -> None:
+    found = mount_of(place, _mounts())
+    if found is None:
+        return
+    mount, kind, options = found
+    if kind in _NETWORK_FILE_SYSTEMS:
+        findings.add(
+            "mount", "warning",
+            f"{mount} is {kind}: syncs over a network are slow and can lie; use a local disk",
+        )  # fmt: skip
+    elif kind in _MEMORY_FILE_SYSTEMS:
+        findings.add("mount", "warning", f"{mount} is {kind}: gone when the machine restarts")
+    else:
+        noatime = {"noatime", "relatime"} & set(options.split(","))
+        hint = "" if noatime else "; noatime saves writes"
+        findings.add("mount", "ok", f"{mount} is {kind}{hint}")
+
+
+def _mounts() -> list[list[str]]:
+    try:
+        lines = OsDisk().read("/proc/mounts").decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return [line.split() for line in lines]
+
+
+def mount_of(place: str, mounts: list[list[str]]) -> tuple[str, str, str] | None:
+    """The mount that holds a path: the longest that it begins with; the last of those wins."""
+    best: tuple[str, str, str] | None = None
+    for _, mount, kind, options, *_ in mounts:
+        path = mount.encode().decode("unicode_escape")
+        inside = place == path or place.startswith(path.rstrip("/") + "/")
+        if inside and (best is None or len(path) >= len(best[0])):
+            best = (path, kind, options)
+    return best
+
+
+def _check_clock(findings: Findings) -> None:
+    now_ms = SystemClock().now_ms()
+    if now_ms < _EARLIEST_MS:
+        findings.add("clock", "wrong", "it says a time long past; records would get wrong times")
+        return
+    state = _kernel_clock_state()
+    if state is None:
+        findings.add("clock", "info", "whether it is synchronised is unknown on this system")
+    elif state == _CLOCK_IS_UNSYNCHRONISED:
+        findings.add(
+            "clock", "info", "the kernel does not know it to be synchronised; run chrony or ntpd"
+        )
+    else:
+        findings.add("clock", "ok", "synchronised")
+
+
+def _kernel_clock_state() -> int | None:
+    """What Linux thinks of its clock: 0 to 4 if it is disciplined, 5 if not."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(None)
+        # A zeroed request asks and changes nothing; the structure is smaller than this.
+        state = library.adjtimex(ctypes.create_string_buffer(512))
+    except (OSError, AttributeError):
+        return None
+    return int(state) if state >= 0 else None
+
+
+def _check_spark(findings: Findings) -> None:
+    try:
+        require_packages()
+        java, version = find_java()
+    except SparkMissing as missing:
+        findings.add("spark", "info", f"will not start: {missing}. Brokers do not need it")
+    else:
+        findings.add("spark", "ok", f"pyspark is installed, Java {version} is {java}")

@@ -1,0 +1,1 @@
+"""The command that prints and verifies the files of a log directory."""

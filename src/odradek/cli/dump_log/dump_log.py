@@ -1,0 +1,196 @@
+"""`odradek dump-log`: print and verify log segments and indexes, as kafka-dump-log does.
+
+It reads files, not a broker, and works on Apache Kafka's files too. Its output is Kafka's,
+line by line. Unlike Kafka's tool it ends with exit code 1 if it found something damaged.
+"""
+
+import argparse
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from odradek.cli.connection_options import add_json_argument
+from odradek.cli.parser import positive_number
+from odradek.tools.failures import CommandFailed, UsageError
+
+if TYPE_CHECKING:
+    from odradek.cli.dump_log.segment_dump import RecordDecoder
+
+_EXAMPLES = """\
+examples:
+  odradek dump-log --files data/orders-0/00000000000000000000.log --print-data-log
+  odradek dump-log --files data/orders-0/00000000000000000000.index --index-sanity-check
+  odradek dump-log --files data/__consumer_offsets-7/00000000000000000000.log --offsets-decoder
+"""
+
+_STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+
+# Kafka's decoders of other internal topics, and what their records are.
+_OTHER_DECODERS = {
+    "cluster-metadata-decoder": "KRaft metadata",
+    "remote-log-metadata-decoder": "tiered storage metadata",
+    "share-group-state-decoder": "share groups' state",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "odradek dump-log --files FILE[,FILE...] [flags]"
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "--files",
+        metavar="FILES",
+        required=True,
+        help=".log, .index, .timeindex, .txnindex and .snapshot files, separated by commas",
+    )
+    parser.add_argument(
+        "--print-data-log", action="store_true", help="print the records' keys and values"
+    )
+    parser.add_argument(
+        "--deep-iteration", action="store_true", help="print every record, not only batches"
+    )
+    parser.add_argument(
+        "--skip-record-metadata",
+        action="store_true",
+        help="of each record print only what --print-data-log adds",
+    )
+    parser.add_argument(
+        "--index-sanity-check",
+        action="store_true",
+        help="check an index as a starting broker does, print none of it",
+    )
+    parser.add_argument(
+        "--verify-index-only",
+        action="store_true",
+        help="compare an index with its log, print none of it",
+    )
+    parser.add_argument(
+        "--max-message-size",
+        metavar="BYTES",
+        type=positive_number,
+        default=5 * 1024 * 1024,
+        help="the largest batch that an index may point at (default 5242880)",
+    )
+    parser.add_argument(
+        "--max-bytes",
+        metavar="BYTES",
+        type=positive_number,
+        help="read no more than this much of a .log file",
+    )
+    for part in ("key", "value"):
+        parser.add_argument(
+            f"--{part}-decoder-class",
+            metavar="NAME",
+            nargs="?",
+            const=_STRING_DECODER,
+            help=f"how to show {part}s: StringDecoder (default), IntegerDecoder or LongDecoder",
+        )
+    parser.add_argument(
+        "--offsets-decoder",
+        action="store_true",
+        help="the files are of __consumer_offsets: print groups and offsets as JSON",
+    )
+    parser.add_argument(
+        "--transaction-log-decoder",
+        action="store_true",
+        help="the files are of __transaction_state: print transactions as JSON",
+    )
+    for name in _OTHER_DECODERS:
+        parser.add_argument(f"--{name}", action="store_true", help=argparse.SUPPRESS)
+    add_json_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import os
+    import sys
+
+    from odradek.cli.dump_log.segment_dump import DumpOptions, SegmentDump
+    from odradek.world.disk import OsDisk
+
+    for name, records in _OTHER_DECODERS.items():
+        if getattr(arguments, name.replace("-", "_")):
+            raise UsageError(
+                f"--{name} is not supported yet: {records} can be shown as bytes only,"
+                " with --print-data-log"
+            )
+    decoders = (arguments.key_decoder_class, arguments.value_decoder_class)
+    show_record = _record_decoder(arguments)
+    prints_data = arguments.print_data_log or any(decoders) or show_record is not None
+    options = DumpOptions(
+        prints_data=prints_data,
+        is_deep=prints_data or arguments.deep_iteration,
+        index_sanity_only=arguments.index_sanity_check,
+        verify_index_only=arguments.verify_index_only,
+        skips_metadata=arguments.skip_record_metadata,
+        max_message_size=arguments.max_message_size,
+        max_bytes=arguments.max_bytes,
+        decode_key=decoder_named(decoders[0] or _STRING_DECODER),
+        decode_value=decoder_named(decoders[1] or _STRING_DECODER),
+        show_record=show_record,
+        as_json=arguments.json,
+    )
+    dump = SegmentDump(OsDisk(), options, os.path.abspath)
+    for path in filter(None, arguments.files.split(",")):
+        try:
+            dump.dump(path)
+        except OSError as error:
+            name = error.filename or path
+            raise CommandFailed(f"cannot read {name}: {error.strerror or error}") from None
+    sys.stdout.flush()
+    for line in dump.faults.lines():
+        print(line, file=sys.stderr)
+    return 1 if dump.faults.is_serious() else 0
+
+
+def _record_decoder(arguments: argparse.Namespace) -> "RecordDecoder | None":
+    """For records of internal topics, whose key says how to read the value."""
+    if arguments.offsets_decoder and arguments.transaction_log_decoder:
+        raise UsageError("--offsets-decoder and --transaction-log-decoder cannot go together")
+    if arguments.offsets_decoder or arguments.transaction_log_decoder:
+        from odradek.cli.dump_log.state_records import show_group_record, show_transaction_record
+
+        return show_group_record if arguments.offsets_decoder else show_transaction_record
+    return None
+
+
+def decoder_named(name: str) -> Callable[[bytes], str]:
+    decoders: dict[str, Callable[[bytes], str]] = {
+        "StringDecoder": _text,
+        "IntegerDecoder": lambda data: _number(">i", data),
+        "LongDecoder": lambda data: _number(">q", data),
+    }
+    package, _, short_name = name.rpartition(".")
+    if package not in ("", "kafka.serializer", "org.apache.kafka.tools.api"):
+        raise UsageError(f"{name}: only Kafka's own decoders are known: {', '.join(decoders)}")
+    if short_name not in decoders:
+        raise UsageError(f"no decoder {name}; there are {', '.join(decoders)}")
+    return decoders[short_name]
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        import codecs
+
+        codecs.register_error("as-java-does", _replace_as_java_does)
+        return data.decode(errors="as-java-does")
+
+
+def _replace_as_java_does(error: UnicodeError) -> tuple[str, int]:
+    """Java puts one mark for half a surrogate pair, where Python puts one for each byte."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, start = error.object, error.start
+    if data[start] == 0xED and b"\xa0" <= data[start + 1 : start + 2] <= b"\xbf":
+        has_third = b"\x80" <= data[start + 2 : start + 3] <= b"\xbf"
+        return "\ufffd", start + (3 if has_third else 2)
+    return "\ufffd", error.end
+
+
+def _number(form: str, data: bytes) -> str:
+    try:
+        return str(struct.unpack_from(form, data)[0])
+    except struct.error:
+        raise CommandFailed(
+            f"{data!r} is shorter than a number; show it with the StringDecoder"
+        ) from None

@@ -1,0 +1,1 @@
+"""Commands about groups of every type."""

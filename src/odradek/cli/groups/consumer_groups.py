@@ -1,0 +1,256 @@
+"""`odradek consumer-groups`: list, describe, reset and delete groups, as kafka-consumer-groups."""
+
+import argparse
+
+from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.cli.groups.group_names import GROUP_STATES, chosen_states, chosen_types
+from odradek.cli.parser import positive_number, whole_number
+from odradek.tools.failures import UsageError
+
+_ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+_VIEWS = ("members", "offsets", "state")
+# Where a reset goes; each takes one flag.
+RESETS = (
+    "to_earliest",
+    "to_latest",
+    "to_current",
+    "to_offset",
+    "to_datetime",
+    "by_duration",
+    "shift_by",
+    "from_file",
+)
+
+_EXAMPLES = """\
+examples:
+  odradek consumer-groups --list --state
+  odradek consumer-groups --describe --group billing            # positions and lag
+  odradek consumer-groups --describe --all-groups --members --verbose
+  odradek consumer-groups --reset-offsets --group billing --topic orders:0,1 \\
+      --to-datetime 2026-03-01T00:00:00Z --dry-run              # then with --execute
+  odradek consumer-groups --reset-offsets --group billing --all-topics --to-current \\
+      --export > positions.csv                                  # a backup for --from-file
+
+A group can be reset while none of its consumers runs.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = (
+        "odradek consumer-groups --list|--describe|--delete|--reset-offsets|--delete-offsets"
+        " [flags]"
+    )
+    parser.epilog = _EXAMPLES
+    actions = parser.add_argument_group("what to do, one of")
+    actions.add_argument("--list", action="store_true", help="list consumer groups")
+    actions.add_argument(
+        "--describe", action="store_true", help="show positions and lag, or members, or state"
+    )
+    actions.add_argument(
+        "--delete", action="store_true", help="delete groups without members, and their offsets"
+    )
+    actions.add_argument(
+        "--reset-offsets", action="store_true", help="move the positions of a group"
+    )
+    actions.add_argument(
+        "--delete-offsets", action="store_true", help="forget a group's positions in topics"
+    )
+    actions.add_argument(
+        "--validate-regex",
+        metavar="PATTERN",
+        help="say whether the new consumer protocol takes this pattern for topics; asks no broker",
+    )
+    parser.add_argument(
+        "--group",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="the group; may be repeated, except with --delete-offsets",
+    )
+    parser.add_argument("--all-groups", action="store_true", help="all consumer groups")
+    parser.add_argument(
+        "--topic",
+        metavar="NAME[:N,...]",
+        action="append",
+        default=[],
+        help="a topic, or only some of its partitions: orders:0,1; may be repeated",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="MS",
+        type=positive_number,
+        help="how long to wait for coordinators (default: 30000)",
+    )
+    _add_view_arguments(parser)
+    _add_reset_arguments(parser)
+    add_json_argument(parser)
+    add_connection_arguments(parser)
+
+
+def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
+    views = parser.add_argument_group("with --list and --describe")
+    views.add_argument(
+        "--state",
+        metavar="STATE,...",
+        nargs="?",
+        const="",
+        help="with --list: show states, or only groups in these states"
+        f" ({', '.join(GROUP_STATES)}); with --describe: show the state",
+    )
+    views.add_argument(
+        "--type",
+        metavar="TYPE,...",
+        nargs="?",
+        const="",
+        help="with --list: show types, or only groups of these types (classic, consumer)",
+    )
+    views.add_argument("--members", action="store_true", help="with --describe: show the members")
+    views.add_argument(
+        "--offsets",
+        action="store_true",
+        help="with --describe: show positions and lag, which is what it does by itself",
+    )
+    views.add_argument(
+        "--verbose", action="store_true", help="with --describe: epochs and assignments too"
+    )
+
+
+def _add_reset_arguments(parser: argparse.ArgumentParser) -> None:
+    resets = parser.add_argument_group("with --reset-offsets")
+    resets.add_argument(
+        "--all-topics", action="store_true", help="all topics that the group has positions in"
+    )
+    resets.add_argument(
+        "--dry-run", action="store_true", help="only show the new positions: the default"
+    )
+    resets.add_argument("--execute", action="store_true", help="really move the group")
+    resets.add_argument(
+        "--export", action="store_true", help="print the new positions as CSV, for --from-file"
+    )
+    resets.add_argument("--to-earliest", action="store_true", help="to the first record")
+    resets.add_argument("--to-latest", action="store_true", help="to the end")
+    resets.add_argument(
+        "--to-current",
+        action="store_true",
+        help="stay; partitions without a position begin at the end",
+    )
+    resets.add_argument("--to-offset", metavar="OFFSET", type=whole_number, help="to this offset")
+    resets.add_argument(
+        "--to-datetime",
+        metavar="TIME",
+        help="to the first record of this time or later: 2026-03-01T12:00:00.000, in UTC unless"
+        " it ends in a zone like +02:00",
+    )
+    resets.add_argument(
+        "--by-duration",
+        metavar="DURATION",
+        help="to the first record of this long ago or later: P1DT2H30M is 26 and a half hours",
+    )
+    resets.add_argument(
+        "--shift-by",
+        metavar="N",
+        type=whole_number,
+        help="by so many records; a negative number goes back",
+    )
+    resets.add_argument(
+        "--from-file",
+        metavar="FILE",
+        help="to what a CSV file says: topic,partition,offset or group,topic,partition,offset",
+    )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _given(arguments: argparse.Namespace, names: tuple[str, ...]) -> list[str]:
+    # An offset of 0 equals False, but was given.
+    values = ((name, getattr(arguments, name)) for name in names)
+    return [name for name, value in values if value is not None and value is not False]
+
+
+def chosen_action(arguments: argparse.Namespace) -> str:
+    """The one action that was asked for; its flags are checked."""
+    chosen = _given(arguments, _ACTIONS)
+    if len(chosen) != 1:
+        raise UsageError(f"give exactly one of {', '.join(map(_flag, _ACTIONS))}")
+    action = chosen[0]
+    if arguments.group and arguments.all_groups:
+        raise UsageError("--group and --all-groups cannot go together")
+    if action == "list":
+        if arguments.group:
+            raise UsageError("--list lists all groups; look at one with --describe --group ID")
+        chosen_states(arguments.state)
+        chosen_types(arguments.type)
+    elif not (arguments.group or (arguments.all_groups and action != "delete_offsets")):
+        also = "" if action == "delete_offsets" else " or --all-groups"
+        raise UsageError(f"{_flag(action)} needs --group ID{also}")
+    if action in {"list", "describe", "delete"} and arguments.topic:
+        raise UsageError(
+            f"--topic does not go with {_flag(action)}; --delete-offsets forgets one topic"
+        )
+    _check_views(action, arguments)
+    if action == "delete_offsets" and not (arguments.topic and len(arguments.group) == 1):
+        raise UsageError("--delete-offsets needs one --group ID and --topic NAME")
+    _check_reset(action, arguments)
+    return action
+
+
+def _check_views(action: str, arguments: argparse.Namespace) -> None:
+    if action == "describe":
+        if len(_given(arguments, _VIEWS)) > 1:
+            raise UsageError("--describe shows one of --members, --offsets, --state")
+        if arguments.state:
+            raise UsageError("--state takes no value with --describe")
+    elif misplaced := _given(arguments, ("members", "offsets", "verbose")):
+        raise UsageError(f"{_flag(misplaced[0])} goes with --describe")
+    if arguments.state is not None and action not in {"list", "describe"}:
+        raise UsageError("--state goes with --list and --describe")
+    if arguments.type is not None and action != "list":
+        raise UsageError("--type goes with --list")
+
+
+def _check_reset(action: str, arguments: argparse.Namespace) -> None:
+    targets = _given(arguments, RESETS)
+    if action != "reset_offsets":
+        others = ("all_topics", "dry_run", "execute", "export")
+        if misplaced := targets + _given(arguments, others):
+            raise UsageError(f"{_flag(misplaced[0])} goes with --reset-offsets")
+        return
+    if len(targets) != 1:
+        raise UsageError(f"--reset-offsets needs exactly one of {', '.join(map(_flag, RESETS))}")
+    if arguments.dry_run and arguments.execute:
+        raise UsageError("--dry-run and --execute cannot go together")
+    if arguments.topic and arguments.all_topics:
+        raise UsageError("--topic and --all-topics cannot go together")
+    if targets[0] != "from_file" and not (arguments.topic or arguments.all_topics):
+        raise UsageError("--reset-offsets needs --topic NAME or --all-topics")
+    if targets[0] == "from_file" and (arguments.topic or arguments.all_topics):
+        raise UsageError("--from-file names the topics itself; leave --topic and --all-topics out")
+
+
+def validate(pattern: str) -> int:
+    from odradek.groups.consumer.topic_patterns import InvalidPattern, TopicPattern
+
+    try:
+        TopicPattern(pattern)
+    except InvalidPattern as problem:
+        print(f"The regular expression `{pattern}` is invalid: {problem}.")
+        return 1
+    print(f"The regular expression `{pattern}` is valid.")
+    return 0
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.validate_regex is not None:
+        return validate(arguments.validate_regex)
+    action = chosen_action(arguments)
+    import asyncio
+
+    if action == "reset_offsets":
+        from odradek.cli.groups.reset_actions import reset
+
+        return asyncio.run(reset(arguments))
+    from odradek.cli.groups.group_actions import perform
+
+    return asyncio.run(perform(action, arguments))

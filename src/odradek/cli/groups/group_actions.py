@@ -1,0 +1,338 @@
+"""What `consumer-groups` and `groups` do, except resets: list, describe, delete."""
+
+import argparse
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from odradek.cli.groups.group_names import GROUP_TYPES, chosen_states, chosen_types
+from odradek.cli.groups.tables import (
+    OffsetRow,
+    deleted_offsets_table,
+    every_group_table,
+    listing_table,
+    members_table,
+    offsets_table,
+    state_table,
+)
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.group_types import (
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    GroupOffset,
+)
+from odradek.client.leaders import LATEST, Answers
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.tools.admin_session import open_admin, topics_named
+from odradek.tools.failures import CommandFailed, did_you_mean
+from odradek.tools.terminal import print_json
+
+_DEFAULT_TIMEOUT_MS = 30_000
+_REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+
+
+@asynccontextmanager
+async def open_group_admin(arguments: argparse.Namespace) -> AsyncIterator[Admin]:
+    timeout_ms = str(arguments.timeout or _DEFAULT_TIMEOUT_MS)
+    if arguments.timeout:
+        arguments.command_property.append(("default.api.timeout.ms", timeout_ms))
+    async with open_admin(arguments, default_api_timeout_ms=timeout_ms) as admin:
+        yield admin
+
+
+async def perform(action: str, arguments: argparse.Namespace) -> int:
+    async with open_group_admin(arguments) as admin:
+        if action == "list":
+            return await _list(admin, arguments)
+        if action == "describe":
+            return await _describe(admin, arguments)
+        if action == "delete":
+            return await _delete(admin, arguments)
+        return await _delete_offsets(admin, arguments)
+
+
+# Lists
+
+
+async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
+    listings = await consumer_groups(
+        admin, chosen_states(arguments.state), chosen_types(arguments.type)
+    )
+    if arguments.json:
+        print_json([_listing_json(one) for one in listings])
+    elif arguments.state is None and arguments.type is None:
+        for listing in listings:
+            print(listing.group_id)
+    else:
+        types, states = arguments.type is not None, arguments.state is not None
+        print(listing_table(listings, types=types, states=states))
+    return 0
+
+
+async def consumer_groups(
+    admin: Admin, states: Iterable[str] = (), types: Iterable[str] = ()
+) -> list[GroupListing]:
+    listings = await admin.list_groups(states=states, types=types)
+    return sorted((one for one in listings if one.is_of_consumers), key=lambda one: one.group_id)
+
+
+async def list_every_group(arguments: argparse.Namespace) -> int:
+    """`odradek groups --list`."""
+    types = chosen_types(arguments.group_type, GROUP_TYPES)
+    async with open_admin(arguments) as admin:
+        listings = sorted(await admin.list_groups(types=types), key=lambda one: one.group_id)
+    if arguments.protocol is not None:
+        listings = [one for one in listings if one.protocol_type == arguments.protocol]
+    if arguments.consumer:
+        listings = [one for one in listings if one.is_of_consumers]
+    for flag, kind in ((arguments.share, "Share"), (arguments.streams, "Streams")):
+        if flag:
+            listings = [one for one in listings if one.type == kind]
+    if arguments.json:
+        print_json([_listing_json(one) for one in listings])
+    else:
+        print(every_group_table(listings))
+    return 0
+
+
+def _listing_json(listing: GroupListing) -> dict[str, object]:
+    return {
+        "group": listing.group_id,
+        "type": listing.type,
+        "protocol": listing.protocol_type,
+        "state": listing.state,
+        "coordinator": listing.coordinator.id,
+    }
+
+
+# Descriptions
+
+
+async def group_ids(admin: Admin, arguments: argparse.Namespace) -> list[str]:
+    if arguments.all_groups:
+        return [one.group_id for one in await consumer_groups(admin)]
+    return sorted(set(arguments.group))
+
+
+async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
+    ids = await group_ids(admin, arguments)
+    answers = await admin.describe_groups(ids)
+    documents: list[dict[str, object]] = []
+    for group_id, group in answers.items():
+        if isinstance(group, KafkaError):
+            raise await no_such_group(admin, group_id, group)
+        rows: list[OffsetRow] = []
+        if not (arguments.members or arguments.state is not None):
+            rows = await offset_rows(admin, group)
+        if arguments.json:
+            documents.append(_group_json(group, arguments, rows))
+            continue
+        _remark_on_state(group)
+        if arguments.members:
+            print(members_table(group, verbose=arguments.verbose))
+        elif arguments.state is not None:
+            print(state_table(group, verbose=arguments.verbose))
+        elif rows:
+            print(offsets_table(rows, verbose=arguments.verbose))
+    if arguments.json:
+        print_json(documents)
+    return 0
+
+
+async def no_such_group(admin: Admin, group_id: str, error: KafkaError) -> CommandFailed:
+    if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+        return CommandFailed(f"group {group_id!r}: {error.message}")
+    known = [one.group_id for one in await admin.list_groups()]
+    near = did_you_mean(group_id, known)
+    return CommandFailed(
+        f"group {group_id!r} does not exist{near or '; odradek consumer-groups --list shows all'}"
+    )
+
+
+def _remark_on_state(group: GroupDescription) -> None:
+    # What is printed before must stand before, also when both go to one file.
+    sys.stdout.flush()
+    if group.state == "Empty":
+        print(f"\nConsumer group '{group.group_id}' has no active members.", file=sys.stderr)
+    elif group.state in _REBALANCING:
+        print(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.", file=sys.stderr)
+    sys.stderr.flush()
+
+
+async def offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
+    """Assigned partitions, members with most of them first, then what nobody reads."""
+    committed = await admin.list_group_offsets(group.group_id)
+    places: list[tuple[TopicPartition, GroupMember | None]] = []
+    for member in sorted(group.members, key=lambda one: -len(one.assignment)):
+        places += [(partition, member) for partition in sorted(member.assignment)]
+    assigned = {partition for partition, _ in places}
+    places += [(partition, None) for partition in sorted(committed) if partition not in assigned]
+    if not places:
+        return []
+    ends = await admin.list_offsets(dict.fromkeys((one for one, _ in places), LATEST))
+    rows = []
+    for partition, owner in places:
+        position, end = _known(committed, partition), ends[partition]
+        rows.append(
+            OffsetRow(
+                group.group_id,
+                partition.topic,
+                partition.partition,
+                None if position is None or position.leader_epoch < 0 else position.leader_epoch,
+                None if position is None else position.offset,
+                None if isinstance(end, KafkaError) else end.offset,
+                owner,
+            )
+        )
+    return rows
+
+
+def _known(committed: Answers[GroupOffset], partition: TopicPartition) -> GroupOffset | None:
+    position = committed.get(partition)
+    if isinstance(position, KafkaError):
+        raise CommandFailed(f"{partition}: {position.message}")
+    return position
+
+
+def _group_json(
+    group: GroupDescription, arguments: argparse.Namespace, rows: list[OffsetRow]
+) -> dict[str, object]:
+    described: dict[str, object] = {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator.id,
+        "epoch": group.group_epoch,
+        "targetAssignmentEpoch": group.target_assignment_epoch,
+    }
+    if arguments.members:
+        described["members"] = [_member_json(member) for member in group.members]
+    elif arguments.state is not None:
+        described["memberCount"] = len(group.members)
+    else:
+        described["offsets"] = [_row_json(row) for row in rows]
+    return described
+
+
+def _member_json(member: GroupMember) -> dict[str, object]:
+    target = member.target_assignment
+    return {
+        "memberId": member.member_id,
+        "groupInstanceId": member.group_instance_id,
+        "clientId": member.client_id,
+        "host": member.host.removeprefix("/"),
+        "epoch": member.member_epoch,
+        "assignment": _partitions_json(member.assignment),
+        "targetAssignment": None if target is None else _partitions_json(target),
+    }
+
+
+def _partitions_json(partitions: Iterable[TopicPartition]) -> list[dict[str, object]]:
+    return [{"topic": one.topic, "partition": one.partition} for one in sorted(partitions)]
+
+
+def _row_json(row: OffsetRow) -> dict[str, object]:
+    member = row.member
+    return {
+        "topic": row.topic,
+        "partition": row.partition,
+        "leaderEpoch": row.leader_epoch,
+        "offset": row.offset,
+        "logEndOffset": row.log_end_offset,
+        "lag": row.lag,
+        "memberId": None if member is None else member.member_id,
+        "host": None if member is None else member.host.removeprefix("/"),
+        "clientId": None if member is None else member.client_id,
+    }
+
+
+# Deletions
+
+
+async def _delete(admin: Admin, arguments: argparse.Namespace) -> int:
+    answers = await admin.delete_groups(await group_ids(admin, arguments))
+    deleted = [one for one, answer in answers.items() if not isinstance(answer, KafkaError)]
+    failed = [(one, answer) for one, answer in answers.items() if isinstance(answer, KafkaError)]
+    if arguments.json:
+        print_json({"deleted": deleted, "failed": {one: error.message for one, error in failed}})
+    elif deleted:
+        names = ", ".join(f"'{one}'" for one in deleted)
+        print(f"Deletion of requested consumer groups ({names}) was successful.")
+    if not failed:
+        return 0
+    reasons = [await _why_it_stays(admin, one, error) for one, error in failed]
+    raise CommandFailed("; ".join(reasons))
+
+
+async def _why_it_stays(admin: Admin, group_id: str, error: KafkaError) -> str:
+    if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return str(await no_such_group(admin, group_id, error))
+    if error.code == ErrorCode.NON_EMPTY_GROUP:
+        return (
+            f"group {group_id!r} still has members and is not deleted: stop its consumers first"
+            f" (odradek consumer-groups --describe --group {group_id} --members shows them)"
+        )
+    return f"group {group_id!r} is not deleted: {error.message}"
+
+
+async def named_partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
+    """`orders` is all of its partitions, `orders:0,1` two of them."""
+    wanted: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, colon, indexes = text.partition(":")
+        chosen = _indexes(text, indexes) if colon else None
+        before = wanted.get(topic, [])
+        wanted[topic] = None if chosen is None or before is None else before + chosen
+    known = await topics_named(admin, wanted)
+    partitions: list[TopicPartition] = []
+    for topic, indexes_asked in wanted.items():
+        there = known[topic].partitions
+        for index in there if indexes_asked is None else dict.fromkeys(indexes_asked):
+            if index not in there:
+                raise CommandFailed(
+                    f"topic {topic!r} has no partition {index}; it has 0 to {len(there) - 1}"
+                )
+            partitions.append(TopicPartition(topic, index))
+    return partitions
+
+
+def _indexes(text: str, indexes: str) -> list[int]:
+    try:
+        return [int(index) for index in indexes.split(",")]
+    except ValueError:
+        raise CommandFailed(f"--topic {text!r} is not like orders or orders:0,1") from None
+
+
+async def _delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
+    (group_id,) = arguments.group
+    partitions = sorted(await named_partitions(admin, arguments.topic))
+    try:
+        answers = await admin.delete_group_offsets(group_id, partitions)
+    except KafkaError as error:
+        raise await no_such_group(admin, group_id, error) from None
+    failed = [one for one in answers.values() if isinstance(one, KafkaError)]
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    "error": answer.message if isinstance(answer, KafkaError) else None,
+                }
+                for one, answer in sorted(answers.items())
+            ]
+        )
+    else:
+        if not failed:
+            print(f"Request succeeded for deleting offsets from group {group_id}.")
+        statuses = [
+            (one, f"Error: {answer.message}" if isinstance(answer, KafkaError) else "Successful")
+            for one, answer in sorted(answers.items())
+        ]
+        print(deleted_offsets_table(statuses))
+    if not failed:
+        return 0
+    raise CommandFailed(f"some offsets of group {group_id!r} were not deleted: {failed[0].message}")

@@ -1,0 +1,47 @@
+"""States and types of groups as flags give them."""
+
+from odradek.tools.failures import UsageError
+
+GROUP_STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+)
+CONSUMER_GROUP_TYPES = ("Classic", "Consumer")
+GROUP_TYPES = (*CONSUMER_GROUP_TYPES, "Share", "Streams")
+
+
+def chosen_states(text: str | None) -> list[str]:
+    return _chosen("state", text, GROUP_STATES)
+
+
+def chosen_types(text: str | None, known: tuple[str, ...] = CONSUMER_GROUP_TYPES) -> list[str]:
+    return _chosen("type", text, known)
+
+
+def _chosen(noun: str, text: str | None, known: tuple[str, ...]) -> list[str]:
+    """What stands between the commas, spelt as brokers spell it; nothing means all."""
+    spellings = {name.lower(): name for name in known}
+    names: list[str] = []
+    for word in (text or "").split(","):
+        typed = word.strip()
+        if not typed and not text:
+            continue
+        if typed.lower() not in spellings:
+            raise UsageError(f"{typed!r} is no {noun} of groups; there are {', '.join(known)}")
+        names.append(spellings[typed.lower()])
+    return names
+
+
+def who_is_active(members: list[tuple[str, str, int]]) -> str:
+    """`client at host (n partitions)` for each member, the first few of many."""
+    shown = [
+        f"{client} at {host.removeprefix('/')} ({count} partition{'' if count == 1 else 's'})"
+        for client, host, count in members[:3]
+    ]
+    more = len(members) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

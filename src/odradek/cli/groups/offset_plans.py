@@ -1,0 +1,80 @@
+"""Where a reset moves a group, as far as it needs no broker: times, durations, CSV files."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from odradek.protocol.types import TopicPartition
+from odradek.tools.failures import CommandFailed, UsageError
+
+Plan = dict[TopicPartition, int]
+
+_DURATION = re.compile(
+    r"([-+]?)P(?:([-+]?\d+)D)?"
+    r"(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?",
+    re.IGNORECASE,
+)
+
+
+def moment_ms(text: str) -> int:
+    """Milliseconds since 1970 of `2026-03-01T12:00:00.000`, in UTC unless a zone is given."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"--to-datetime {text!r} is not like 2026-03-01T12:00:00.000 or 2026-03-01T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds of an ISO 8601 duration of days and less: `P1DT2H30M`, `PT0.5S`."""
+    found = _DURATION.fullmatch(text)
+    if found is None or not (found[2] or found[3]) or found[3] in ("T", "t"):
+        raise UsageError(f"--by-duration {text!r} is not like P1D, PT2H30M or P7DT12H")
+    sign, days, _, hours, minutes, seconds, fraction = found.groups()
+    whole_s = (int(days or 0) * 24 + int(hours or 0)) * 3600 + int(minutes or 0) * 60
+    part_ms = int((fraction or "").ljust(3, "0")[:3] or 0)
+    if seconds and seconds.startswith("-"):
+        part_ms = -part_ms
+    total_ms = (whole_s + int(seconds or 0)) * 1000 + part_ms
+    return -total_ms if sign == "-" else total_ms
+
+
+def read_plans(text: str, groups: list[str]) -> dict[str, Plan]:
+    """For each group its new offsets. Lines without a group mean the one that was named."""
+    plans: dict[str, Plan] = {}
+    for number, cells in enumerate(csv.reader(io.StringIO(text)), 1):
+        words = [cell.strip() for cell in cells]
+        if not any(words):
+            continue
+        if len(words) == 3 and len(groups) == 1:
+            words = [groups[0], *words]
+        try:
+            group, topic, partition, offset = words
+            place, to = TopicPartition(topic, int(partition)), int(offset)
+        except ValueError:
+            raise CommandFailed(
+                f"line {number} of the file, {','.join(cells)!r}, is not topic,partition,offset"
+                " (with one --group) or group,topic,partition,offset"
+            ) from None
+        plan = plans.setdefault(group, {})
+        if place in plan:
+            raise CommandFailed(f"line {number} of the file names {place} of {group!r} again")
+        plan[place] = to
+    if not plans:
+        raise CommandFailed("the file names no partitions")
+    return plans
+
+
+def write_plans(rows: Iterable[tuple[str, TopicPartition, int]], *, with_group: bool) -> str:
+    """CSV that `read_plans` reads, the group first if there may be several."""
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    for group, partition, offset in rows:
+        writer.writerow([*([group] if with_group else []), *partition, offset])
+    return output.getvalue()

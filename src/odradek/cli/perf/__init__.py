@@ -1,0 +1,1 @@
+"""Commands that measure; the load generator itself is `odradek.perf`."""

@@ -1,0 +1,180 @@
+"""`odradek console-consumer`: print the records of a topic, as kafka-console-consumer does.
+
+Without `--group` it reads all partitions by itself and remembers nothing.
+"""
+
+import argparse
+
+from odradek.cli.connection_options import add_connection_arguments
+from odradek.cli.parser import OlderSpelling, key_and_value, whole_number
+from odradek.tools.client_properties import client_properties, read_properties
+from odradek.tools.failures import UsageError
+
+_EXAMPLES = """\
+examples:
+  odradek console-consumer --topic greetings --from-beginning
+  odradek console-consumer --topic orders --group billing --from-beginning
+  odradek console-consumer --topic orders --partition 0 --offset 100 --max-messages 10 \\
+      --formatter-property print.key=true --formatter-property print.offset=true
+
+formatter properties: print.timestamp, print.partition, print.offset, print.epoch, print.headers,
+  print.key, print.value (true), key.separator (tab), line.separator (newline),
+  headers.separator (,), null.literal (null), key.deserializer, value.deserializer
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("--topic", metavar="NAME", help="the topic to read")
+    parser.add_argument(
+        "--include", metavar="PATTERN", help="instead of --topic: a regular expression for several"
+    )
+    parser.add_argument(
+        "--group",
+        metavar="ID",
+        help="share the records with other consumers of this group, and go on where it stopped;"
+        " --from-beginning is for a group that is new",
+    )
+    start = parser.add_argument_group("where to start and stop")
+    start.add_argument(
+        "--from-beginning", action="store_true", help="start at the first record, not at the end"
+    )
+    start.add_argument("--partition", metavar="N", type=whole_number, help="only this partition")
+    start.add_argument(
+        "--offset", metavar="OFFSET", help="with --partition: a number, earliest or latest"
+    )
+    start.add_argument(
+        "--max-messages", metavar="N", type=whole_number, help="stop after this many records"
+    )
+    start.add_argument(
+        "--timeout-ms", metavar="MS", type=whole_number, help="stop when none came for this long"
+    )
+    start.add_argument(
+        "--isolation-level",
+        metavar="LEVEL",
+        choices=("read_committed", "read_uncommitted"),
+        help="read_committed hides what transactions have not committed"
+        " (default: read_uncommitted)",
+    )
+    _add_output_arguments(parser)
+    parser.add_argument("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--formatter", metavar="CLASS", help=argparse.SUPPRESS)
+    parser.add_argument("--whitelist", dest="include", action=OlderSpelling, instead="--include")
+    parser.add_argument(
+        "--new-consumer",
+        dest="new_consumer",
+        nargs=0,
+        const=True,
+        action=OlderSpelling,
+        instead="it no longer: there is only one consumer",
+    )
+    add_connection_arguments(parser, older_role="consumer")
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_argument_group("what to print")
+    output.add_argument(
+        "--formatter-property",
+        metavar="KEY=VALUE",
+        type=key_and_value,
+        action="append",
+        default=[],
+        help="what to print of a record, see below; may be repeated",
+    )
+    output.add_argument("--formatter-config", metavar="FILE", help="the same from a file")
+    output.add_argument("--key-deserializer", metavar="CLASS", help="how to read keys")
+    output.add_argument("--value-deserializer", metavar="CLASS", help="how to read values")
+    output.add_argument(
+        "--skip-message-on-error",
+        action="store_true",
+        help="leave out a record that cannot be printed instead of stopping",
+    )
+    output.add_argument(
+        "--json", action="store_true", help="print each record as a line of JSON, for programs"
+    )
+    output.add_argument(
+        "--property",
+        dest="formatter_property",
+        type=key_and_value,
+        action=OlderSpelling,
+        instead="--formatter-property",
+        appends=True,
+    )
+
+
+def starting_offset(arguments: argparse.Namespace) -> int:
+    """An offset, or -2 for the first record and -1 for the end, as ListOffsets numbers them."""
+    if arguments.offset is None:
+        return -2 if arguments.from_beginning else -1
+    if arguments.partition is None:
+        raise UsageError("--offset needs --partition N")
+    if arguments.from_beginning:
+        raise UsageError("give --offset or --from-beginning, not both")
+    if arguments.offset in {"earliest", "latest"}:
+        return -2 if arguments.offset == "earliest" else -1
+    if not arguments.offset.isdecimal():
+        raise UsageError(f"--offset takes a number, earliest or latest, not {arguments.offset!r}")
+    return int(arguments.offset)
+
+
+def formatter_properties(arguments: argparse.Namespace) -> dict[str, str]:
+    config = arguments.formatter_config
+    properties = read_properties(config) if config else {}
+    for kind in ("key", "value"):
+        name = getattr(arguments, f"{kind}_deserializer")
+        if name is not None:
+            properties[f"{kind}.deserializer"] = name
+    return properties | dict(arguments.formatter_property)
+
+
+def consumer_properties(arguments: argparse.Namespace) -> dict[str, str]:
+    properties = client_properties(arguments, client_id="console-consumer")
+    if arguments.isolation_level is not None:
+        properties["isolation.level"] = arguments.isolation_level
+    group = arguments.group or properties.get("group.id")
+    if properties.get("group.id", group) != group:
+        raise UsageError(f"--group {group} and group.id={properties['group.id']} contradict")
+    if group:
+        properties["group.id"] = group
+        _add_start(arguments, properties)
+    return properties
+
+
+def _add_start(arguments: argparse.Namespace, properties: dict[str, str]) -> None:
+    """Where a group begins that has no position yet."""
+    if arguments.partition is not None:
+        raise UsageError("--partition cannot go with --group: the group assigns partitions")
+    reset = properties.get("auto.offset.reset")
+    if arguments.from_beginning:
+        if reset not in (None, "earliest"):
+            raise UsageError(f"--from-beginning and auto.offset.reset={reset} contradict")
+        properties["auto.offset.reset"] = "earliest"
+
+
+def check(arguments: argparse.Namespace) -> None:
+    if (arguments.topic is None) == (arguments.include is None):
+        raise UsageError("give --topic NAME, or --include PATTERN for several")
+    if arguments.partition is not None and arguments.topic is None:
+        raise UsageError("--partition needs --topic NAME")
+    formatter = (arguments.formatter or "DefaultMessageFormatter").rpartition(".")[2]
+    if formatter != "DefaultMessageFormatter":
+        raise UsageError(
+            f"--formatter {arguments.formatter}: only DefaultMessageFormatter is there"
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check(arguments)
+    offset = starting_offset(arguments)
+    properties = consumer_properties(arguments)
+    import asyncio
+
+    from odradek.cli.records.console_actions import print_records
+    from odradek.cli.records.record_formatter import JsonFormatter, RecordFormatter
+
+    formatter = RecordFormatter(formatter_properties(arguments))
+    return asyncio.run(
+        print_records(
+            arguments, JsonFormatter() if arguments.json else formatter, offset, properties
+        )
+    )

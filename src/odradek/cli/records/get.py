@@ -1,0 +1,135 @@
+"""`odradek get`: the newest value of a key, without reading the topic."""
+
+import argparse
+
+from odradek.cli.connection_options import add_connection_arguments
+from odradek.cli.parser import key_and_value, positive_number, whole_number
+from odradek.tools.client_properties import client_properties
+from odradek.tools.failures import UsageError
+
+_EXAMPLES = """\
+examples:
+  odradek get --topic customers --key 4711
+  odradek get --topic customers --key 4711 --stats --formatter-property print.offset=true
+  odradek get --topic balances --key 4711 --key-serializer LongSerializer --json
+
+Without such a record, or if it was deleted, it says so and ends with status 1. Formatter
+properties are those of console-consumer: print.timestamp, print.partition, print.offset,
+print.headers, print.key, ...
+"""
+
+_WIDTHS = {"ShortSerializer": 2, "IntegerSerializer": 4, "LongSerializer": 8}
+_SERIALIZERS = ("StringSerializer", *_WIDTHS, "HexSerializer")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
+    parser.add_argument("--topic", metavar="NAME", required=True, help="the topic to look in")
+    parser.add_argument("--key", metavar="KEY", required=True, help="the key to look for")
+    parser.add_argument(
+        "--key-serializer",
+        metavar="CLASS",
+        default="StringSerializer",
+        help="what the key is: StringSerializer (the default), ShortSerializer, IntegerSerializer,"
+        " LongSerializer, or HexSerializer for any bytes in hexadecimal digits",
+    )
+    where = parser.add_argument_group("where to look")
+    where.add_argument(
+        "--partition",
+        metavar="N",
+        type=whole_number,
+        help="in this partition (default: where Kafka's producer puts the key, by murmur2)",
+    )
+    where.add_argument(
+        "--all-partitions",
+        action="store_true",
+        help="in every partition, for topics that are written otherwise (librdkafka takes crc32"
+        " unless told); of several records the one with the latest timestamp counts",
+    )
+    where.add_argument(
+        "--isolation-level",
+        metavar="LEVEL",
+        choices=("read_committed", "read_uncommitted"),
+        default="read_committed",
+        help="read_uncommitted shows what transactions have not committed too"
+        " (default: read_committed)",
+    )
+    where.add_argument(
+        "--scan",
+        action="store_true",
+        help="read the partition from its beginning: works with any Kafka broker, and takes longer",
+    )
+    _add_output_arguments(parser)
+    add_connection_arguments(parser)
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_argument_group("what to print")
+    output.add_argument(
+        "--formatter-property",
+        metavar="KEY=VALUE",
+        type=key_and_value,
+        action="append",
+        default=[],
+        help="what to print of the record, see below; may be repeated",
+    )
+    output.add_argument("--key-deserializer", metavar="CLASS", help="how to print the key")
+    output.add_argument("--value-deserializer", metavar="CLASS", help="how to print the value")
+    output.add_argument(
+        "--json", action="store_true", help="print the record as a line of JSON, for programs"
+    )
+    output.add_argument(
+        "--stats",
+        action="store_true",
+        help="say on standard error what the broker read, and how long it took",
+    )
+    output.add_argument(
+        "--repeat",
+        metavar="N",
+        type=positive_number,
+        default=1,
+        help="look it up this often, for --stats",
+    )
+
+
+def key_bytes(text: str, serializer: str) -> bytes:
+    """The key as the producer's serializer writes it."""
+    name = serializer.rpartition(".")[2]
+    if name not in _SERIALIZERS:
+        raise UsageError(f"no serializer {serializer}; there are {', '.join(_SERIALIZERS)}")
+    try:
+        if name == "HexSerializer":
+            return bytes.fromhex(text)
+        if name in _WIDTHS:
+            return int(text).to_bytes(_WIDTHS[name], "big", signed=True)
+    except (ValueError, OverflowError):
+        raise UsageError(f"--key {text!r} does not fit {name}") from None
+    # Arguments that are no text come with their bytes escaped so.
+    return text.encode(errors="surrogateescape")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    if arguments.partition is not None and arguments.all_partitions:
+        raise UsageError("give --partition or --all-partitions, not both")
+    if arguments.scan and arguments.repeat > 1:
+        raise UsageError("--repeat cannot go with --scan, which reads everything each time")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check(arguments)
+    key = key_bytes(arguments.key, arguments.key_serializer)
+    properties = client_properties(arguments, client_id="odradek-get")
+    properties["isolation.level"] = arguments.isolation_level
+    from odradek.cli.records.record_formatter import JsonFormatter, RecordFormatter
+
+    asked = dict(arguments.formatter_property)
+    for kind in ("key", "value"):
+        name = getattr(arguments, f"{kind}_deserializer")
+        if name is not None:
+            asked.setdefault(f"{kind}.deserializer", name)
+    formatter = JsonFormatter() if arguments.json else RecordFormatter(asked)
+    import asyncio
+
+    from odradek.cli.records.get_actions import print_newest
+
+    return asyncio.run(print_newest(arguments, key, formatter, properties))

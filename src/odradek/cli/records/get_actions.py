@@ -1,0 +1,166 @@
+"""What `odradek get` does, once its flags are understood."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from odradek.cli.records.console_actions import Formatter
+from odradek.client.cluster import Cluster
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.key_lookup import look_up, newest, partition_of
+from odradek.client.errors import UnsupportedVersion
+from odradek.client.settings import ConsumerSettings
+from odradek.protocol.types import TopicPartition
+from odradek.tools.admin_session import open_admin_beside, topics_named
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import flush_out, write_out
+from odradek.wording import counted
+from odradek.world import SystemClock
+
+# A marker at the end is passed without a record to tell of it.
+_POLL_MS = 100
+
+
+class Answer(NamedTuple):
+    record: ConsumerRecord | None
+    # What it took, for people.
+    told: str
+
+
+async def print_newest(
+    arguments: argparse.Namespace, key: bytes, formatter: Formatter, properties: dict[str, str]
+) -> int:
+    settings = ConsumerSettings.from_properties(properties)
+    async with open_admin_beside(properties) as admin:
+        topic = (await topics_named(admin, [arguments.topic]))[arguments.topic]
+    partitions = _chosen(arguments, key, topic.all_partitions)
+    if arguments.scan:
+        answer = await _scan(settings, partitions, key)
+    else:
+        answer = await _ask(settings, partitions, key, arguments.repeat)
+    if arguments.stats:
+        print(answer.told, file=sys.stderr)
+    record = answer.record
+    if record is None:
+        others = len(topic.all_partitions) - len(partitions)
+        raise CommandFailed(_nothing(arguments, partitions, others))
+    if record.value is None:
+        raise CommandFailed(
+            f"key {arguments.key!r} was deleted at offset {record.offset} of"
+            f" {record.topic}-{record.partition}"
+        )
+    try:
+        shown = formatter.format(record)
+    except ValueError as problem:
+        raise CommandFailed(f"offset {record.offset}: {problem}") from None
+    write_out(shown)
+    flush_out()
+    return 0
+
+
+def _chosen(
+    arguments: argparse.Namespace, key: bytes, known: Sequence[int]
+) -> list[TopicPartition]:
+    if arguments.all_partitions:
+        return [TopicPartition(arguments.topic, one) for one in known]
+    if arguments.partition is None:
+        return [TopicPartition(arguments.topic, partition_of(key, known))]
+    if arguments.partition not in known:
+        raise CommandFailed(
+            f"topic {arguments.topic!r} has no partition {arguments.partition};"
+            f" it has 0 to {len(known) - 1}"
+        )
+    return [TopicPartition(arguments.topic, arguments.partition)]
+
+
+def _nothing(
+    arguments: argparse.Namespace, partitions: Sequence[TopicPartition], others: int
+) -> str:
+    line = f"no record has the key {arguments.key!r} in topic {arguments.topic}"
+    if not others:
+        return line
+    return (
+        f"{line}, partition {partitions[0].partition};"
+        f" --all-partitions looks in the other {others} too"
+    )
+
+
+async def _ask(
+    settings: ConsumerSettings, partitions: Sequence[TopicPartition], key: bytes, times: int
+) -> Answer:
+    clock = SystemClock()
+    cluster = Cluster(settings)
+    wanted = {one: [key] for one in partitions}
+    committed = settings.isolation_level == "read_committed"
+    timeout_ms = settings.default_api_timeout_ms
+    try:
+        # Before the clock runs: metadata, and connections to the leaders.
+        await cluster.topic(partitions[0].topic, timeout_ms)
+        for leader in {cluster.view.leader(one) for one in partitions}:
+            if leader >= 0:
+                await cluster.connection(leader)
+        took_ms: list[float] = []
+        for _ in range(times):
+            begun_s = clock.monotonic_s()
+            answers = await look_up(
+                cluster, wanted, read_committed=committed, timeout_ms=timeout_ms
+            )
+            took_ms.append(1000 * (clock.monotonic_s() - begun_s))
+    except UnsupportedVersion as error:
+        raise CommandFailed(f"{error}: --scan does so") from None
+    finally:
+        await cluster.close()
+    records = [record for answer in answers.values() for record in answer.records]
+    read = sum(answer.bytes_read for answer in answers.values())
+    unindexed = sum(answer.unindexed_bytes for answer in answers.values())
+    return Answer(newest(records), _told(read, unindexed, took_ms))
+
+
+def _told(bytes_read: int, unindexed_bytes: int, took_ms: list[float]) -> str:
+    """One line: what the last look-up read, and how long they took."""
+    line = f"{bytes_read} bytes read"
+    if unindexed_bytes:
+        line += f" ({unindexed_bytes} bytes are not indexed yet)"
+    if len(took_ms) == 1:
+        return f"{line} in {took_ms[0]:.2f} ms"
+    ordered = sorted(took_ms)
+    share = {name: ordered[int(part * (len(ordered) - 1))] for name, part in _SHARES.items()}
+    told = ", ".join(f"{name} {value:.2f} ms" for name, value in share.items())
+    return f"{line} by the last of {len(took_ms)} look-ups: {told}"
+
+
+_SHARES = {"p50": 0.5, "p99": 0.99, "longest": 1.0}
+
+
+async def _scan(
+    settings: ConsumerSettings, partitions: Sequence[TopicPartition], key: bytes
+) -> Answer:
+    """Reads from the beginning to where the end is now."""
+    clock = SystemClock()
+    begun_s, count = clock.monotonic_s(), 0
+    found: dict[int, ConsumerRecord] = {}
+    async with Consumer(settings) as consumer:
+        consumer.assign(partitions)
+        consumer.seek_to_beginning()
+        ends = await consumer.end_offsets(partitions)
+        while await _is_before(consumer, ends):
+            for records in (await consumer.poll(_POLL_MS)).values():
+                count += len(records)
+                for record in records:
+                    if record.key == key and record.offset < ends[_where(record)]:
+                        found[record.partition] = record
+    took_ms = 1000 * (clock.monotonic_s() - begun_s)
+    return Answer(newest(found.values()), f"{counted(count, 'record')} read in {took_ms:.2f} ms")
+
+
+async def _is_before(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> bool:
+    for partition, end in ends.items():
+        if await consumer.position(partition) < end:
+            return True
+    return False
+
+
+def _where(record: ConsumerRecord) -> TopicPartition:
+    return TopicPartition(record.topic, record.partition)

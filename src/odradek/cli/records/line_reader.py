@@ -1,0 +1,106 @@
+r"""Turns a line of text into a record, as the console producer's properties ask.
+
+`headers<headers.delimiter>key<key.separator>value`, where headers are
+`name<headers.key.separator>value<headers.separator>...`. Pure: bytes in, record out.
+"""
+
+import re
+from typing import NamedTuple
+
+from odradek.tools.failures import CommandFailed, UsageError
+
+Headers = list[tuple[str, bytes | None]]
+
+
+class Line(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+_KNOWN = {
+    "parse.key": "false",
+    "parse.headers": "false",
+    "ignore.error": "false",
+    "key.separator": "\t",
+    "headers.delimiter": "\t",
+    "headers.separator": ",",
+    "headers.key.separator": ":",
+}
+_NULL = "null.marker"
+# Pairs of marks that would make a line ambiguous if they were equal.
+_DISTINCT = (
+    ("headers.delimiter", "headers.separator"),
+    ("headers.delimiter", "headers.key.separator"),
+    ("headers.separator", "headers.key.separator"),
+    (_NULL, "key.separator"),
+    (_NULL, "headers.separator"),
+    (_NULL, "headers.delimiter"),
+    (_NULL, "headers.key.separator"),
+)
+
+
+class LineReader:
+    def __init__(self, properties: dict[str, str]) -> None:
+        marks = _KNOWN | {key: value for key, value in properties.items() if value or key == _NULL}
+        for one, other in _DISTINCT:
+            if one in marks and marks[one] == marks[other]:
+                raise UsageError(f"{one} and {other} may not be equal")
+        self._parse_key = _is_true(marks["parse.key"])
+        self._parse_headers = _is_true(marks["parse.headers"])
+        self._ignore_error = _is_true(marks["ignore.error"])
+        self._key_separator = marks["key.separator"].encode()
+        self._headers_delimiter = marks["headers.delimiter"].encode()
+        self._headers_separator = re.compile(marks["headers.separator"].encode())
+        self._headers_key_separator = marks["headers.key.separator"].encode()
+        self._null = marks[_NULL].encode() if _NULL in marks else None
+        self._line_number = 0
+
+    def read(self, line: bytes) -> Line:
+        self._line_number += 1
+        headers: Headers = []
+        key: bytes | None = None
+        rest = line
+        if self._parse_headers:
+            text, rest = self._split(rest, self._headers_delimiter, "headers.delimiter", line)
+            if text is not None and text != self._null:
+                headers = [self._header(pair) for pair in self._headers_separator.split(text)]
+        if self._parse_key:
+            key, rest = self._split(rest, self._key_separator, "key.separator", line)
+        return Line(
+            None if key == self._null else key, None if rest == self._null else rest, headers
+        )
+
+    def _split(
+        self, text: bytes, mark: bytes, name: str, line: bytes
+    ) -> tuple[bytes | None, bytes]:
+        before, found, after = text.partition(mark)
+        if found:
+            return before, after
+        if self._ignore_error:
+            return None, text
+        raise CommandFailed(
+            f"line {self._line_number} has no {name} {mark.decode()!r}: {_shown(line)};"
+            " set --reader-property ignore.error=true to take such lines as values"
+        )
+
+    def _header(self, pair: bytes) -> tuple[str, bytes | None]:
+        name, found, value = pair.partition(self._headers_key_separator)
+        if not found:
+            if self._ignore_error:
+                return pair.decode(errors="replace"), None
+            mark = self._headers_key_separator.decode()
+            raise CommandFailed(
+                f"line {self._line_number} has a header without {mark!r}: {_shown(pair)}"
+            )
+        if name == self._null:
+            raise CommandFailed(f"line {self._line_number}: a header's name cannot be null")
+        return name.decode(errors="replace"), None if value == self._null else value
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:80].decode(errors="replace"))

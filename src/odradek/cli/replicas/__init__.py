@@ -1,0 +1,1 @@
+"""Commands about where replicas are, who leads, and whether copies are equal."""

@@ -1,0 +1,53 @@
+"""What `odradek leader-election` does, once its flags are understood."""
+
+import argparse
+
+from odradek.cli.replicas.replica_plans import read_partitions
+from odradek.client.admin.partitions import ElectionType
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.types import TopicPartition
+from odradek.tools.admin_session import open_admin
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import print_json
+from odradek.world.disk import OsDisk
+
+
+def _partitions(arguments: argparse.Namespace) -> list[TopicPartition] | None:
+    if arguments.topic is not None:
+        return [TopicPartition(arguments.topic, arguments.partition)]
+    path = arguments.path_to_json_file
+    if path is not None:
+        return read_partitions(OsDisk().read(path).decode("utf-8", "replace"), path)
+    return None
+
+
+async def elect(arguments: argparse.Namespace) -> int:
+    kind = ElectionType[arguments.election_type.upper()]
+    async with open_admin(arguments) as admin:
+        answers = await admin.elect_leaders(kind, _partitions(arguments))
+    elected, needless, failed = [], [], {}
+    for one, error in sorted(answers.items()):
+        name = f"{one.topic}-{one.partition}"
+        if error is None:
+            elected.append(name)
+        elif error.code == ErrorCode.ELECTION_NOT_NEEDED:
+            needless.append(name)
+        else:
+            failed[name] = error.message
+    if arguments.json:
+        print_json({"elected": elected, "notNeeded": needless, "failed": failed})
+        return 1 if failed else 0
+    if elected:
+        print(
+            f"Successfully completed leader election ({kind.name}) for partitions"
+            f" {', '.join(elected)}"
+        )
+    if needless:
+        print(f"Valid replica already elected for partitions {', '.join(needless)}")
+    if not answers:
+        print("Every partition has the right leader already.")
+    for name, message in failed.items():
+        print(f"Error completing leader election ({kind.name}) for partition: {name}: {message}")
+    if failed:
+        raise CommandFailed(f"{len(failed)} replica(s) could not be elected")
+    return 0

@@ -1,0 +1,259 @@
+"""What `odradek reassign-partitions` does, once its flags are understood."""
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+
+from odradek.cli.replicas.replica_plans import (
+    Plan,
+    joined,
+    plan_as_json,
+    read_plan,
+    read_topics,
+    spread,
+)
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.types import ConfigChange, ConfigOperation, ConfigResource, ConfigType
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import print_json
+from odradek.world.disk import OsDisk
+
+_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+_LEADERS = "leader.replication.throttled.replicas"
+_FOLLOWERS = "follower.replication.throttled.replicas"
+
+
+async def perform(action: str, arguments: argparse.Namespace) -> int:
+    async with open_admin(arguments) as admin:
+        return await {
+            "generate": _generate,
+            "execute": _execute,
+            "verify": _verify,
+            "cancel": _cancel,
+            "list": _list,
+        }[action](admin, arguments)
+
+
+def _read(path: str) -> str:
+    return OsDisk().read(path).decode("utf-8", "replace")
+
+
+async def replicas_of(admin: Admin, topics: Iterable[str]) -> Plan:
+    """Who holds the partitions of these topics now."""
+    described = await topics_named(admin, topics)
+    return {
+        TopicPartition(name, partition.index): [int(broker) for broker in partition.replicas]
+        for name, topic in described.items()
+        for partition in topic.partitions.values()
+    }
+
+
+# Plans
+
+
+async def _generate(admin: Admin, arguments: argparse.Namespace) -> int:
+    topics = list(arguments.topic)
+    if arguments.topics_to_move_json_file:
+        path = arguments.topics_to_move_json_file
+        topics += read_topics(_read(path), path)
+    await require_brokers(admin, arguments.broker_list)
+    racks = {int(one.id): one.rack for one in (await admin.describe_cluster()).brokers}
+    brokers = {
+        broker: None if arguments.disable_rack_aware else racks[broker]
+        for broker in arguments.broker_list
+    }
+    current = await replicas_of(admin, topics)
+    most = arguments.replication_factor or max(map(len, current.values()))
+    if most > len(brokers):
+        raise CommandFailed(
+            f"{most} replicas need as many brokers, and --broker-list has {len(brokers)};"
+            " list more brokers, or give a lower --replication-factor"
+        )
+    proposed = spread(current, brokers, replication_factor=arguments.replication_factor)
+    if arguments.json:
+        print_json({"current": _shown(current), "proposed": _shown(proposed)})
+    else:
+        print(f"Current partition replica assignment\n{plan_as_json(current)}\n")
+        print(f"Proposed partition reassignment configuration\n{plan_as_json(proposed)}")
+    return 0
+
+
+def _shown(plan: Plan) -> dict[str, object]:
+    import json
+
+    shown: dict[str, object] = json.loads(plan_as_json(plan))
+    return shown
+
+
+async def _execute(admin: Admin, arguments: argparse.Namespace) -> int:
+    plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
+    current = await _current(admin, plan)
+    if not arguments.additional and await admin.list_partition_reassignments():
+        raise CommandFailed(
+            "other partitions are moving already; --list shows them, --additional goes ahead,"
+            " --cancel stops them"
+        )
+    await require_brokers(admin, {broker for replicas in plan.values() for broker in replicas})
+    if not arguments.json:
+        print(f"Current partition replica assignment\n\n{plan_as_json(current)}\n")
+        print("Save this to use as the --reassignment-json-file option during rollback")
+    if arguments.throttle >= 0:
+        await _throttle(admin, current, plan, arguments.throttle)
+        if not arguments.json:
+            print(
+                f"The inter-broker throttle limit was set to {arguments.throttle} B/s; run --verify"
+                " until everything has arrived: it lifts the throttle"
+            )
+    answers = await admin.alter_partition_reassignments(plan)
+    refused = {one: error for one, error in answers.items() if error is not None}
+    if refused:
+        raise CommandFailed("; ".join(_refusal(one, error) for one, error in refused.items()))
+    if arguments.json:
+        print_json({"current": _shown(current), "started": [_name(one) for one in plan]})
+    else:
+        what = "reassignment" if len(plan) == 1 else "reassignments"
+        print(f"Successfully started partition {what} for {joined(plan)}")
+    return 0
+
+
+async def _current(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> Plan:
+    known = await replicas_of(admin, sorted({one.topic for one in plan}))
+    missing = [one for one in plan if one not in known]
+    if missing:
+        raise CommandFailed(f"there is no partition {joined(missing)}")
+    return {one: known[one] for one in plan}
+
+
+def _name(one: TopicPartition) -> str:
+    return f"{one.topic}-{one.partition}"
+
+
+def _refusal(one: TopicPartition, error: KafkaError) -> str:
+    return f"{_name(one)}: {error.message}"
+
+
+# How far it is
+
+
+async def _verify(admin: Admin, arguments: argparse.Namespace) -> int:
+    plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
+    moving = await admin.list_partition_reassignments()
+    current = await _current(admin, plan)
+    states: dict[TopicPartition, str] = {}
+    for one, target in sorted(plan.items()):
+        if one in moving:
+            states[one] = "in progress"
+        else:
+            states[one] = "completed" if current[one] == target else "different"
+    lifted = not moving and not arguments.preserve_throttles
+    if lifted:
+        await _lift_throttles(admin, {one.topic for one in plan})
+    if arguments.json:
+        shown = {_name(one): state for one, state in states.items()}
+        print_json({"partitions": shown, "throttlesLifted": lifted})
+    else:
+        _print_states(plan, current, states)
+        if lifted:
+            print("\nThrottles of brokers and topics are lifted, if there were any.")
+    return 0
+
+
+def _print_states(plan: Plan, current: Plan, states: Mapping[TopicPartition, str]) -> None:
+    print("Status of partition reassignment:")
+    for one, state in states.items():
+        if state == "completed":
+            print(f"Reassignment of partition {_name(one)} is completed.")
+        elif state == "in progress":
+            print(f"Reassignment of partition {_name(one)} is still in progress.")
+        else:
+            print(
+                f"There is no active reassignment of partition {_name(one)}, but replica set is"
+                f" {_ids(current[one])} rather than {_ids(plan[one])}."
+            )
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+async def _cancel(admin: Admin, arguments: argparse.Namespace) -> int:
+    plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
+    active = [one for one in await admin.list_partition_reassignments() if one in plan]
+    checked(await admin.cancel_partition_reassignments(active) if active else {})
+    if not arguments.preserve_throttles:
+        await _lift_throttles(admin, {one.topic for one in plan})
+    if arguments.json:
+        print_json({"cancelled": [_name(one) for one in sorted(active)]})
+    elif active:
+        what = "reassignment" if len(active) == 1 else "reassignments"
+        print(f"Successfully cancelled partition {what} for: {joined(active)}")
+    else:
+        print("None of the specified partition reassignments are active.")
+    return 0
+
+
+async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
+    moving = await admin.list_partition_reassignments()
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "topic": one.topic,
+                    "partition": one.partition,
+                    "replicas": list(move.replicas),
+                    "adding": list(move.adding),
+                    "removing": list(move.removing),
+                }
+                for one, move in sorted(moving.items())
+            ]
+        )
+        return 0
+    print("Current partition reassignments:" if moving else "No partition reassignments found.")
+    for one, move in sorted(moving.items()):
+        adding = f" adding: {_ids(move.adding)}." if move.adding else ""
+        removing = f" removing: {_ids(move.removing)}." if move.removing else ""
+        print(f"{_name(one)}: replicas: {_ids(move.replicas)}.{adding}{removing}")
+    return 0
+
+
+# Throttles
+
+
+async def _throttle(admin: Admin, current: Plan, plan: Plan, rate: int) -> None:
+    """Slows down who sends and who receives, and only for the partitions that move."""
+    changes: dict[ConfigResource, list[ConfigChange]] = {}
+    brokers = {broker for replicas in (*current.values(), *plan.values()) for broker in replicas}
+    for broker in sorted(brokers):
+        resource = ConfigResource(ConfigType.BROKER, str(broker))
+        changes[resource] = [ConfigChange(name, str(rate)) for name in _RATES]
+    for topic in sorted({one.topic for one in plan}):
+        moves = [one for one in plan if one.topic == topic]
+        sources = [f"{one.partition}:{broker}" for one in moves for broker in current[one]]
+        targets = [
+            f"{one.partition}:{broker}"
+            for one in moves
+            for broker in plan[one]
+            if broker not in current[one]
+        ]
+        changes[ConfigResource(ConfigType.TOPIC, topic)] = [
+            ConfigChange(_LEADERS, ",".join(sources)),
+            ConfigChange(_FOLLOWERS, ",".join(targets)),
+        ]
+    checked(await admin.incremental_alter_configs(changes))
+
+
+async def _lift_throttles(admin: Admin, topics: Iterable[str]) -> None:
+    remove = ConfigOperation.DELETE
+    changes = {
+        ConfigResource(ConfigType.BROKER, str(broker.id)): [
+            ConfigChange(name, None, remove) for name in _RATES
+        ]
+        for broker in (await admin.describe_cluster()).brokers
+    }
+    for topic in sorted(topics):
+        changes[ConfigResource(ConfigType.TOPIC, topic)] = [
+            ConfigChange(name, None, remove) for name in (_LEADERS, _FOLLOWERS)
+        ]
+    checked(await admin.incremental_alter_configs(changes))

@@ -1,0 +1,214 @@
+"""Which broker shall hold which replica: Kafka's JSON files of it, and plans that move little.
+
+Nothing here asks a broker. A plan maps each partition to the ids of its brokers, preferred
+leader first.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from odradek.protocol.types import TopicPartition
+from odradek.tools.failures import CommandFailed
+
+Plan = dict[TopicPartition, list[int]]
+
+
+# Files
+
+
+def plan_as_json(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
+    """What `--reassignment-json-file` reads, here and in Kafka."""
+    partitions = [
+        {
+            "topic": one.topic,
+            "partition": one.partition,
+            "replicas": list(replicas),
+            "log_dirs": ["any"] * len(replicas),
+        }
+        for one, replicas in sorted(plan.items())
+    ]
+    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
+
+
+def read_plan(text: str, source: str) -> Plan:
+    plan: Plan = {}
+    for entry in _entries(text, source, "partitions"):
+        try:
+            one = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+            replicas = [int(broker) for broker in entry["replicas"]]
+        except (KeyError, TypeError, ValueError):
+            raise CommandFailed(
+                f"{source}: a partition needs topic, partition and replicas, as in"
+                ' {"topic":"t","partition":0,"replicas":[1,2]}'
+            ) from None
+        name = f"{one.topic}-{one.partition}"
+        if one in plan:
+            raise CommandFailed(f"{source} has {name} twice")
+        if not replicas or len(set(replicas)) != len(replicas):
+            raise CommandFailed(f"{source}: {name} needs brokers, each of them once")
+        if any(directory != "any" for directory in entry.get("log_dirs") or ()):
+            raise CommandFailed(
+                f'{source}: {name} names log directories; only "any" is possible here'
+            )
+        plan[one] = replicas
+    return plan
+
+
+def read_partitions(text: str, source: str) -> list[TopicPartition]:
+    """`{"partitions": [{"topic": "t", "partition": 0}]}`: for elections."""
+    found: dict[TopicPartition, None] = {}
+    for entry in _entries(text, source, "partitions"):
+        try:
+            one = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+        except (KeyError, TypeError, ValueError):
+            raise CommandFailed(f"{source}: a partition needs topic and partition") from None
+        if one in found:
+            raise CommandFailed(f"{source} has {one.topic}-{one.partition} twice")
+        found[one] = None
+    return list(found)
+
+
+def read_topics(text: str, source: str) -> list[str]:
+    """`{"topics": [{"topic": "t"}], "version": 1}`: what to move."""
+    try:
+        names = [str(entry["topic"]) for entry in _entries(text, source, "topics")]
+    except (KeyError, TypeError):
+        raise CommandFailed(f'{source}: write topics as {{"topic":"t"}}') from None
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise CommandFailed(f"{source} has topic {name} twice")
+    return names
+
+
+def _entries(text: str, source: str, key: str) -> list[Any]:
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise CommandFailed(f"{source} is not JSON: {error}") from None
+    entries = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(entries, list) or not entries:
+        raise CommandFailed(f'{source} has no "{key}"')
+    if content.get("version", 1) != 1:
+        raise CommandFailed(f"{source} has version {content['version']}; only 1 is known")
+    return entries
+
+
+# Plans
+
+
+def spread(
+    current: Mapping[TopicPartition, Sequence[int]],
+    brokers: Mapping[int, str | None],
+    *,
+    replication_factor: int | None = None,
+) -> Plan:
+    """The same partitions on these brokers (id to rack), evenly, with few moves."""
+    loads = Counter(dict.fromkeys(brokers, 0))
+    plan = {
+        one: [broker for broker in current[one] if broker in brokers] for one in sorted(current)
+    }
+    wanted = {one: min(replication_factor or len(current[one]), len(brokers)) for one in plan}
+    for one, replicas in plan.items():
+        _shrink(replicas, wanted[one], brokers)
+        loads.update(replicas)
+    for one, replicas in plan.items():
+        while len(replicas) < wanted[one]:
+            chosen = _best(replicas, loads, brokers)
+            replicas.append(chosen)
+            loads[chosen] += 1
+    _even_out(plan, loads, brokers)
+    _share_leadership(plan)
+    return plan
+
+
+def without(
+    leaver: int,
+    current: Mapping[TopicPartition, Sequence[int]],
+    brokers: Mapping[int, str | None],
+    elsewhere: Mapping[int, int],
+) -> Plan:
+    """The same partitions with somebody else in the place of one broker, and no other change.
+
+    Where every broker has a copy already there is one copy fewer."""
+    loads = Counter(dict.fromkeys(brokers, 0))
+    loads.update({broker: count for broker, count in elsewhere.items() if broker in loads})
+    loads.update(broker for each in current.values() for broker in each if broker in brokers)
+    plan: Plan = {}
+    for one, replicas in sorted(current.items()):
+        stay = [broker for broker in replicas if broker != leaver]
+        plan[one] = stay
+        if any(broker not in stay for broker in brokers):
+            chosen = _best([broker for broker in stay if broker in brokers], loads, brokers)
+            loads[chosen] += 1
+            plan[one] = [chosen if broker == leaver else broker for broker in replicas]
+    return plan
+
+
+def _shrink(replicas: list[int], count: int, brokers: Mapping[int, str | None]) -> None:
+    """Lets the last ones go, those that share a rack with another first."""
+    while len(replicas) > count:
+        racks = Counter(brokers[broker] for broker in replicas)
+        shared = [broker for broker in replicas[1:] if racks[brokers[broker]] > 1]
+        replicas.remove(shared[-1] if shared else replicas[-1])
+
+
+def _best(
+    replicas: Sequence[int], loads: Mapping[int, int], brokers: Mapping[int, str | None]
+) -> int:
+    """Of the brokers without a replica one in a rack without one, and of those the idlest."""
+    racks = {brokers[broker] for broker in replicas}
+    free = [broker for broker in brokers if broker not in replicas]
+    return min(free, key=lambda broker: (brokers[broker] in racks, loads[broker], broker))
+
+
+def _even_out(plan: Plan, loads: "Counter[int]", brokers: Mapping[int, str | None]) -> None:
+    while True:
+        for idle in sorted(loads, key=lambda broker: (loads[broker], broker)):
+            if _relieve_one(plan, loads, brokers, idle):
+                break
+        else:
+            return
+
+
+def _relieve_one(
+    plan: Plan, loads: "Counter[int]", brokers: Mapping[int, str | None], idle: int
+) -> bool:
+    """Moves one replica from a broker that has two more to the idle one, if any may."""
+    for busy in sorted(loads, key=lambda broker: (-loads[broker], broker)):
+        if loads[busy] - loads[idle] < 2:
+            return False
+        for replicas in plan.values():
+            if busy not in replicas or idle in replicas:
+                continue
+            racks = {brokers[broker] for broker in replicas if broker != busy}
+            if brokers[idle] in racks and brokers[busy] not in racks:
+                continue
+            replicas[replicas.index(busy)] = idle
+            loads[busy] -= 1
+            loads[idle] += 1
+            return True
+    return False
+
+
+def _share_leadership(plan: Plan) -> None:
+    """Puts another replica first where its broker has at least two preferred leaders fewer."""
+    leaders = Counter(dict.fromkeys((broker for each in plan.values() for broker in each), 0))
+    leaders.update(replicas[0] for replicas in plan.values() if replicas)
+    changed = True
+    while changed:
+        changed = False
+        for replicas in plan.values():
+            first = replicas[0]
+            idlest = min(replicas, key=lambda broker: (leaders[broker], broker))
+            if leaders[first] - leaders[idlest] >= 2:
+                replicas.remove(idlest)
+                replicas.insert(0, idlest)
+                leaders[first] -= 1
+                leaders[idlest] += 1
+                changed = True
+
+
+def joined(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(f"{one.topic}-{one.partition}" for one in sorted(partitions))

@@ -1,0 +1,236 @@
+"""What `odradek replica-verification` does: reads every copy, and says where two differ."""
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.types import ConfigResource, ConfigType
+from odradek.client.cluster import Topic
+from odradek.client.errors import ClientError
+from odradek.protocol.errors import KafkaError, error_for
+from odradek.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from odradek.protocol.records import decode_records, split_batches
+from odradek.protocol.types import BrokerId, Buffer, TopicPartition
+from odradek.tools.admin_session import open_admin
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import Progress, print_json
+from odradek.tools.topic_names import topic_pattern
+from odradek.wording import counted
+
+_WAIT_MS = 500
+# A replica of a debugging tool: any copy answers it, the leader's or not.
+_DEBUGGING_READER = -2
+
+
+class Entry(NamedTuple):
+    """A batch, or in compacted topics a record: where it is, and what it is."""
+
+    offset: int
+    next_offset: int
+    content: object
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found about one partition."""
+
+    partition: TopicPartition
+    brokers: tuple[BrokerId, ...]
+    from_offset: int
+    to_offset: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+async def verify(arguments: argparse.Namespace) -> int:
+    async with open_admin(arguments) as admin:
+        pattern = topic_pattern(arguments.topics_include)
+        topics = {
+            name: topic
+            for name, topic in (await admin.list_topics(include_internal=True)).items()
+            if pattern.fullmatch(name)
+        }
+        if not topics:
+            raise CommandFailed(f"no topic matches {arguments.topics_include!r}")
+        compacted = await _compacted(admin, list(topics))
+        partitions = [
+            TopicPartition(name, index)
+            for name, topic in topics.items()
+            for index in topic.partitions
+        ]
+        starts = await admin.list_offsets(dict.fromkeys(partitions, arguments.time))
+        progress = Progress("partitions compared", len(partitions))
+        verdicts = []
+        for done, one in enumerate(partitions, start=1):
+            start = starts[one]
+            offset = None if isinstance(start, KafkaError | ClientError) else start.offset
+            reader = _Reader(admin, topics[one.topic], one, arguments.fetch_size)
+            verdicts.append(await _compare(reader, offset, one.topic in compacted))
+            progress.update(done, asyncio.get_running_loop().time())
+        progress.clear()
+    return _report(arguments, verdicts)
+
+
+async def _compacted(admin: Admin, names: list[str]) -> set[str]:
+    resources = [ConfigResource(ConfigType.TOPIC, name) for name in names]
+    answers = await admin.describe_configs(resources, ["cleanup.policy"])
+    found = set()
+    for resource, entries in answers.items():
+        entry = None if isinstance(entries, KafkaError) else entries.get("cleanup.policy")
+        if entry is not None and "compact" in (entry.value or ""):
+            found.add(resource.name)
+    return found
+
+
+class _Reader:
+    """Reads one partition from any broker that holds it."""
+
+    def __init__(self, admin: Admin, topic: Topic, one: TopicPartition, fetch_bytes: int) -> None:
+        self._admin = admin
+        self._topic = topic
+        self._fetch_bytes = fetch_bytes
+        self.partition = one
+        self.brokers = topic.partitions[one.partition].replicas
+
+    async def read(self, broker: BrokerId, offset: int) -> tuple[Buffer, int]:
+        """Batches from an offset on, and the high watermark as this broker knows it."""
+        response = await self._admin.request(
+            FetchRequest(
+                replica_id=_DEBUGGING_READER,
+                max_wait_ms=_WAIT_MS,
+                min_bytes=0,
+                max_bytes=self._fetch_bytes,
+                topics=[
+                    FetchTopic(
+                        topic=self.partition.topic,
+                        topic_id=self._topic.id,
+                        partitions=[
+                            FetchPartition(
+                                partition=self.partition.partition,
+                                fetch_offset=offset,
+                                partition_max_bytes=self._fetch_bytes,
+                            )
+                        ],
+                    )
+                ],
+            ),
+            FetchResponse,
+            broker_id=broker,
+        )
+        if response.error_code:
+            raise error_for(response.error_code)
+        answer = response.responses[0].partitions[0]
+        if answer.error_code:
+            raise error_for(answer.error_code)
+        records = cast("memoryview | None", answer.records)
+        return b"" if records is None else bytes(records), answer.high_watermark
+
+
+async def _compare(reader: _Reader, start: int | None, by_record: bool) -> Verdict:
+    verdict = Verdict(reader.partition, reader.brokers, start or 0)
+    if start is None:
+        verdict.problems.append("its first offset is unknown: it has no leader")
+        return verdict
+    offset = max(start, 0)
+    while True:
+        answers = []
+        for broker in reader.brokers:
+            try:
+                answers.append(await reader.read(broker, offset))
+            except (KafkaError, ClientError) as error:
+                verdict.problems.append(f"broker {broker} cannot be read: {error}")
+                return verdict
+        end = min(watermark for _, watermark in answers)
+        copies = [_entries(data, offset, end, by_record) for data, _ in answers]
+        reached = min((copy[-1].next_offset if copy else offset) for copy in copies)
+        if by_record and any(copy for copy in copies):
+            # A copy that was cleaned may have nothing here, and more further on.
+            reached = max(reached, min(copy[-1].next_offset for copy in copies if copy))
+        verdict.problems += _differences(reader.brokers, copies, reached, by_record)
+        if reached <= offset or verdict.problems:
+            verdict.to_offset = max(offset, min(reached, end))
+            break
+        offset = reached
+    return verdict
+
+
+def _entries(data: Buffer, start: int, end: int, by_record: bool) -> list[Entry]:
+    """What a copy holds from `start` up to the offset `end` that all copies have committed."""
+    found = []
+    view = memoryview(data)
+    for position, header in split_batches(view[: _whole(view)]):
+        if header.next_offset > end:
+            break
+        if not by_record:
+            content: object = (header.crc, header.size_bytes, header.leader_epoch)
+            found.append(Entry(header.base_offset, header.next_offset, content))
+            continue
+        batch = view[position : position + header.size_bytes]
+        for record in decode_records(batch):
+            if record.offset >= start:
+                content = (record.key, record.value, record.headers)
+                found.append(Entry(record.offset, record.offset + 1, content))
+    return found
+
+
+def _whole(view: memoryview) -> int:
+    """Where the last whole batch ends: brokers may cut the last one."""
+    position = 0
+    while position + 12 <= len(view):
+        size = int.from_bytes(view[position + 8 : position + 12], "big") + 12
+        if position + size > len(view):
+            break
+        position += size
+    return position
+
+
+def _differences(
+    brokers: Sequence[BrokerId], copies: Sequence[list[Entry]], reached: int, by_record: bool
+) -> list[str]:
+    """How the copies differ from the first one, below the offset that all have reached."""
+    problems = []
+    first = {entry.offset: entry for entry in copies[0] if entry.next_offset <= reached}
+    for broker, copy in zip(brokers[1:], copies[1:], strict=True):
+        other = {entry.offset: entry for entry in copy if entry.next_offset <= reached}
+        offsets = first.keys() & other.keys() if by_record else first.keys() | other.keys()
+        for offset in sorted(offsets):
+            if first.get(offset) != other.get(offset):
+                problems.append(
+                    f"the copies on brokers {brokers[0]} and {broker} differ at offset {offset}"
+                )
+                break
+    return problems
+
+
+def _report(arguments: argparse.Namespace, verdicts: list[Verdict]) -> int:
+    bad = [verdict for verdict in verdicts if verdict.problems]
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "topic": one.partition.topic,
+                    "partition": one.partition.partition,
+                    "brokers": list(one.brokers),
+                    "fromOffset": one.from_offset,
+                    "toOffset": one.to_offset,
+                    "problems": one.problems,
+                }
+                for one in verdicts
+            ]
+        )
+        return 1 if bad else 0
+    for one in bad:
+        for problem in one.problems:
+            print(f"{one.partition.topic}-{one.partition.partition}: {problem}")
+    partitions = counted(len(verdicts), "partition")
+    if bad:
+        raise CommandFailed(f"{len(bad)} of {partitions}: the copies are not the same everywhere")
+    print(f"The copies of {partitions} are the same on every broker that holds them.")
+    return 0

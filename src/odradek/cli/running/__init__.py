@@ -1,0 +1,1 @@
+"""Commands that run a broker, a cluster or a ZooKeeper server."""

@@ -1,0 +1,52 @@
+"""`odradek broker`: a broker in the foreground, from a server.properties file."""
+
+import argparse
+
+from odradek.cli.running.options import add_input_argument, add_serving_arguments
+from odradek.tools.client_properties import read_properties
+from odradek.tools.failures import CommandFailed
+
+_EXAMPLES = """\
+examples:
+  odradek broker config/server.properties
+  odradek broker config/server.properties --override log.dirs=/var/lib/odradek
+  odradek broker config/server.properties --log-directory /var/log/odradek
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "odradek broker CONFIG [--override KEY=VALUE ...]"
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "config", metavar="CONFIG", help="a properties file with Kafka's names of settings"
+    )
+    add_serving_arguments(parser)
+    parser.add_argument(
+        "--log-directory",
+        metavar="DIR",
+        help="where server.log and its like go (default: odradek.logs.directory, or else logs in"
+        " the first of log.dirs); none for no files",
+    )
+    parser.add_argument(
+        "--log-file",
+        metavar="FILE",
+        help="everything into this one file, nothing to stderr or elsewhere",
+    )
+    add_input_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        properties = read_properties(arguments.config)
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{arguments.config} is not a text file of settings") from None
+    from odradek.local.serving import serve, settings_from
+
+    if arguments.log_directory is not None:
+        properties["odradek.logs.directory"] = arguments.log_directory
+    return serve(
+        settings_from(properties, arguments.override),
+        log_level=arguments.log_level,
+        log_path=arguments.log_file,
+        until_input_closes=arguments.until_input_closes,
+    )

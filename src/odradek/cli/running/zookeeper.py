@@ -1,0 +1,152 @@
+"""`odradek zookeeper`: a ZooKeeper server in the foreground.
+
+It is Apache ZooKeeper itself, on Java: this finds both and steps aside, so that signals and
+the terminal are the server's own. Given a file, the server reads that file and nothing else, so
+every setting in it (`autopurge.*`, `authProvider.*`, `server.N`, ...) means what it means to
+ZooKeeper. Without one, a small configuration for development is written from the flags.
+
+Options of the JVM, such as `-Djava.security.auth.login.config=...` for SASL, come from the
+environment variables that ZooKeeper's and Kafka's own scripts use.
+"""
+
+import argparse
+import glob
+import importlib.util
+import os
+import shlex
+import shutil
+from typing import Any
+
+from odradek.tools.client_properties import read_properties
+from odradek.tools.failures import CommandFailed, UsageError
+
+_EXAMPLES = """\
+examples:
+  odradek zookeeper
+  odradek zookeeper --port 2182 --data /tmp/zookeeper
+  odradek zookeeper config/zookeeper.properties
+
+then, for instance:
+  odradek up --brokers 3 --zookeeper 127.0.0.1:2181/cluster-one
+
+The server comes from $ODRADEK_ZOOKEEPER_JARS, from PySpark, from $ZOOKEEPER_HOME/lib or from
+Debian's packages, whichever is there first. Options of the JVM come from $SERVER_JVMFLAGS,
+$JVMFLAGS, $KAFKA_LOG4J_OPTS and $KAFKA_OPTS.
+"""
+
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+# A server for development: small, quick to start, and with sessions that may be short.
+_JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JVM_VARIABLES = ("SERVER_JVMFLAGS", "JVMFLAGS", "KAFKA_LOG4J_OPTS", "KAFKA_OPTS")
+_TICK_MS = 500
+_DEFAULTS: dict[str, Any] = {"host": "127.0.0.1", "port": 2181, "data": "zookeeper-data"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "odradek zookeeper [CONFIG | [--host HOST] [--port PORT] [--data DIRECTORY]]"
+    parser.epilog = _EXAMPLES
+    parser.add_argument(
+        "config",
+        metavar="CONFIG",
+        nargs="?",
+        help="a configuration file of ZooKeeper, in place of the flags",
+    )
+    parser.add_argument("--host", metavar="HOST", help="where to listen; 127.0.0.1 if unset")
+    parser.add_argument("--port", metavar="PORT", type=int, help="the port; 2181 if unset")
+    parser.add_argument(
+        "--data", metavar="DIRECTORY", help="where its data go; ./zookeeper-data if unset"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    given = {name: getattr(arguments, name) for name in _DEFAULTS}
+    flags = [f"--{name}" for name, value in given.items() if value is not None]
+    if arguments.config is not None:
+        if flags:
+            raise UsageError(f"{', '.join(flags)}: {arguments.config} says this; leave it out")
+        command = server_command(_checked_config(arguments.config))
+        print(f"ZooKeeper: configured by {arguments.config}, Ctrl-C stops it", flush=True)
+    else:
+        host, port, data = (given[name] or default for name, default in _DEFAULTS.items())
+        command = server_command(write_config(data, port, host=host))
+        print(f"ZooKeeper: {host}:{port}, data in {data}, Ctrl-C stops it", flush=True)
+    os.execv(command[0], command)  # noqa: S606 - the server takes this process over
+
+
+def _checked_config(path: str) -> str:
+    """The path, if ZooKeeper has a chance with what is there: its own errors are stack traces."""
+    properties = read_properties(path)
+    if "dataDir" not in properties:
+        raise CommandFailed(f"{path} has no dataDir, so it is no configuration of ZooKeeper")
+    if any(name.startswith("server.") for name in properties):
+        _check_own_id(path, properties)
+    return path
+
+
+def _check_own_id(path: str, properties: dict[str, str]) -> None:
+    """A server of an ensemble reads which of the `server.N` it is from a file among its data."""
+    own = os.path.join(properties["dataDir"], "myid")
+    try:
+        with open(own, encoding="utf-8") as file:
+            number = file.read().strip()
+    except OSError as error:
+        raise CommandFailed(
+            f"{path} names the servers of an ensemble, and {own} does not say which of them this"
+            f" is ({error.strerror}): write its number there, as in: echo 1 > {shlex.quote(own)}"
+        ) from None
+    if f"server.{number}" not in properties:
+        raise CommandFailed(f"{own} says {number!r}, and {path} has no server.{number}")
+
+
+def write_config(
+    directory: str, port: int, *, host: str = "127.0.0.1", more: dict[str, str] | None = None
+) -> str:
+    """Writes the server's configuration into its directory; returns where."""
+    settings = {
+        "dataDir": os.path.abspath(directory),
+        "clientPort": str(port),
+        "clientPortAddress": host,
+        "tickTime": str(_TICK_MS),
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "ruok,srvr,mntr,cons",
+        **(more or {}),
+    }
+    path = os.path.join(directory, "zookeeper.properties")
+    try:
+        os.makedirs(directory, exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(f"{name}={value}\n" for name, value in settings.items())
+    except OSError as error:
+        raise CommandFailed(
+            f"cannot write {path}: {error.strerror}; choose another directory with --data"
+        ) from None
+    return path
+
+
+def server_command(config: str, class_path: str | None = None) -> list[str]:
+    """The command that runs a server; raises `CommandFailed` that says how to get it."""
+    java = shutil.which("java")
+    if java is None:
+        raise CommandFailed(
+            "ZooKeeper needs Java: apt-get install default-jre-headless, or brew install openjdk"
+        )
+    own = [word for name in _JVM_VARIABLES for word in shlex.split(os.environ.get(name, ""))]
+    return [java, *_JVM_FLAGS, *own, "-cp", class_path or find_class_path(), _MAIN, config]
+
+
+def find_class_path() -> str:
+    directories = [os.environ.get("ODRADEK_ZOOKEEPER_JARS", "")]
+    spark = importlib.util.find_spec("pyspark")
+    if spark is not None and spark.submodule_search_locations:
+        directories.append(os.path.join(spark.submodule_search_locations[0], "jars"))
+    home = os.environ.get("ZOOKEEPER_HOME")
+    if home:
+        directories.append(os.path.join(home, "lib"))
+    directories.append("/usr/share/java")
+    for directory in filter(None, directories):
+        if glob.glob(os.path.join(glob.escape(directory), "zookeeper*.jar")):
+            return os.path.join(directory, "*")
+    raise CommandFailed(
+        "no ZooKeeper server here: pip install 'odradek[spark]' brings one, so does"
+        " apt-get install zookeeper; or name a directory of its jars in ODRADEK_ZOOKEEPER_JARS"
+    )

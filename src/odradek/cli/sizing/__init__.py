@@ -1,0 +1,1 @@
+"""The command that says what a cluster needs for a load."""

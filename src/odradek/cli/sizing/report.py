@@ -1,0 +1,72 @@
+"""What `odradek sizing` prints: needs with their formulas, then warnings."""
+
+import argparse
+from math import isfinite
+from textwrap import fill
+
+from odradek.cli.sizing.plan import Load, Plan, plan
+from odradek.tools.terminal import print_json
+from odradek.world.disk import OsDisk
+
+_WIDTH = 100
+
+
+def report(arguments: argparse.Namespace) -> int:
+    made = plan(_load(arguments))
+    if arguments.json:
+        print_json(_as_json(made))
+    else:
+        _print(made)
+    return 0
+
+
+def _load(arguments: argparse.Namespace) -> Load:
+    factor = arguments.replication_factor
+    return Load(
+        rate_bytes=arguments.rate,
+        partitions=arguments.partitions,
+        brokers=arguments.brokers,
+        replication_factor=min(3, arguments.brokers) if factor is None else factor,
+        retention_s=arguments.retention,
+        retention_bytes=arguments.retention_bytes,
+        is_compacted=arguments.compacted,
+        keys=arguments.keys,
+        record_bytes=arguments.record_bytes,
+        batch_bytes=arguments.batch_bytes,
+        consumers=arguments.consumers,
+        clients=arguments.clients,
+        segment_bytes=arguments.segment_bytes,
+        segment_s=arguments.segment_time,
+        hot_s=arguments.hot,
+        network_bytes=arguments.network,
+        free_share=arguments.free_percent / 100,
+        most_descriptors=OsDisk().most_open_files(),
+    )
+
+
+def _print(made: Plan) -> None:
+    width = max(len(need.name) for need in made.needs)
+    indent = " " * (width + 2)
+    for need in made.needs:
+        print(f"{need.name.ljust(width)}  {need.shown}")
+        for text in (f"= {need.how}", need.advice):
+            print(fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent + "  "))
+    for warning in made.warnings:
+        print()
+        print(fill(f"warning: {warning}", _WIDTH, subsequent_indent="  "))
+
+
+def _as_json(made: Plan) -> dict[str, object]:
+    return {
+        "needs": [
+            {
+                "name": need.name,
+                "value": need.value if isfinite(need.value) else None,
+                "shown": need.shown,
+                "formula": need.how,
+                "advice": need.advice,
+            }
+            for need in made.needs
+        ],
+        "warnings": made.warnings,
+    }

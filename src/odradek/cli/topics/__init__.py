@@ -1,0 +1,1 @@
+"""Commands about topics, their settings, offsets and space on disk."""

@@ -1,0 +1,138 @@
+"""What `odradek configs` does, once its flags are understood."""
+
+import argparse
+
+from odradek.cli.topics.configs import Entity
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.types import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigOperation,
+    ConfigResource,
+    ConfigSource,
+    ConfigType,
+)
+from odradek.protocol.errors import KafkaError
+from odradek.tools.admin_session import checked, open_admin, require_brokers, topics_named
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import print_json
+
+_TYPES = {
+    "topics": ConfigType.TOPIC,
+    "brokers": ConfigType.BROKER,
+    "broker-loggers": ConfigType.BROKER_LOGGER,
+    "groups": ConfigType.GROUP,
+}
+
+
+async def describe(arguments: argparse.Namespace, entity: Entity) -> int:
+    async with open_admin(arguments) as admin:
+        names = [entity.name] if entity.name is not None else await _all(admin, entity.type)
+        await _require(admin, entity.type, names)
+        report = []
+        for name in names:
+            entries = await _entries(admin, Entity(entity.type, name), everything=arguments.all)
+            if arguments.json:
+                report.append(_as_json(entity.type, name, entries))
+            else:
+                _print(entity.type, name, entries, everything=arguments.all)
+        if arguments.json:
+            print_json(report)
+    return 0
+
+
+async def _all(admin: Admin, entity_type: str) -> list[str]:
+    if entity_type == "topics":
+        return list(await admin.list_topics(include_internal=True))
+    if entity_type == "groups":
+        found = {group.group_id for group in await admin.list_groups()}
+        found |= {one.name for one in await admin.list_config_resources([ConfigType.GROUP])}
+        return sorted(found)
+    return [str(broker.id) for broker in (await admin.describe_cluster()).brokers] + [""]
+
+
+async def _require(admin: Admin, entity_type: str, names: list[str]) -> None:
+    if entity_type == "topics":
+        await topics_named(admin, names)
+    elif entity_type != "groups":  # A group need not exist to have settings.
+        await require_brokers(admin, (int(name) for name in names if name))
+
+
+async def _entries(admin: Admin, entity: Entity, *, everything: bool) -> list[ConfigEntry]:
+    resource = ConfigResource(_TYPES[entity.type], entity.name or "")
+    (answer,) = (await admin.describe_configs([resource], include_synonyms=True)).values()
+    if isinstance(answer, KafkaError):
+        raise CommandFailed(answer.message)
+    own = _own_source(entity)
+    found = [entry for entry in answer.values() if everything or entry.source == own]
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _own_source(entity: Entity) -> ConfigSource:
+    """Where settings come from that were made for this topic or broker and no other."""
+    if entity.type == "topics":
+        return ConfigSource.DYNAMIC_TOPIC_CONFIG
+    if entity.type == "groups":
+        return ConfigSource.GROUP_CONFIG
+    if entity.type == "broker-loggers":
+        return ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
+    if entity.name:
+        return ConfigSource.DYNAMIC_BROKER_CONFIG
+    return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+
+
+def _print(kind: str, name: str, entries: list[ConfigEntry], *, everything: bool) -> None:
+    if name:
+        print(f"{'All' if everything else 'Dynamic'} configs for {kind[:-1]} {name} are:")
+    else:
+        print(f"Default configs for {kind} in the cluster are:")
+    for entry in entries:
+        synonyms = ", ".join(
+            f"{one.source.name}:{one.name}={_text(one.value)}" for one in entry.synonyms
+        )
+        sensitive = str(entry.is_sensitive).lower()
+        print(f"  {entry.name}={_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
+
+
+def _as_json(kind: str, name: str, entries: list[ConfigEntry]) -> dict[str, object]:
+    return {
+        "type": kind,
+        "name": name,
+        "configs": [
+            {
+                "name": entry.name,
+                "value": entry.value,
+                "source": entry.source.name,
+                "sensitive": entry.is_sensitive,
+                "readOnly": entry.is_read_only,
+                "synonyms": [
+                    {"name": one.name, "value": one.value, "source": one.source.name}
+                    for one in entry.synonyms
+                ],
+            }
+            for entry in entries
+        ],
+    }
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+async def alter(
+    arguments: argparse.Namespace, entity: Entity, added: dict[str, str], deleted: list[str]
+) -> int:
+    name = entity.name or ""
+    changes = [ConfigChange(key, value) for key, value in added.items()]
+    changes += [ConfigChange(key, None, ConfigOperation.DELETE) for key in deleted]
+    async with open_admin(arguments) as admin:
+        await _require(admin, entity.type, [name])
+        resource = ConfigResource(_TYPES[entity.type], name)
+        checked(await admin.incremental_alter_configs({resource: changes}))
+    if arguments.json:
+        print_json({"type": entity.type, "name": name, "set": added, "deleted": deleted})
+    elif name:
+        print(f"Completed updating config for {entity.type[:-1]} {name}.")
+    else:
+        print(f"Completed updating default config for {entity.type} in the cluster.")
+    return 0

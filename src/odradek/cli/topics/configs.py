@@ -1,0 +1,183 @@
+"""`odradek configs`: settings of topics, brokers and groups, and levels of loggers."""
+
+import argparse
+import re
+from typing import NamedTuple
+
+from odradek.cli.connection_options import add_connection_arguments, add_json_argument
+from odradek.tools.failures import UsageError
+from odradek.tools.hints import hint
+
+ENTITY_TYPES = (
+    "topics",
+    "brokers",
+    "broker-loggers",
+    "clients",
+    "users",
+    "ips",
+    "client-metrics",
+    "groups",
+)
+_NOT_YET = frozenset({"clients", "users", "ips", "client-metrics"})
+_SHORTCUTS = {
+    "topic": "topics",
+    "broker": "brokers",
+    "client": "clients",
+    "user": "users",
+    "ip": "ips",
+    "group": "groups",
+    "client_metrics": "client-metrics",
+    "broker_logger": "broker-loggers",
+}
+
+_EXAMPLES = """\
+examples:
+  odradek configs --describe --topic orders --all
+  odradek configs --alter --topic orders \\
+      --add-config retention.ms=3600000,cleanup.policy=[compact,delete]
+  odradek configs --alter --broker-defaults --delete-config log.retention.ms
+  odradek configs --alter --broker-logger 1 --add-config odradek.request=DEBUG
+  odradek configs --alter --group billing --add-config consumer.session.timeout.ms=60000
+"""
+
+
+class Entity(NamedTuple):
+    type: str
+    """One of ENTITY_TYPES."""
+    name: str | None
+    """None means all of them, an empty name means the default of all brokers."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "odradek configs --describe|--alter --topic NAME|--broker ID|... [flags]"
+    parser.epilog = _EXAMPLES
+    actions = parser.add_argument_group("what to do, one of")
+    actions.add_argument("--describe", action="store_true", help="show settings")
+    actions.add_argument("--alter", action="store_true", help="change settings")
+    whose = parser.add_argument_group("whose settings")
+    whose.add_argument("--topic", metavar="NAME", help="a topic's")
+    whose.add_argument("--broker", metavar="ID", help="one broker's")
+    whose.add_argument("--broker-defaults", action="store_true", help="those of all brokers")
+    whose.add_argument(
+        "--broker-logger", metavar="ID", help="levels of one broker's loggers, until it stops"
+    )
+    whose.add_argument(
+        "--entity-type",
+        metavar="TYPE",
+        action="append",
+        choices=ENTITY_TYPES,
+        help="the long form: topics, brokers, broker-loggers or groups ...",
+    )
+    whose.add_argument(
+        "--entity-name", metavar="NAME", action="append", help="... and a name or id ..."
+    )
+    whose.add_argument(
+        "--entity-default", action="store_true", help="... or the default of all brokers"
+    )
+    whose.add_argument("--group", metavar="NAME", help="a consumer group's, also before it exists")
+    for later in ("client", "user", "ip", "client-metrics"):
+        whose.add_argument(f"--{later}", help=argparse.SUPPRESS)
+    for later in ("client", "user", "ip"):
+        whose.add_argument(f"--{later}-defaults", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--all", action="store_true", help="with --describe: all settings, not only changed ones"
+    )
+    parser.add_argument(
+        "--add-config",
+        metavar="KEY=VALUE,...",
+        help="settings to set; [a,b] holds a value with commas",
+    )
+    parser.add_argument("--add-config-file", metavar="FILE", help="a properties file to set")
+    parser.add_argument(
+        "--delete-config", metavar="KEY,...", action="append", help="settings to return to default"
+    )
+    parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
+    add_json_argument(parser)
+    add_connection_arguments(parser)
+
+
+_OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
+
+
+def parse_added(text: str) -> dict[str, str]:
+    """`a=1,b=[x,y]` as pairs; commas inside brackets belong to the value."""
+    added = {}
+    for pair in re.split("," + _OUTSIDE_BRACKETS, text):
+        parts = re.split(r"\s*=\s*" + _OUTSIDE_BRACKETS, pair, maxsplit=1)
+        name = parts[0].strip()
+        if len(parts) != 2 or not re.fullmatch(r"[a-zA-Z0-9._$-]+", name):
+            raise UsageError(f"--add-config {pair!r} is not of the form key=value")
+        added[name] = re.sub(r"[\[\]]", "", parts[1]).strip()
+    return added
+
+
+def chosen_entity(arguments: argparse.Namespace) -> Entity:
+    found = [
+        Entity(kind, getattr(arguments, shortcut))
+        for shortcut, kind in _SHORTCUTS.items()
+        if getattr(arguments, shortcut) is not None
+    ]
+    found += [
+        Entity(kind, "")
+        for kind in ("brokers", "clients", "users", "ips")
+        if getattr(arguments, f"{kind[:-1]}_defaults")
+    ]
+    names = arguments.entity_name or []
+    for position, kind in enumerate(arguments.entity_type or []):
+        default = "" if arguments.entity_default else None
+        found.append(Entity(kind, names[position] if position < len(names) else default))
+    if not found:
+        raise UsageError("whose settings? give --topic NAME, --broker ID or --broker-defaults")
+    for entity in found:
+        if entity.type in _NOT_YET:
+            raise UsageError(f"settings of {entity.type} are not part of this version yet")
+    if len(found) > 1:
+        raise UsageError("give one topic or one broker at a time")
+    entity = found[0]
+    if entity.type == "broker-loggers" and not (entity.name or "").isdecimal():
+        raise UsageError("loggers are a broker's own: give its id, as in --broker-logger 1")
+    if entity.type == "brokers" and entity.name and not entity.name.isdecimal():
+        raise UsageError(f"--broker takes a broker's id, a number, not {entity.name!r}")
+    if entity == Entity("topics", ""):
+        raise UsageError("topics have no common default; set it for brokers: --broker-defaults")
+    if entity == Entity("groups", ""):
+        raise UsageError("groups have no common default; set it in the brokers' files")
+    return entity
+
+
+def chosen_changes(arguments: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
+    """What to set and what to return to its default."""
+    from odradek.tools.client_properties import read_properties
+
+    added = read_properties(arguments.add_config_file) if arguments.add_config_file else {}
+    if arguments.add_config:
+        added |= parse_added(arguments.add_config)
+    deleted = [
+        name.strip() for text in arguments.delete_config or [] for name in text.split(",") if name
+    ]
+    if arguments.alter and not (added or deleted):
+        raise UsageError("--alter needs --add-config, --add-config-file or --delete-config")
+    if arguments.describe and (added or deleted):
+        raise UsageError("--describe only shows; use --alter to change settings")
+    both = sorted(set(added) & set(deleted))
+    if both:
+        raise UsageError(f"{both[0]} is both added and deleted")
+    return added, deleted
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.describe == arguments.alter:
+        raise UsageError("give exactly one of --describe, --alter")
+    entity = chosen_entity(arguments)
+    added, deleted = chosen_changes(arguments)
+    if arguments.alter and entity.name is None:
+        raise UsageError("--alter needs the name: --topic NAME, --broker ID or --broker-defaults")
+    if arguments.all and arguments.alter:
+        hint("--all only matters with --describe")
+    import asyncio
+
+    from odradek.cli.topics.config_actions import alter, describe
+
+    if arguments.alter:
+        return asyncio.run(alter(arguments, entity, added, deleted))
+    return asyncio.run(describe(arguments, entity))

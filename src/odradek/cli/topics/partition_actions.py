@@ -1,0 +1,128 @@
+"""What `get-offsets`, `delete-records` and `log-dirs` do, once their flags are understood."""
+
+import argparse
+import sys
+
+from odradek.cli.topics.get_offsets import Filter
+from odradek.client.admin.types import LogDirectory
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.tools.admin_session import open_admin, require_brokers
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import print_json
+from odradek.tools.topic_names import is_internal, no_such_topic
+
+
+async def print_offsets(arguments: argparse.Namespace, wanted: Filter) -> int:
+    async with open_admin(arguments) as admin:
+        known = await admin.list_topics(include_internal=True)
+        partitions = [
+            TopicPartition(name, index)
+            for name, topic in known.items()
+            if not (arguments.exclude_internal_topics and is_internal(name))
+            for index in topic.partitions
+            if wanted(name, index)
+        ]
+        if not partitions:
+            if arguments.topic is not None and arguments.topic not in known:
+                raise no_such_topic(arguments.topic, list(known))
+            raise CommandFailed("no partition matches; odradek topics --describe shows what is")
+        answers = await admin.list_offsets(dict.fromkeys(partitions, arguments.time))
+    offsets = []
+    for partition in partitions:
+        answer = answers[partition]
+        if isinstance(answer, KafkaError):
+            print(f"{partition} is left out: {answer.message}", file=sys.stderr)
+        elif answer.offset >= 0:
+            offsets.append((partition, answer))
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "offset": answer.offset,
+                    "timestamp": answer.timestamp_ms,
+                }
+                for partition, answer in offsets
+            ]
+        )
+    else:
+        for partition, answer in offsets:
+            print(f"{partition.topic}:{partition.partition}:{answer.offset}")
+    return 1 if all(isinstance(answer, KafkaError) for answer in answers.values()) else 0
+
+
+async def delete_records(arguments: argparse.Namespace, offsets: dict[tuple[str, int], int]) -> int:
+    before = {TopicPartition(*place): offset for place, offset in offsets.items()}
+    if not arguments.json:
+        print("Executing records delete operation")
+    async with open_admin(arguments) as admin:
+        answers = await admin.delete_records(before)
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    **(
+                        {"error": answer.message}
+                        if isinstance(answer, KafkaError)
+                        else {"lowWatermark": answer}
+                    ),
+                }
+                for partition, answer in answers.items()
+            ]
+        )
+    else:
+        print("Records delete operation completed:")
+        for partition, answer in answers.items():
+            outcome = (
+                f"error: {answer.message}"
+                if isinstance(answer, KafkaError)
+                else f"low_watermark: {answer}"
+            )
+            print(f"partition: {partition}\t{outcome}")
+    return 1 if any(isinstance(answer, KafkaError) for answer in answers.values()) else 0
+
+
+async def print_log_directories(
+    arguments: argparse.Namespace, brokers: list[int], topics: list[str]
+) -> int:
+    async with open_admin(arguments) as admin:
+        known = await require_brokers(admin, brokers)
+        asked = sorted(brokers or known)
+        shown = ",".join(map(str, asked))
+        if not arguments.json:
+            print("Querying brokers for log directories information")
+        answers = await admin.describe_log_dirs(asked)
+    if not arguments.json:
+        print(f"Received log directory information from brokers {shown}")
+    print_json(
+        {
+            "brokers": [
+                {"broker": broker, "logDirs": [_directory(one, topics) for one in directories]}
+                for broker, directories in answers.items()
+            ],
+            "version": 1,
+        }
+    )
+    return 0
+
+
+def _directory(directory: LogDirectory, topics: list[str]) -> dict[str, object]:
+    code = directory.error_code
+    return {
+        "partitions": [
+            {
+                "partition": str(partition),
+                "size": replica.size_bytes,
+                "offsetLag": replica.offset_lag,
+                "isFuture": replica.is_future,
+            }
+            for partition, replica in sorted(directory.replicas.items())
+            if not topics or partition.topic in topics
+        ],
+        "error": ErrorCode(code).name if code else None,
+        "logDir": directory.path,
+    }

@@ -1,0 +1,321 @@
+"""What `odradek topics` does, once its flags are understood."""
+
+import argparse
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.types import (
+    ConfigEntry,
+    ConfigResource,
+    ConfigType,
+    NewPartitions,
+    NewTopic,
+)
+from odradek.client.errors import UnsupportedVersion
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.tools.admin_session import checked, open_admin
+from odradek.tools.failures import CommandFailed, UsageError
+from odradek.tools.hints import hint
+from odradek.tools.terminal import print_json
+from odradek.tools.topic_names import is_internal, no_such_topic, topic_pattern
+from odradek.wording import counted
+
+_PAGE_PARTITIONS = 2000
+
+
+async def perform(action: str, arguments: argparse.Namespace) -> int:
+    async with open_admin(arguments) as admin:
+        perform_one = {
+            "create": _create,
+            "list": _list,
+            "describe": _describe,
+            "alter": _alter,
+            "delete": _delete,
+        }[action]
+        await perform_one(admin, arguments)
+    return 0
+
+
+async def _create(admin: Admin, arguments: argparse.Namespace) -> None:
+    name = arguments.topic
+    if "." in name and "_" in name:
+        hint("metrics cannot tell . from _ in topic names; it is best to use only one of them")
+    topic = NewTopic(
+        name,
+        arguments.partitions or -1,
+        arguments.replication_factor or -1,
+        assignments=dict(enumerate(arguments.replica_assignment or [])),
+        configs=dict(arguments.config),
+    )
+    (answer,) = (await admin.create_topics([topic])).values()
+    if isinstance(answer, KafkaError):
+        if answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise CommandFailed(answer.message)
+        if not arguments.if_not_exists:
+            raise CommandFailed(f"topic {name!r} exists already; --if-not-exists accepts that")
+    created = not isinstance(answer, KafkaError)
+    if arguments.json:
+        print_json({"topic": name, "created": created})
+    elif created:
+        print(f"Created topic {name}.")
+
+
+async def _list(admin: Admin, arguments: argparse.Namespace) -> None:
+    names = await _matching(admin, arguments)
+    if arguments.json:
+        print_json(names)
+    else:
+        print("\n".join(names))
+
+
+async def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
+    """Names of topics that exist and were asked for, in order."""
+    known = await admin.list_topics(include_internal=True)
+    names = [
+        name
+        for name, topic in known.items()
+        if not (arguments.exclude_internal and (topic.is_internal or is_internal(name)))
+    ]
+    if arguments.topic is None:
+        return names
+    pattern = topic_pattern(arguments.topic)
+    found = [name for name in names if pattern.fullmatch(name)]
+    if not found and not (arguments.if_exists or arguments.list):
+        raise no_such_topic(arguments.topic, names)
+    return found
+
+
+async def _alter(admin: Admin, arguments: argparse.Namespace) -> None:
+    names = await _matching(admin, arguments)
+    known = await admin.describe_topics(names)
+    wanted = {}
+    for name in names:
+        topic = known[name]
+        if isinstance(topic, KafkaError):
+            raise CommandFailed(topic.message)
+        assignment = arguments.replica_assignment
+        total = arguments.partitions or len(assignment)
+        wanted[name] = NewPartitions(total, assignment and assignment[len(topic.partitions) :])
+    checked(await admin.create_partitions(wanted))
+    if arguments.json:
+        print_json({name: new.total for name, new in wanted.items()})
+    else:
+        for name, new in wanted.items():
+            print(f"Topic {name} has {counted(new.total, 'partition')} now.")
+
+
+async def _delete(admin: Admin, arguments: argparse.Namespace) -> None:
+    names = await _matching(admin, arguments)
+    checked(await admin.delete_topics(names))
+    if arguments.json:
+        print_json(names)
+    else:
+        for name in names:
+            print(f"Deleted topic {name}.")
+
+
+class PartitionState(NamedTuple):
+    number: int
+    leader: int
+    """-1 when there is none."""
+    replicas: list[int]
+    in_sync: list[int]
+    eligible: list[int] | None
+    """Eligible leader replicas; None if the broker does not say."""
+    last_known_eligible: list[int] | None
+
+    def line(self, topic: str) -> str:
+        leader = "none" if self.leader < 0 else self.leader
+        return (
+            f"\tTopic: {topic}\tPartition: {self.number}\tLeader: {leader}"
+            f"\tReplicas: {_joined(self.replicas)}\tIsr: {_joined(self.in_sync)}"
+            f"\tElr: {_joined(self.eligible)}\tLastKnownElr: {_joined(self.last_known_eligible)}"
+        )
+
+
+class TopicState(NamedTuple):
+    name: str
+    id: bytes
+    partitions: list[PartitionState]
+    configs: dict[str, ConfigEntry]
+
+    @property
+    def overrides(self) -> dict[str, str | None]:
+        return {entry.name: entry.value for entry in self.configs.values() if not entry.is_default}
+
+    @property
+    def min_in_sync(self) -> int:
+        entry = self.configs.get("min.insync.replicas")
+        return int(entry.value or 1) if entry is not None else 1
+
+    def line(self) -> str:
+        configs = ",".join(f"{name}={_text(value)}" for name, value in self.overrides.items())
+        identity = f"\tTopicId: {topic_id_text(self.id)}" if any(self.id) else ""
+        return (
+            f"Topic: {self.name}{identity}\tPartitionCount: {len(self.partitions)}"
+            f"\tReplicationFactor: {len(self.partitions[0].replicas) if self.partitions else 0}"
+            f"\tConfigs: {configs}"
+        )
+
+
+class PartitionFilter:
+    """Which partitions and which topic lines `--describe` shows."""
+
+    def __init__(self, arguments: argparse.Namespace, live_brokers: Iterable[int]) -> None:
+        self._under_replicated = arguments.under_replicated_partitions
+        self._unavailable = arguments.unavailable_partitions
+        self._under_min = arguments.under_min_isr_partitions
+        self._at_min = arguments.at_min_isr_partitions
+        self._only_overrides = arguments.topics_with_overrides
+        self._live = frozenset(live_brokers)
+        asked = (self._under_replicated, self._unavailable, self._under_min, self._at_min)
+        if sum(asked) + bool(self._only_overrides) > 1:
+            raise UsageError("give at most one of the flags that choose what --describe shows")
+        self._some = any(asked)
+
+    def shows_topic(self, topic: TopicState) -> bool:
+        return not self._some and (not self._only_overrides or bool(topic.overrides))
+
+    def shown_partitions(self, topic: TopicState) -> Iterator[PartitionState]:
+        if self._only_overrides:
+            return
+        for partition in topic.partitions:
+            if not self._some or self._wanted(partition, topic.min_in_sync):
+                yield partition
+
+    def _wanted(self, partition: PartitionState, min_in_sync: int) -> bool:
+        in_sync = len(partition.in_sync)
+        return (
+            (self._under_replicated and in_sync < len(partition.replicas))
+            or (self._unavailable and partition.leader not in self._live)
+            or (self._under_min and (partition.leader < 0 or in_sync < min_in_sync))
+            or (self._at_min and in_sync == min_in_sync)
+        )
+
+
+async def _describe(admin: Admin, arguments: argparse.Namespace) -> None:
+    names = await _named_by_id(admin, arguments)
+    if names is None:
+        names = await _matching(admin, arguments)
+    live = (await admin.describe_cluster()).brokers
+    shown = PartitionFilter(arguments, (broker.id for broker in live))
+    page = arguments.partition_size_limit_per_response or _PAGE_PARTITIONS
+    topics = await _states(admin, names, page)
+    if arguments.json:
+        print_json([_as_json(topic, shown) for topic in topics])
+        return
+    for topic in topics:
+        if shown.shows_topic(topic):
+            print(topic.line())
+        for partition in shown.shown_partitions(topic):
+            print(partition.line(topic.name))
+
+
+async def _named_by_id(admin: Admin, arguments: argparse.Namespace) -> list[str] | None:
+    if arguments.topic_id is None:
+        return None
+    wanted = topic_id_bytes(arguments.topic_id)
+    known = await admin.list_topics(include_internal=True)
+    names = [name for name, topic in known.items() if topic.id == wanted]
+    if not names and not arguments.if_exists:
+        raise CommandFailed(f"no topic has the id {arguments.topic_id}")
+    return names
+
+
+async def _states(admin: Admin, names: list[str], page_partitions: int) -> list[TopicState]:
+    if not names:
+        return []
+    configs = await admin.describe_configs(ConfigResource(ConfigType.TOPIC, name) for name in names)
+    states: dict[str, TopicState] = {}
+    for name, topic_id, partition in await _partitions(admin, names, page_partitions):
+        if name not in states:
+            answer = configs[ConfigResource(ConfigType.TOPIC, name)]
+            found = {} if isinstance(answer, KafkaError) else answer
+            states[name] = TopicState(name, topic_id, [], found)
+        states[name].partitions.append(partition)
+    for state in states.values():
+        state.partitions.sort()
+    return [states[name] for name in sorted(states)]
+
+
+async def _partitions(
+    admin: Admin, names: list[str], page_partitions: int
+) -> list[tuple[str, bytes, PartitionState]]:
+    try:
+        return [
+            (
+                topic.name or "",
+                topic.topic_id,
+                PartitionState(
+                    partition.partition_index,
+                    partition.leader_id,
+                    partition.replica_nodes,
+                    partition.isr_nodes,
+                    partition.eligible_leader_replicas or [],
+                    partition.last_known_elr or [],
+                ),
+            )
+            async for topic in admin.describe_topic_partitions(
+                names, page_partitions=page_partitions
+            )
+            for partition in topic.partitions
+        ]
+    except UnsupportedVersion:
+        # Brokers before 3.7: Metadata says the same, but for the eligible leaders.
+        answers = checked(await admin.describe_topics(names))
+        return [
+            (
+                topic.name,
+                topic.id,
+                PartitionState(
+                    one.index, one.leader, list(one.replicas), list(one.in_sync), None, None
+                ),
+            )
+            for topic in answers
+            for one in topic.partitions.values()
+        ]
+
+
+def _as_json(topic: TopicState, shown: PartitionFilter) -> dict[str, object]:
+    return {
+        "topic": topic.name,
+        "topicId": topic_id_text(topic.id),
+        "partitionCount": len(topic.partitions),
+        "configs": topic.overrides,
+        "partitions": [
+            {
+                "partition": one.number,
+                "leader": None if one.leader < 0 else one.leader,
+                "replicas": one.replicas,
+                "isr": one.in_sync,
+                "elr": one.eligible,
+                "lastKnownElr": one.last_known_eligible,
+            }
+            for one in shown.shown_partitions(topic)
+        ],
+    }
+
+
+def topic_id_text(topic_id: bytes) -> str:
+    """As Kafka writes it: base64 without padding."""
+    return urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def topic_id_bytes(text: str) -> bytes:
+    try:
+        topic_id = urlsafe_b64decode(text + "==")
+    except ValueError:
+        topic_id = b""
+    if len(topic_id) != 16:
+        raise UsageError(f"--topic-id {text!r} is not a topic's id, 22 letters and digits")
+    return topic_id
+
+
+def _joined(ids: list[int] | None) -> str:
+    return "N/A" if ids is None else ",".join(map(str, ids))
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else value

@@ -1,0 +1,324 @@
+"""What `odradek transactions` does, once its flags are understood."""
+
+import argparse
+from typing import NamedTuple
+
+from odradek.cli.groups.group_actions import named_partitions
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.transactions import PartitionProducer, TransactionDescription
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.tools.admin_session import open_admin, require_brokers, topics_named
+from odradek.tools.failures import CommandFailed, did_you_mean
+from odradek.tools.terminal import print_json
+from odradek.world import SystemClock
+
+_MINUTE_MS = 60_000
+_DEFAULT_TIMEOUT_MINUTES = 15
+# Of how many partitions producers are asked for at once.
+_PARTITIONS_A_REQUEST = 500
+
+
+async def perform(arguments: argparse.Namespace) -> int:
+    async with open_admin(arguments) as admin:
+        action = arguments.action
+        if action == "list":
+            return await _list(admin, arguments)
+        if action == "describe":
+            return await _describe(admin, arguments)
+        if action == "describe-producers":
+            return await _describe_producers(admin, arguments)
+        if action == "find-hanging":
+            return await _find_hanging(admin, arguments)
+        if action == "abort":
+            return await _abort(admin, arguments)
+        return await _force_terminate(admin, arguments)
+
+
+def tabbed_table(headers: list[str], rows: list[list[str]]) -> str:
+    """As Kafka prints these: cells of equal width with a tab behind each."""
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    return "\n".join(
+        "".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths, strict=True))
+        for row in [headers, *rows]
+    )
+
+
+def _shown(value: int | None) -> str:
+    return "None" if value is None else str(value)
+
+
+async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
+    duration_ms = arguments.duration_filter
+    listings = await admin.list_transactions(
+        longer_than_ms=-1 if duration_ms is None else duration_ms,
+        pattern=arguments.transactional_id_pattern,
+    )
+    listings.sort(key=lambda one: one.transactional_id)
+    if arguments.json:
+        print_json(
+            [
+                {
+                    "transactionalId": one.transactional_id,
+                    "coordinator": one.coordinator.id,
+                    "producerId": one.producer_id,
+                    "state": one.state,
+                }
+                for one in listings
+            ]
+        )
+        return 0
+    rows = [
+        [one.transactional_id, str(one.coordinator.id), str(one.producer_id), one.state]
+        for one in listings
+    ]
+    headers = ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
+    print(tabbed_table(headers, rows))
+    return 0
+
+
+async def _described(admin: Admin, transactional_id: str) -> TransactionDescription:
+    answer = (await admin.describe_transactions([transactional_id]))[transactional_id]
+    if not isinstance(answer, KafkaError):
+        return answer
+    if answer.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise CommandFailed(f"transactional id {transactional_id!r}: {answer.message}")
+    known = [one.transactional_id for one in await admin.list_transactions()]
+    near = did_you_mean(transactional_id, known)
+    raise CommandFailed(
+        f"there is no transactional id {transactional_id!r}"
+        + (near or "; odradek transactions list shows all")
+    )
+
+
+async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
+    one = await _described(admin, arguments.transactional_id)
+    duration_ms = None
+    if one.started_ms is not None:
+        duration_ms = SystemClock().now_ms() - one.started_ms
+    if arguments.json:
+        print_json(
+            {
+                "transactionalId": one.transactional_id,
+                "coordinator": one.coordinator.id,
+                "producerId": one.producer_id,
+                "producerEpoch": one.producer_epoch,
+                "state": one.state,
+                "timeoutMs": one.timeout_ms,
+                "startTimeMs": one.started_ms,
+                "durationMs": duration_ms,
+                "partitions": [
+                    {"topic": place.topic, "partition": place.partition}
+                    for place in sorted(one.partitions)
+                ],
+            }
+        )
+        return 0
+    row = {
+        "CoordinatorId": str(one.coordinator.id),
+        "TransactionalId": one.transactional_id,
+        "ProducerId": str(one.producer_id),
+        "ProducerEpoch": str(one.producer_epoch),
+        "TransactionState": one.state,
+        "TransactionTimeoutMs": str(one.timeout_ms),
+        "CurrentTransactionStartTimeMs": _shown(one.started_ms),
+        "TransactionDurationMs": _shown(duration_ms),
+        "TopicPartitions": ",".join(map(str, sorted(one.partitions))),
+    }
+    print(tabbed_table(list(row), [list(row.values())]))
+    return 0
+
+
+async def _producers(
+    admin: Admin, arguments: argparse.Namespace, partitions: list[TopicPartition]
+) -> dict[TopicPartition, list[PartitionProducer]]:
+    broker_id = arguments.broker_id
+    if broker_id is not None:
+        await require_brokers(admin, [broker_id])
+    producers: dict[TopicPartition, list[PartitionProducer]] = {}
+    for start in range(0, len(partitions), _PARTITIONS_A_REQUEST):
+        asked = partitions[start : start + _PARTITIONS_A_REQUEST]
+        answers = await admin.describe_producers(asked, broker_id=broker_id)
+        for partition, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                raise CommandFailed(f"{partition}: {answer.message}")
+            producers[partition] = answer
+    return producers
+
+
+async def _one_partition(admin: Admin, arguments: argparse.Namespace) -> TopicPartition:
+    (partition,) = await named_partitions(admin, [f"{arguments.topic}:{arguments.partition}"])
+    return partition
+
+
+async def _describe_producers(admin: Admin, arguments: argparse.Namespace) -> int:
+    partition = await _one_partition(admin, arguments)
+    producers = (await _producers(admin, arguments, [partition]))[partition]
+    if arguments.json:
+        print_json([_producer_json(one) for one in producers])
+        return 0
+    headers = ["ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence",
+               "LastTimestamp", "CurrentTransactionStartOffset"]  # fmt: skip
+    rows = [
+        [
+            str(one.producer_id),
+            str(one.producer_epoch),
+            str(one.coordinator_epoch),
+            str(one.last_sequence),
+            str(one.last_timestamp_ms),
+            _shown(one.transaction_start_offset),
+        ]
+        for one in producers
+    ]
+    print(tabbed_table(headers, rows))
+    return 0
+
+
+def _producer_json(producer: PartitionProducer) -> dict[str, object]:
+    return {
+        "producerId": producer.producer_id,
+        "producerEpoch": producer.producer_epoch,
+        "coordinatorEpoch": producer.coordinator_epoch,
+        "lastSequence": producer.last_sequence,
+        "lastTimestamp": producer.last_timestamp_ms,
+        "transactionStartOffset": producer.transaction_start_offset,
+    }
+
+
+# Hanging transactions
+
+
+class _Open(NamedTuple):
+    partition: TopicPartition
+    producer: PartitionProducer
+
+
+async def _find_hanging(admin: Admin, arguments: argparse.Namespace) -> int:
+    now_ms = SystemClock().now_ms()
+    minutes = arguments.max_transaction_timeout or _DEFAULT_TIMEOUT_MINUTES
+    producers = await _producers(admin, arguments, await _places(admin, arguments))
+    candidates = [
+        _Open(partition, producer)
+        for partition, many in sorted(producers.items())
+        for producer in many
+        if producer.transaction_start_offset is not None
+        and now_ms - producer.last_timestamp_ms > minutes * _MINUTE_MS
+    ]
+    hanging = await _without_coordinator(admin, candidates)
+    if arguments.json:
+        print_json(
+            [
+                {"topic": one.partition.topic, "partition": one.partition.partition}
+                | _producer_json(one.producer)
+                for one in hanging
+            ]
+        )
+        return 0
+    headers = ["Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch",
+               "StartOffset", "LastTimestamp", "Duration(min)"]  # fmt: skip
+    rows = [
+        [
+            partition.topic,
+            str(partition.partition),
+            str(producer.producer_id),
+            str(producer.producer_epoch),
+            str(producer.coordinator_epoch),
+            str(producer.transaction_start_offset),
+            str(producer.last_timestamp_ms),
+            str((now_ms - producer.last_timestamp_ms) // _MINUTE_MS),
+        ]
+        for partition, producer in hanging
+    ]
+    print(tabbed_table(headers, rows))
+    return 0
+
+
+async def _places(admin: Admin, arguments: argparse.Namespace) -> list[TopicPartition]:
+    """The partitions to look at: of a topic, on a broker, or one."""
+    if arguments.partition is not None:
+        return [await _one_partition(admin, arguments)]
+    if arguments.topic is not None:
+        topics = await topics_named(admin, [arguments.topic])
+    else:
+        topics = await admin.list_topics(include_internal=True)
+    return [
+        TopicPartition(name, index)
+        for name, topic in topics.items()
+        for index, partition in topic.partitions.items()
+        if arguments.broker_id is None or arguments.broker_id in partition.replicas
+    ]
+
+
+async def _without_coordinator(admin: Admin, candidates: list[_Open]) -> list[_Open]:
+    """Those that no coordinator knows of: it will write no marker into their partition."""
+    if not candidates:
+        return []
+    producer_ids = {one.producer.producer_id for one in candidates}
+    listings = await admin.list_transactions(producer_ids=sorted(producer_ids))
+    names = {one.producer_id: one.transactional_id for one in listings}
+    descriptions = await admin.describe_transactions(names.values())
+    hanging = []
+    for one in candidates:
+        name = names.get(one.producer.producer_id)
+        description = None if name is None else descriptions[name]
+        if isinstance(description, KafkaError):
+            if description.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise CommandFailed(f"transactional id {name!r}: {description.message}")
+            description = None
+        if description is None or one.partition not in description.partitions:
+            hanging.append(one)
+    return hanging
+
+
+async def _abort(admin: Admin, arguments: argparse.Namespace) -> int:
+    partition = await _one_partition(admin, arguments)
+    identity = (arguments.producer_id, arguments.producer_epoch, arguments.coordinator_epoch)
+    if arguments.start_offset is not None:
+        for producer in (await _producers(admin, arguments, [partition]))[partition]:
+            if producer.transaction_start_offset == arguments.start_offset:
+                break
+        else:
+            raise CommandFailed(
+                f"no open transaction begins at offset {arguments.start_offset} of {partition};"
+                f" odradek transactions describe-producers --topic {partition.topic}"
+                f" --partition {partition.partition} shows where they begin"
+            )
+        identity = (producer.producer_id, producer.producer_epoch, producer.coordinator_epoch)
+    producer_id, producer_epoch, coordinator_epoch = identity
+    try:
+        await admin.abort_transaction(
+            partition,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+        )
+    except KafkaError as error:
+        raise CommandFailed(f"the transaction in {partition} was not aborted: {error}") from None
+    if arguments.json:
+        print_json(
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "producerId": producer_id,
+                "producerEpoch": producer_epoch,
+            }
+        )
+    return 0
+
+
+async def _force_terminate(admin: Admin, arguments: argparse.Namespace) -> int:
+    transactional_id = arguments.transactional_id
+    # To fence an id that does not exist would make it.
+    await _described(admin, transactional_id)
+    answer = (await admin.fence_producers([transactional_id]))[transactional_id]
+    if isinstance(answer, KafkaError):
+        raise CommandFailed(f"{transactional_id!r} was not terminated: {answer.message}")
+    if arguments.json:
+        print_json(
+            {
+                "transactionalId": transactional_id,
+                "producerId": answer.producer_id,
+                "producerEpoch": answer.producer_epoch,
+            }
+        )
+    return 0

@@ -1,0 +1,133 @@
+"""Admin calls about access rules (ACLs)."""
+
+from collections.abc import Iterable
+
+from odradek.client.admin.channel import AdminChannel, error_or_none
+from odradek.protocol.acls import (
+    AccessEntry,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+from odradek.protocol.errors import KafkaError, error_for
+from odradek.protocol.messages.create_acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from odradek.protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from odradek.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+_ALL = AclFilter()
+
+
+class AclCalls(AdminChannel):
+    async def describe_acls(self, wanted: AclFilter = _ALL) -> list[Acl]:
+        """The rules that a filter finds, or all of them."""
+        response = await self.request(
+            DescribeAclsRequest(
+                resource_type_filter=wanted.resource_type,
+                resource_name_filter=wanted.name,
+                pattern_type_filter=wanted.pattern,
+                principal_filter=wanted.principal,
+                host_filter=wanted.host,
+                operation=wanted.operation,
+                permission_type=wanted.permission,
+            ),
+            DescribeAclsResponse,
+        )
+        if response.error_code:
+            raise error_for(response.error_code, response.error_message)
+        return [
+            Acl(
+                ResourcePattern(
+                    ResourceType(resource.resource_type),
+                    resource.resource_name,
+                    PatternType(resource.pattern_type),
+                ),
+                AccessEntry(
+                    acl.principal,
+                    acl.host,
+                    Operation(acl.operation),
+                    Permission(acl.permission_type),
+                ),
+            )
+            for resource in response.resources
+            for acl in resource.acls
+        ]
+
+    async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
+        """Adds rules; one that is there already stays as it is."""
+        wanted = list(dict.fromkeys(acls))
+        response = await self.controller_request(
+            CreateAclsRequest(
+                creations=[
+                    AclCreation(
+                        resource_type=resource.type,
+                        resource_name=resource.name,
+                        resource_pattern_type=resource.pattern,
+                        principal=entry.principal,
+                        host=entry.host,
+                        operation=entry.operation,
+                        permission_type=entry.permission,
+                    )
+                    for resource, entry in wanted
+                ]
+            ),
+            CreateAclsResponse,
+        )
+        return {
+            acl: error_or_none(result.error_code, result.error_message)
+            for acl, result in zip(wanted, response.results, strict=True)
+        }
+
+    async def delete_acls(
+        self, filters: Iterable[AclFilter]
+    ) -> dict[AclFilter, list[Acl] | KafkaError]:
+        """Removes the rules that filters find, and answers which they were."""
+        wanted = list(dict.fromkeys(filters))
+        response = await self.controller_request(
+            DeleteAclsRequest(
+                filters=[
+                    DeleteAclsFilter(
+                        resource_type_filter=one.resource_type,
+                        resource_name_filter=one.name,
+                        pattern_type_filter=one.pattern,
+                        principal_filter=one.principal,
+                        host_filter=one.host,
+                        operation=one.operation,
+                        permission_type=one.permission,
+                    )
+                    for one in wanted
+                ]
+            ),
+            DeleteAclsResponse,
+        )
+        return {
+            one: error_or_none(result.error_code, result.error_message) or _removed(result)
+            for one, result in zip(wanted, response.filter_results, strict=True)
+        }
+
+
+def _removed(result: DeleteAclsFilterResult) -> list[Acl]:
+    return [
+        Acl(
+            ResourcePattern(
+                ResourceType(acl.resource_type), acl.resource_name, PatternType(acl.pattern_type)
+            ),
+            AccessEntry(
+                acl.principal, acl.host, Operation(acl.operation), Permission(acl.permission_type)
+            ),
+        )
+        for acl in result.matching_acls
+        if not acl.error_code
+    ]

@@ -1,0 +1,35 @@
+"""The admin client: topics, settings, offsets, records, brokers, groups, transactions, replicas,
+access rules.
+
+    async with Admin(bootstrap_servers="localhost:9092") as admin:
+        await admin.create_topic("clicks", partitions=3)
+        print(await admin.describe_topics(["clicks"]))
+
+A call about several things answers a dict; what failed has its `KafkaError` as the value, so one
+fault does not hide the other answers. Calls about one thing raise. Everything is tried again
+within `default.api.timeout.ms` when a broker goes away or asks for patience.
+"""
+
+from odradek.client.admin.acls import AclCalls
+from odradek.client.admin.brokers import BrokerCalls
+from odradek.client.admin.configs import ConfigCalls
+from odradek.client.admin.group_offsets import GroupOffsetCalls
+from odradek.client.admin.groups import GroupCalls
+from odradek.client.admin.partitions import PartitionCalls
+from odradek.client.admin.records import RecordCalls
+from odradek.client.admin.topics import TopicCalls
+from odradek.client.admin.transactions import TransactionCalls
+
+
+class Admin(
+    TopicCalls,
+    ConfigCalls,
+    RecordCalls,
+    BrokerCalls,
+    PartitionCalls,
+    GroupCalls,
+    GroupOffsetCalls,
+    TransactionCalls,
+    AclCalls,
+):
+    """Use it with `async with`, or `close` it yourself. `AdminSettings` names its options."""

@@ -1,0 +1,87 @@
+"""Admin calls about brokers."""
+
+from collections.abc import Iterable
+
+from odradek.client.admin.channel import AdminChannel
+from odradek.client.admin.types import (
+    ClusterDescription,
+    LogDirectory,
+)
+from odradek.client.cluster import Broker
+from odradek.client.connection import ApiVersions
+from odradek.client.errors import ClientError
+from odradek.protocol.errors import raise_for
+from odradek.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from odradek.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from odradek.protocol.types import BrokerId, TopicPartition
+
+
+class BrokerCalls(AdminChannel):
+    async def describe_cluster(self, *, include_fenced: bool = False) -> ClusterDescription:
+        connection = await self.connection(None)
+        if not connection.supports(DescribeClusterRequest):
+            return await self._describe_old_cluster()
+        response = await self.request(
+            DescribeClusterRequest(include_fenced_brokers=include_fenced), DescribeClusterResponse
+        )
+        raise_for(response.error_code, response.error_message)
+        return ClusterDescription(
+            cluster_id=response.cluster_id,
+            controller=BrokerId(response.controller_id),
+            brokers=tuple(
+                Broker(BrokerId(one.broker_id), one.host, one.port, one.rack)
+                for one in response.brokers
+            ),
+            fenced=frozenset(BrokerId(one.broker_id) for one in response.brokers if one.is_fenced),
+        )
+
+    async def _describe_old_cluster(self) -> ClusterDescription:
+        response = await self.describe_metadata([])
+        return ClusterDescription(
+            cluster_id=response.cluster_id or "",
+            controller=BrokerId(response.controller_id),
+            brokers=tuple(self.cluster.view.brokers.values()),
+            fenced=frozenset(),
+        )
+
+    async def describe_log_dirs(
+        self,
+        broker_ids: Iterable[int] | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+    ) -> dict[BrokerId, list[LogDirectory]]:
+        """The log directories of brokers, with all replicas or only those of `partitions`."""
+        if broker_ids is None:
+            broker_ids = [broker.id for broker in (await self.describe_cluster()).brokers]
+        topics: dict[str, DescribableLogDirTopic] | None = None
+        if partitions is not None:
+            topics = {}
+            for one in partitions:
+                topic = topics.setdefault(one.topic, DescribableLogDirTopic(topic=one.topic))
+                topic.partitions.append(one.partition)
+        asked = DescribeLogDirsRequest(topics=None if topics is None else list(topics.values()))
+        answers = {}
+        for broker_id in broker_ids:
+            response = await self.request(asked, DescribeLogDirsResponse, broker_id=broker_id)
+            raise_for(response.error_code)
+            answers[BrokerId(broker_id)] = [
+                LogDirectory.from_answer(one) for one in response.results
+            ]
+        return answers
+
+    async def api_versions(self) -> dict[BrokerId, ApiVersions | ClientError]:
+        """What each broker speaks, or why it could not be asked."""
+        answers: dict[BrokerId, ApiVersions | ClientError] = {}
+        for broker in (await self.describe_cluster()).brokers:
+            try:
+                connection = await self.connection(broker.id)
+                answers[broker.id] = connection.api_versions
+            except ClientError as error:
+                answers[broker.id] = error
+        return answers

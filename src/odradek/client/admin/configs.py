@@ -1,0 +1,184 @@
+"""Admin calls about the settings of topics, brokers and other resources."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from odradek.client.admin.channel import AdminChannel, error_or_none
+from odradek.client.admin.types import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    ConfigType,
+)
+from odradek.protocol.errors import KafkaError, error_for, raise_for
+from odradek.protocol.messages.alter_configs import (
+    AlterableConfig as ReplacingConfig,
+)
+from odradek.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+)
+from odradek.protocol.messages.alter_configs import (
+    AlterConfigsResource as ReplacingResource,
+)
+from odradek.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from odradek.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from odradek.protocol.schema import Request, Response
+
+R = TypeVar("R", bound=Response)
+
+
+class ConfigCalls(AdminChannel):
+    async def describe_configs(
+        self,
+        resources: Iterable[ConfigResource],
+        names: Sequence[str] | None = None,
+        *,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+        """All settings of resources, or only those of the given `names`."""
+        answers: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
+        for broker_id, group in _by_broker(resources).items():
+            response = await self.request(
+                DescribeConfigsRequest(
+                    resources=[
+                        DescribeConfigsResource(
+                            resource_type=resource.type,
+                            resource_name=resource.name,
+                            configuration_keys=None if names is None else list(names),
+                        )
+                        for resource in group
+                    ],
+                    include_synonyms=include_synonyms,
+                    include_documentation=include_documentation,
+                ),
+                DescribeConfigsResponse,
+                broker_id=broker_id,
+            )
+            for result in response.results:
+                resource = ConfigResource(ConfigType(result.resource_type), result.resource_name)
+                answers[resource] = (
+                    error_for(result.error_code, result.error_message)
+                    if result.error_code
+                    else {one.name: ConfigEntry.from_answer(one) for one in result.configs}
+                )
+        return answers
+
+    async def incremental_alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Iterable[ConfigChange]],
+        *,
+        validate_only: bool = False,
+    ) -> dict[ConfigResource, KafkaError | None]:
+        """Changes single settings and leaves the others as they are."""
+        answers: dict[ConfigResource, KafkaError | None] = {}
+        for broker_id, group in _by_broker(changes).items():
+            response = await self._config_request(
+                IncrementalAlterConfigsRequest(
+                    resources=[
+                        AlterConfigsResource(
+                            resource_type=resource.type,
+                            resource_name=resource.name,
+                            configs=[
+                                AlterableConfig(
+                                    name=change.name,
+                                    config_operation=change.operation,
+                                    value=change.value,
+                                )
+                                for change in changes[resource]
+                            ],
+                        )
+                        for resource in group
+                    ],
+                    validate_only=validate_only,
+                ),
+                IncrementalAlterConfigsResponse,
+                broker_id,
+            )
+            answers |= {
+                ConfigResource(ConfigType(one.resource_type), one.resource_name): error_or_none(
+                    one.error_code, one.error_message
+                )
+                for one in response.responses
+            }
+        return answers
+
+    async def alter_configs(
+        self,
+        configs: Mapping[ConfigResource, Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+    ) -> dict[ConfigResource, KafkaError | None]:
+        """Replaces all settings of a resource: what is not named goes back to its default."""
+        answers: dict[ConfigResource, KafkaError | None] = {}
+        for broker_id, group in _by_broker(configs).items():
+            response = await self._config_request(
+                AlterConfigsRequest(
+                    resources=[
+                        ReplacingResource(
+                            resource_type=resource.type,
+                            resource_name=resource.name,
+                            configs=[
+                                ReplacingConfig(name=name, value=value)
+                                for name, value in configs[resource].items()
+                            ],
+                        )
+                        for resource in group
+                    ],
+                    validate_only=validate_only,
+                ),
+                AlterConfigsResponse,
+                broker_id,
+            )
+            answers |= {
+                ConfigResource(ConfigType(one.resource_type), one.resource_name): error_or_none(
+                    one.error_code, one.error_message
+                )
+                for one in response.responses
+            }
+        return answers
+
+    async def _config_request(
+        self, message: Request, response_class: type[R], broker_id: int | None
+    ) -> R:
+        if broker_id is None:
+            return await self.controller_request(message, response_class)
+        return await self.request(message, response_class, broker_id=broker_id)
+
+    async def list_config_resources(self, types: Iterable[ConfigType] = ()) -> list[ConfigResource]:
+        """The resources that have settings of their own; of all types unless some are named."""
+        response = await self.request(
+            ListConfigResourcesRequest(resource_types=list(types)), ListConfigResourcesResponse
+        )
+        raise_for(response.error_code)
+        return [
+            ConfigResource(ConfigType(one.resource_type), one.resource_name)
+            for one in response.config_resources
+        ]
+
+
+def _by_broker(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
+    """Settings of a broker are that broker's to know; the rest any broker answers."""
+    groups: dict[int | None, list[ConfigResource]] = {}
+    for resource in resources:
+        broker_id = None
+        if resource.type in (ConfigType.BROKER, ConfigType.BROKER_LOGGER) and resource.name:
+            if not resource.name.isdigit():
+                raise ValueError(f"a broker is named by its number, not {resource.name!r}")
+            broker_id = int(resource.name)
+        groups.setdefault(broker_id, []).append(resource)
+    return groups

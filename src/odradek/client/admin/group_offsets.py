@@ -1,0 +1,218 @@
+"""Admin calls about the offsets of groups."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+from odradek.client.admin.coordinators import CoordinatorChannel
+from odradek.client.admin.group_types import GroupOffset
+from odradek.client.connection import Connection
+from odradek.client.coordinator_lookup import KeyType
+from odradek.client.leaders import Answers
+from odradek.protocol.errors import CoordinatorError, KafkaError, error_for
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+)
+from odradek.protocol.types import TopicPartition
+
+T = TypeVar("T")
+
+_FIRST_VERSION_WITH_GROUPS: Final = 8
+# Newer ones name topics by id; what was committed to a topic that is gone has none.
+_LAST_VERSION_WITH_NAMES: Final = 9
+_NO_GENERATION: Final = -1
+
+
+class GroupOffsetCalls(CoordinatorChannel):
+    async def list_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> Answers[GroupOffset]:
+        """What a group has committed, in all partitions or in these; others are left out.
+
+        `require_stable` refuses partitions that an open transaction is about to change.
+        """
+        indexes = None if partitions is None else by_topic(partitions)
+
+        async def ask(
+            connection: Connection, _: list[str]
+        ) -> dict[str, Answers[GroupOffset] | KafkaError]:
+            response = await connection.request(
+                _fetch_request(connection, group_id, indexes, require_stable),
+                OffsetFetchResponse,
+                max_version=_LAST_VERSION_WITH_NAMES,
+            )
+            if not response.groups:
+                if response.error_code:
+                    return {group_id: error_for(response.error_code)}
+                return {group_id: _offsets((one.name, one.partitions) for one in response.topics)}
+            (group,) = response.groups
+            if group.error_code:
+                return {group_id: error_for(group.error_code)}
+            return {group_id: _offsets((one.name, one.partitions) for one in group.topics)}
+
+        return await self._one_group(group_id, ask)
+
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset | int]
+    ) -> Answers[bool]:
+        """Moves a group that has no members; one that has refuses with UNKNOWN_MEMBER_ID."""
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for partition, wanted in offsets.items():
+            to = GroupOffset(wanted) if isinstance(wanted, int) else wanted
+            topic = topics.setdefault(
+                partition.topic, OffsetCommitRequestTopic(name=partition.topic)
+            )
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=partition.partition,
+                    committed_offset=to.offset,
+                    committed_leader_epoch=to.leader_epoch,
+                    committed_metadata=to.metadata,
+                )
+            )
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=_NO_GENERATION,
+            topics=list(topics.values()),
+        )
+
+        async def ask(
+            connection: Connection, _: list[str]
+        ) -> dict[str, Answers[bool] | KafkaError]:
+            response = await connection.request(
+                request, OffsetCommitResponse, max_version=_LAST_VERSION_WITH_NAMES
+            )
+            return {
+                group_id: _answers(
+                    (TopicPartition(topic.name, one.partition_index), one.error_code)
+                    for topic in response.topics
+                    for one in topic.partitions
+                )
+            }
+
+        return await self._one_group(group_id, ask)
+
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> Answers[bool]:
+        """Forgets positions; partitions of topics that members subscribe to are refused."""
+        request = OffsetDeleteRequest(
+            group_id=group_id,
+            topics=[
+                OffsetDeleteRequestTopic(
+                    name=topic,
+                    partitions=[OffsetDeleteRequestPartition(partition_index=one) for one in many],
+                )
+                for topic, many in by_topic(partitions).items()
+            ],
+        )
+
+        async def ask(
+            connection: Connection, _: list[str]
+        ) -> dict[str, Answers[bool] | KafkaError]:
+            response = await connection.request(request, OffsetDeleteResponse)
+            if response.error_code:
+                return {group_id: error_for(response.error_code)}
+            return {
+                group_id: _answers(
+                    (TopicPartition(topic.name, one.partition_index), one.error_code)
+                    for topic in response.topics
+                    for one in topic.partitions
+                )
+            }
+
+        return await self._one_group(group_id, ask)
+
+    async def _one_group(
+        self,
+        group_id: str,
+        ask: Callable[[Connection, list[str]], Awaitable[dict[str, T | KafkaError]]],
+    ) -> T:
+        answer = (await self.ask_coordinators(KeyType.GROUP, [group_id], ask))[group_id]
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for one in partitions:
+        topics.setdefault(one.topic, []).append(one.partition)
+    return topics
+
+
+def _fetch_request(
+    connection: Connection,
+    group_id: str,
+    indexes: dict[str, list[int]] | None,
+    require_stable: bool,
+) -> OffsetFetchRequest:
+    if connection.supports(OffsetFetchRequest, _FIRST_VERSION_WITH_GROUPS):
+        topics = None
+        if indexes is not None:
+            topics = [
+                OffsetFetchRequestTopics(name=topic, partition_indexes=many)
+                for topic, many in indexes.items()
+            ]
+        group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+        return OffsetFetchRequest(groups=[group], require_stable=require_stable)
+    return OffsetFetchRequest(
+        group_id=group_id,
+        topics=None
+        if indexes is None
+        else [
+            OffsetFetchRequestTopic(name=topic, partition_indexes=many)
+            for topic, many in indexes.items()
+        ],
+        require_stable=require_stable,
+    )
+
+
+def _offsets(
+    topics: Iterable[
+        tuple[str, list[OffsetFetchResponsePartitions] | list[OffsetFetchResponsePartition]]
+    ],
+) -> Answers[GroupOffset]:
+    answers: Answers[GroupOffset] = {}
+    for name, partitions in topics:
+        for one in partitions:
+            partition = TopicPartition(name, one.partition_index)
+            if one.error_code:
+                answers[partition] = error_for(one.error_code)
+            elif one.committed_offset >= 0:
+                answers[partition] = GroupOffset(
+                    one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                )
+    return answers
+
+
+def _answers(codes: Iterable[tuple[TopicPartition, int]]) -> Answers[bool] | KafkaError:
+    """What was answered for each partition; a coordinator that is not one says it of each."""
+    answers: Answers[bool] = {}
+    for partition, code in codes:
+        error = error_for(code) if code else None
+        if isinstance(error, CoordinatorError):
+            return error
+        answers[partition] = error or True
+    return answers

@@ -1,0 +1,278 @@
+"""Admin calls about groups: which there are, who is in them, and ending them."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from odradek.client.admin.coordinators import CoordinatorChannel
+from odradek.client.admin.group_types import (
+    CLASSIC,
+    CONSUMER,
+    CONSUMER_PROTOCOL,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    MemberToRemove,
+)
+from odradek.client.cluster import Broker
+from odradek.client.connection import Connection
+from odradek.client.coordinator_lookup import KeyType
+from odradek.protocol.errors import ErrorCode, KafkaError, MalformedMessage, error_for, raise_for
+from odradek.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    Member,
+)
+from odradek.protocol.messages.consumer_group_describe import DescribedGroup as DescribedNewGroup
+from odradek.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    decode_versioned,
+)
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from odradek.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from odradek.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from odradek.protocol.types import TopicPartition
+
+_FIRST_VERSION_WITH_STATES: Final = 4
+_FIRST_VERSION_WITH_TYPES: Final = 5
+_FIRST_VERSION_WITH_MEMBERS: Final = 3
+
+
+class GroupCalls(CoordinatorChannel):
+    async def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> list[GroupListing]:
+        """All groups of all brokers, or those in these states and of these types."""
+        asked = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        await self.describe_metadata([])
+        brokers = list(self.cluster.view.brokers.values())
+        found = await asyncio.gather(*(self._list_groups(broker, asked) for broker in brokers))
+        return [listing for listings in found for listing in listings]
+
+    async def _list_groups(self, broker: Broker, asked: ListGroupsRequest) -> list[GroupListing]:
+        async def ask(connection: Connection) -> ListGroupsResponse:
+            if asked.types_filter and not connection.supports(
+                ListGroupsRequest, _FIRST_VERSION_WITH_TYPES
+            ):
+                raise error_for(
+                    ErrorCode.UNSUPPORTED_VERSION, f"{broker.host} cannot list groups by type."
+                )
+            if asked.states_filter and not connection.supports(
+                ListGroupsRequest, _FIRST_VERSION_WITH_STATES
+            ):
+                raise error_for(
+                    ErrorCode.UNSUPPORTED_VERSION, f"{broker.host} cannot list groups by state."
+                )
+            response = await connection.request(asked, ListGroupsResponse)
+            raise_for(response.error_code)
+            return response
+
+        response = await self.ask_broker(broker.id, ask)
+        return [
+            GroupListing(
+                one.group_id,
+                one.protocol_type,
+                one.group_state,
+                one.group_type.capitalize(),
+                broker,
+            )
+            for one in response.groups
+        ]
+
+    async def describe_groups(
+        self, group_ids: Iterable[str]
+    ) -> dict[str, GroupDescription | KafkaError]:
+        """State and members of groups of both protocols, with what each member is assigned.
+
+        A group that does not exist answers GROUP_ID_NOT_FOUND.
+        """
+
+        async def ask(
+            connection: Connection, ids: list[str]
+        ) -> dict[str, GroupDescription | KafkaError]:
+            answers: dict[str, GroupDescription | KafkaError] = {}
+            if connection.supports(ConsumerGroupDescribeRequest):
+                answers = await self._describe_new(connection, ids)
+            classic = [group_id for group_id in ids if _may_be_classic(answers.get(group_id))]
+            if classic:
+                answers |= await self._describe_classic(connection, classic)
+            return answers
+
+        return await self.ask_coordinators(KeyType.GROUP, group_ids, ask)
+
+    async def _describe_new(
+        self, connection: Connection, group_ids: list[str]
+    ) -> dict[str, GroupDescription | KafkaError]:
+        response = await connection.request(
+            ConsumerGroupDescribeRequest(group_ids=group_ids), ConsumerGroupDescribeResponse
+        )
+        return {
+            group.group_id: error_for(group.error_code, group.error_message)
+            if group.error_code
+            else self._new_group(group)
+            for group in response.groups
+        }
+
+    def _new_group(self, group: DescribedNewGroup) -> GroupDescription:
+        return GroupDescription(
+            group_id=group.group_id,
+            type=CONSUMER,
+            protocol_type=CONSUMER_PROTOCOL,
+            state=group.group_state,
+            assignor=group.assignor_name,
+            coordinator=self.known_coordinator(KeyType.GROUP, group.group_id),
+            members=tuple(_new_member(member) for member in group.members),
+            group_epoch=group.group_epoch,
+            target_assignment_epoch=group.assignment_epoch,
+        )
+
+    async def _describe_classic(
+        self, connection: Connection, group_ids: list[str]
+    ) -> dict[str, GroupDescription | KafkaError]:
+        response = await connection.request(
+            DescribeGroupsRequest(groups=group_ids), DescribeGroupsResponse
+        )
+        answers: dict[str, GroupDescription | KafkaError] = {}
+        for group in response.groups:
+            code = group.error_code
+            if not code and group.group_state == "Dead":
+                code = ErrorCode.GROUP_ID_NOT_FOUND
+            answers[group.group_id] = (
+                error_for(code, group.error_message) if code else self._classic_group(group)
+            )
+        return answers
+
+    def _classic_group(self, group: DescribedGroup) -> GroupDescription:
+        return GroupDescription(
+            group_id=group.group_id,
+            type=CLASSIC,
+            protocol_type=group.protocol_type,
+            state=group.group_state,
+            assignor=group.protocol_data,
+            coordinator=self.known_coordinator(KeyType.GROUP, group.group_id),
+            members=tuple(_classic_member(group, member) for member in group.members),
+        )
+
+    async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, bool | KafkaError]:
+        """Forgets groups without members, and their offsets. True says that one is gone."""
+
+        async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
+            response = await connection.request(
+                DeleteGroupsRequest(groups_names=ids), DeleteGroupsResponse
+            )
+            return {
+                one.group_id: error_for(one.error_code) if one.error_code else True
+                for one in response.results
+            }
+
+        return await self.ask_coordinators(KeyType.GROUP, group_ids, ask)
+
+    async def remove_members(
+        self,
+        group_id: str,
+        members: Iterable[MemberToRemove] | None = None,
+        *,
+        reason: str = "removed by an administrator",
+    ) -> dict[MemberToRemove, bool | KafkaError]:
+        """Takes members out of a group, all of them if none are named."""
+        if members is None:
+            described = (await self.describe_groups([group_id]))[group_id]
+            if isinstance(described, KafkaError):
+                raise described
+            members = [
+                MemberToRemove("", one.group_instance_id)
+                if one.group_instance_id
+                else MemberToRemove(one.member_id)
+                for one in described.members
+            ]
+        leaving = list(members)
+        if not leaving:
+            return {}
+        identities = [
+            MemberIdentity(
+                member_id=one.member_id, group_instance_id=one.group_instance_id, reason=reason
+            )
+            for one in leaving
+        ]
+
+        async def ask(connection: Connection, ids: list[str]) -> dict[str, list[int] | KafkaError]:
+            if not connection.supports(LeaveGroupRequest, _FIRST_VERSION_WITH_MEMBERS):
+                return {group_id: error_for(ErrorCode.UNSUPPORTED_VERSION)}
+            response = await connection.request(
+                LeaveGroupRequest(group_id=group_id, members=identities), LeaveGroupResponse
+            )
+            if response.error_code:
+                return {group_id: error_for(response.error_code)}
+            return {group_id: [one.error_code for one in response.members]}
+
+        codes = (await self.ask_coordinators(KeyType.GROUP, [group_id], ask))[group_id]
+        if isinstance(codes, KafkaError):
+            raise codes
+        return {
+            one: error_for(code) if code else True for one, code in zip(leaving, codes, strict=True)
+        }
+
+
+def _may_be_classic(answer: GroupDescription | KafkaError | None) -> bool:
+    """Brokers that know the new protocol say of classic groups that they do not exist."""
+    return answer is None or (
+        isinstance(answer, KafkaError)
+        and answer.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+    )
+
+
+def _classic_member(group: DescribedGroup, member: DescribedGroupMember) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        assignment=assigned_partitions(group.protocol_type, member.member_assignment),
+    )
+
+
+def assigned_partitions(protocol_type: str, content: bytes) -> tuple[TopicPartition, ...]:
+    """What an assignment says in the language of consumers; nothing for other languages."""
+    if protocol_type != CONSUMER_PROTOCOL or not content:
+        return ()
+    try:
+        assignment = decode_versioned(ConsumerProtocolAssignment, content)
+    except MalformedMessage:
+        return ()  # a client's own fault, which must not hide the rest of the group
+    return tuple(
+        TopicPartition(assigned.topic, index)
+        for assigned in assignment.assigned_partitions
+        for index in assigned.partitions
+    )
+
+
+def _new_member(member: Member) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        assignment=_named(member.assignment),
+        target_assignment=_named(member.target_assignment),
+        member_epoch=member.member_epoch,
+        is_upgraded=None if member.member_type < 0 else member.member_type == 1,
+    )
+
+
+def _named(assignment: Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, index)
+        for topic in assignment.topic_partitions
+        for index in topic.partitions
+    )

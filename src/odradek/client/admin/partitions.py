@@ -1,0 +1,144 @@
+"""Admin calls about who holds and who leads partitions: elections and reassignments."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from odradek.client.admin.channel import AdminChannel, error_or_none
+from odradek.protocol.errors import ErrorCode, KafkaError, raise_for
+from odradek.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from odradek.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
+)
+from odradek.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+)
+from odradek.protocol.types import BrokerId, TopicPartition
+
+
+class ElectionType(IntEnum):
+    PREFERRED = 0
+    """The first replica leads again, if it is in sync."""
+    UNCLEAN = 1
+    """Somebody leads, even if records are lost."""
+
+
+class Reassignment(NamedTuple):
+    """A partition on its way to other brokers: all replicas of now, who joins, who leaves."""
+
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+
+
+class PartitionCalls(AdminChannel):
+    async def elect_leaders(
+        self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Elects leaders of some partitions, or of all that need it.
+
+        ELECTION_NOT_NEEDED says that the right one leads already.
+        """
+        topics: dict[str, TopicPartitions] = {}
+        for one in partitions or ():
+            topic = topics.setdefault(one.topic, TopicPartitions(topic=one.topic))
+            topic.partitions.append(one.partition)
+        response = await self.controller_request(
+            ElectLeadersRequest(
+                election_type=election_type,
+                topic_partitions=None if partitions is None else list(topics.values()),
+                timeout_ms=self.settings.request_timeout_ms,
+            ),
+            ElectLeadersResponse,
+        )
+        raise_for(response.error_code)
+        return {
+            TopicPartition(topic.topic, one.partition_id): error_or_none(
+                one.error_code, one.error_message
+            )
+            for topic in response.replica_election_results
+            for one in topic.partition_result
+        }
+
+    async def alter_partition_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Starts to move partitions to these brokers, preferred leader first; None stops a move.
+
+        The answer says that the move was taken on, not that it is done.
+        """
+        topics: dict[str, ReassignableTopic] = {}
+        for one, replicas in targets.items():
+            topic = topics.setdefault(one.topic, ReassignableTopic(name=one.topic))
+            topic.partitions.append(
+                ReassignablePartition(
+                    partition_index=one.partition,
+                    replicas=None if replicas is None else list(replicas),
+                )
+            )
+        response = await self.controller_request(
+            AlterPartitionReassignmentsRequest(
+                timeout_ms=self.settings.request_timeout_ms,
+                allow_replication_factor_change=allow_replication_factor_change,
+                topics=list(topics.values()),
+            ),
+            AlterPartitionReassignmentsResponse,
+        )
+        raise_for(response.error_code, response.error_message)
+        return {
+            TopicPartition(topic.name, one.partition_index): error_or_none(
+                one.error_code, one.error_message
+            )
+            for topic in response.responses
+            for one in topic.partitions
+        }
+
+    async def cancel_partition_reassignments(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Stops moves; a partition that does not move is no failure."""
+        answers = await self.alter_partition_reassignments(dict.fromkeys(partitions))
+        return {
+            one: None
+            if error is not None and error.code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+            else error
+            for one, error in answers.items()
+        }
+
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, Reassignment]:
+        """The moves under way, of all partitions or of some."""
+        topics: dict[str, ListPartitionReassignmentsTopics] = {}
+        for one in partitions or ():
+            topic = topics.setdefault(one.topic, ListPartitionReassignmentsTopics(name=one.topic))
+            topic.partition_indexes.append(one.partition)
+        response = await self.controller_request(
+            ListPartitionReassignmentsRequest(
+                timeout_ms=self.settings.request_timeout_ms,
+                topics=None if partitions is None else list(topics.values()),
+            ),
+            ListPartitionReassignmentsResponse,
+        )
+        raise_for(response.error_code, response.error_message)
+        return {
+            TopicPartition(topic.name, one.partition_index): Reassignment(
+                tuple(map(BrokerId, one.replicas)),
+                tuple(map(BrokerId, one.adding_replicas)),
+                tuple(map(BrokerId, one.removing_replicas)),
+            )
+            for topic in response.topics
+            for one in topic.partitions
+        }

@@ -1,0 +1,57 @@
+"""Admin calls about offsets and records."""
+
+from collections.abc import Mapping
+
+from odradek.client.admin.channel import AdminChannel
+from odradek.client.connection import Connection
+from odradek.client.leaders import Answers, ListedOffset, ask_leaders, list_offsets
+from odradek.protocol.errors import error_for
+from odradek.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from odradek.protocol.types import TopicPartition
+
+
+class RecordCalls(AdminChannel):
+    async def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> Answers[ListedOffset]:
+        """Offsets by time: a timestamp in milliseconds, or `EARLIEST`, `LATEST`, ... of `leaders`.
+
+        An offset of -1 says that there is no such record.
+        """
+        return await list_offsets(
+            self.cluster,
+            wanted,
+            read_committed=read_committed,
+            timeout_ms=self.settings.default_api_timeout_ms,
+        )
+
+    async def delete_records(self, before: Mapping[TopicPartition, int]) -> Answers[int]:
+        """Deletes what lies before an offset (-1: all there is); answers the new first offset."""
+
+        async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[int]:
+            topics: dict[str, DeleteRecordsTopic] = {}
+            for one in partitions:
+                topic = topics.setdefault(one.topic, DeleteRecordsTopic(name=one.topic))
+                topic.partitions.append(
+                    DeleteRecordsPartition(partition_index=one.partition, offset=before[one])
+                )
+            response = await connection.request(
+                DeleteRecordsRequest(
+                    topics=list(topics.values()), timeout_ms=self.settings.request_timeout_ms
+                ),
+                DeleteRecordsResponse,
+            )
+            return {
+                TopicPartition(answered.name, one.partition_index): error_for(one.error_code)
+                if one.error_code
+                else one.low_watermark
+                for answered in response.topics
+                for one in answered.partitions
+            }
+
+        return await ask_leaders(self.cluster, before, ask, self.settings.default_api_timeout_ms)

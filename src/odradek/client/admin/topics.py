@@ -1,0 +1,203 @@
+"""Admin calls about topics."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TypeVar
+
+from odradek.client.admin.channel import AdminChannel, error_or_none
+from odradek.client.admin.types import (
+    NewPartitions,
+    NewTopic,
+)
+from odradek.client.cluster import Topic, topic_from
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
+from odradek.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from odradek.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from odradek.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from odradek.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
+)
+from odradek.protocol.types import TopicId
+
+T = TypeVar("T")
+
+
+class TopicCalls(AdminChannel):
+    async def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatableTopicResult | KafkaError]:
+        response = await self.controller_request(
+            CreateTopicsRequest(
+                topics=[
+                    CreatableTopic(
+                        name=topic.name,
+                        num_partitions=-1 if topic.assignments else topic.partitions,
+                        replication_factor=-1 if topic.assignments else topic.replication_factor,
+                        assignments=[
+                            CreatableReplicaAssignment(
+                                partition_index=index, broker_ids=list(replicas)
+                            )
+                            for index, replicas in topic.assignments.items()
+                        ],
+                        configs=[
+                            CreatableTopicConfig(name=name, value=value)
+                            for name, value in topic.configs.items()
+                        ],
+                    )
+                    for topic in topics
+                ],
+                timeout_ms=self.settings.request_timeout_ms,
+                validate_only=validate_only,
+            ),
+            CreateTopicsResponse,
+        )
+        return {
+            result.name: error_for(result.error_code, result.error_message)
+            if result.error_code
+            else result
+            for result in response.topics
+        }
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str | None] | None = None,
+    ) -> CreatableTopicResult:
+        """Makes one topic, or raises why not."""
+        topic = NewTopic(name, partitions, replication_factor, configs=configs or {})
+        return _only(await self.create_topics([topic]))
+
+    async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        wanted = list(names)
+        response = await self.controller_request(
+            DeleteTopicsRequest(
+                topics=[DeleteTopicState(name=name) for name in wanted],
+                topic_names=wanted,
+                timeout_ms=self.settings.request_timeout_ms,
+            ),
+            DeleteTopicsResponse,
+        )
+        return {
+            result.name or "": error_or_none(result.error_code, result.error_message)
+            for result in response.responses
+        }
+
+    async def delete_topics_by_id(self, ids: Iterable[TopicId]) -> dict[TopicId, KafkaError | None]:
+        response = await self.controller_request(
+            DeleteTopicsRequest(
+                topics=[DeleteTopicState(topic_id=topic_id) for topic_id in ids],
+                timeout_ms=self.settings.request_timeout_ms,
+            ),
+            DeleteTopicsResponse,
+        )
+        return {
+            result.topic_id: error_or_none(result.error_code, result.error_message)
+            for result in response.responses
+        }
+
+    async def delete_topic(self, name: str) -> None:
+        """Deletes one topic, or raises why not."""
+        _only(await self.delete_topics([name]))
+
+    async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
+        """Every topic there is, by name."""
+        response = await self.describe_metadata(None)
+        found = (topic_from(one, None) for one in response.topics if not one.error_code)
+        return {
+            topic.name: topic
+            for topic in sorted(found, key=lambda topic: topic.name)
+            if include_internal or not topic.is_internal
+        }
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
+        response = await self.describe_metadata(list(names))
+        return {
+            one.name or "": error_for(one.error_code) if one.error_code else topic_from(one, None)
+            for one in response.topics
+        }
+
+    async def describe_topic_partitions(
+        self, names: Iterable[str], *, page_partitions: int = 2000
+    ) -> AsyncIterator[DescribeTopicPartitionsResponseTopic]:
+        """Topics with at most `page_partitions` partitions a request.
+
+        A topic that spans pages comes once for each, with the partitions of that page. Eligible
+        leader replicas are in this answer alone.
+        """
+        topics = [TopicRequest(name=name) for name in sorted(set(names))]
+        cursor: Cursor | None = None
+        while True:
+            response = await self.request(
+                DescribeTopicPartitionsRequest(
+                    topics=topics, response_partition_limit=page_partitions, cursor=cursor
+                ),
+                DescribeTopicPartitionsResponse,
+            )
+            for topic in response.topics:
+                yield topic
+            cursor = response.next_cursor
+            if cursor is None:
+                return
+
+    async def create_partitions(
+        self, topics: Mapping[str, NewPartitions | int], *, validate_only: bool = False
+    ) -> dict[str, KafkaError | None]:
+        """Raises the number of partitions; a plain number is the new total."""
+        wanted = []
+        for name, new in topics.items():
+            partitions = NewPartitions(new) if isinstance(new, int) else new
+            assignments = partitions.assignments
+            wanted.append(
+                CreatePartitionsTopic(
+                    name=name,
+                    count=partitions.total,
+                    assignments=None
+                    if assignments is None
+                    else [
+                        CreatePartitionsAssignment(broker_ids=list(replicas))
+                        for replicas in assignments
+                    ],
+                )
+            )
+        response = await self.controller_request(
+            CreatePartitionsRequest(
+                topics=wanted,
+                timeout_ms=self.settings.request_timeout_ms,
+                validate_only=validate_only,
+            ),
+            CreatePartitionsResponse,
+        )
+        return {
+            result.name: error_or_none(result.error_code, result.error_message)
+            for result in response.results
+        }
+
+
+def _only(answers: Mapping[str, T | KafkaError]) -> T:
+    """The single answer, raised if it is an error."""
+    for answer in answers.values():
+        if isinstance(answer, KafkaError):
+            raise answer
+        return answer
+    raise error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker did not answer")

@@ -1,0 +1,309 @@
+"""Admin calls about transactions and the producers of partitions."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from odradek.client.admin.coordinators import CoordinatorChannel
+from odradek.client.admin.group_offsets import by_topic
+from odradek.client.cluster import Broker
+from odradek.client.connection import Connection
+from odradek.client.coordinator_lookup import KeyType
+from odradek.client.leaders import Answers, ask_leaders
+from odradek.client.producer.transaction_requests import Identity, end_request, end_version
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
+from odradek.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from odradek.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from odradek.protocol.messages.end_txn import EndTxnResponse
+from odradek.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from odradek.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from odradek.protocol.types import BrokerId, TopicPartition
+
+_FIRST_VERSION_WITH_DURATION: Final = 1
+_FIRST_VERSION_WITH_PATTERN: Final = 2
+# Whoever fences a producer begins no transaction, so any timeout that brokers accept will do.
+_FENCING_TIMEOUT_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: Broker
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """A transactional id as its coordinator sees it; `started_ms` is None if none is open."""
+
+    transactional_id: str
+    coordinator: Broker
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProducer:
+    """A producer that a partition remembers; -1 and None stand for what there is not."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    transaction_start_offset: int | None
+
+
+class FencedProducer(NamedTuple):
+    """The identity that is valid from now on; whoever has an older one can write no more."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionCalls(CoordinatorChannel):
+    async def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        longer_than_ms: int = -1,
+        pattern: str | None = None,
+    ) -> list[TransactionListing]:
+        """Transactional ids of all brokers, or those that pass every filter.
+
+        `longer_than_ms` keeps those whose transaction is open for longer, `pattern` is a
+        regular expression for the whole id.
+        """
+        asked = ListTransactionsRequest(
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=longer_than_ms,
+            transactional_id_pattern=pattern,
+        )
+        await self.describe_metadata([])
+        brokers = list(self.cluster.view.brokers.values())
+        found = await asyncio.gather(*(self._list(broker, asked) for broker in brokers))
+        return [listing for listings in found for listing in listings]
+
+    async def _list(
+        self, broker: Broker, asked: ListTransactionsRequest
+    ) -> list[TransactionListing]:
+        async def ask(connection: Connection) -> ListTransactionsResponse:
+            for is_asked, version, what in (
+                (asked.duration_filter >= 0, _FIRST_VERSION_WITH_DURATION, "duration"),
+                (asked.transactional_id_pattern, _FIRST_VERSION_WITH_PATTERN, "pattern"),
+            ):
+                if is_asked and not connection.supports(ListTransactionsRequest, version):
+                    raise error_for(
+                        ErrorCode.UNSUPPORTED_VERSION,
+                        f"{connection.address} cannot list transactions by {what}.",
+                    )
+            response = await connection.request(asked, ListTransactionsResponse)
+            raise_for(response.error_code)
+            return response
+
+        response = await self.ask_broker(broker.id, ask)
+        return [
+            TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, broker)
+            for one in response.transaction_states
+        ]
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, TransactionDescription | KafkaError]:
+        async def ask(
+            connection: Connection, ids: list[str]
+        ) -> dict[str, TransactionDescription | KafkaError]:
+            response = await connection.request(
+                DescribeTransactionsRequest(transactional_ids=ids), DescribeTransactionsResponse
+            )
+            return {
+                one.transactional_id: error_for(one.error_code)
+                if one.error_code
+                else TransactionDescription(
+                    transactional_id=one.transactional_id,
+                    coordinator=self.known_coordinator(KeyType.TRANSACTION, one.transactional_id),
+                    state=one.transaction_state,
+                    producer_id=one.producer_id,
+                    producer_epoch=one.producer_epoch,
+                    timeout_ms=one.transaction_timeout_ms,
+                    started_ms=None
+                    if one.transaction_start_time_ms < 0
+                    else one.transaction_start_time_ms,
+                    partitions=tuple(
+                        TopicPartition(topic.topic, index)
+                        for topic in one.topics
+                        for index in topic.partitions
+                    ),
+                )
+                for one in response.transaction_states
+            }
+
+        return await self.ask_coordinators(KeyType.TRANSACTION, transactional_ids, ask)
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
+    ) -> Answers[list[PartitionProducer]]:
+        """The producers that partitions remember, as leaders or as one broker see them."""
+        wanted = list(partitions)
+        if broker_id is None:
+            return await ask_leaders(
+                self.cluster, wanted, _ask_producers, self.settings.default_api_timeout_ms
+            )
+        return await self.ask_broker(
+            BrokerId(broker_id), lambda connection: _ask_producers(connection, wanted)
+        )
+
+    async def abort_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+    ) -> None:
+        """Ends a transaction in one partition whose coordinator has forgotten it.
+
+        `describe_producers` tells the three numbers. For a transaction that its coordinator
+        still knows use `fence_producers`, which ends all of it.
+        """
+        marker = WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_result=False,
+            topics=[
+                WritableTxnMarkerTopic(
+                    name=partition.topic, partition_indexes=[partition.partition]
+                )
+            ],
+            # A producer that never ended a transaction before has none yet.
+            coordinator_epoch=max(coordinator_epoch, 0),
+        )
+
+        async def ask(connection: Connection, _: list[TopicPartition]) -> Answers[bool]:
+            response = await connection.request(
+                WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse
+            )
+            return {
+                TopicPartition(topic.name, one.partition_index): error_for(one.error_code)
+                if one.error_code
+                else True
+                for answered in response.markers
+                for topic in answered.topics
+                for one in topic.partitions
+            }
+
+        answers = await ask_leaders(
+            self.cluster, [partition], ask, self.settings.default_api_timeout_ms
+        )
+        if isinstance(error := answers[partition], KafkaError):
+            raise error
+
+    async def end_transactions(
+        self, identities: Iterable[Identity], *, is_commit: bool
+    ) -> dict[str, bool | KafkaError]:
+        """Commits or aborts transactions that their producers have handed over, by id.
+
+        True is an end that was decided now, or before by the same identity. An identity that was
+        fenced meanwhile gets an error, and its transaction was aborted.
+        """
+        known = {one.transactional_id: one for one in identities}
+
+        async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
+            return {one: await _end(connection, known[one], is_commit) for one in ids}
+
+        return await self.ask_coordinators(KeyType.TRANSACTION, known, ask)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, FencedProducer | KafkaError]:
+        """Takes transactional ids from whoever has them; what they left open is aborted."""
+
+        async def ask(
+            connection: Connection, ids: list[str]
+        ) -> dict[str, FencedProducer | KafkaError]:
+            return {one: await _fence(connection, one) for one in ids}
+
+        return await self.ask_coordinators(KeyType.TRANSACTION, transactional_ids, ask)
+
+
+async def _fence(connection: Connection, transactional_id: str) -> FencedProducer | KafkaError:
+    response = await connection.request(
+        InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS
+        ),
+        InitProducerIdResponse,
+    )
+    if response.error_code:
+        return error_for(response.error_code)
+    return FencedProducer(response.producer_id, response.producer_epoch)
+
+
+async def _end(connection: Connection, who: Identity, is_commit: bool) -> bool | KafkaError:
+    response = await connection.request(
+        end_request(who, is_commit),
+        EndTxnResponse,
+        max_version=end_version(connection.features),
+    )
+    return error_for(response.error_code) if response.error_code else True
+
+
+async def _ask_producers(
+    connection: Connection, partitions: list[TopicPartition]
+) -> Answers[list[PartitionProducer]]:
+    response = await connection.request(
+        DescribeProducersRequest(
+            topics=[
+                TopicRequest(name=topic, partition_indexes=indexes)
+                for topic, indexes in by_topic(partitions).items()
+            ]
+        ),
+        DescribeProducersResponse,
+    )
+    return {
+        TopicPartition(topic.name, one.partition_index): error_for(
+            one.error_code, one.error_message
+        )
+        if one.error_code
+        else [
+            PartitionProducer(
+                producer.producer_id,
+                producer.producer_epoch,
+                producer.coordinator_epoch,
+                producer.last_sequence,
+                producer.last_timestamp,
+                None
+                if producer.current_txn_start_offset < 0
+                else producer.current_txn_start_offset,
+            )
+            for producer in one.active_producers
+        ]
+        for topic in response.topics
+        for one in topic.partitions
+    }

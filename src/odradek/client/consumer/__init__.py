@@ -1,0 +1,1 @@
+"""The consumer: fetching, positions, and what is built on it."""

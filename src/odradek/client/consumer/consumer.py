@@ -1,0 +1,582 @@
+"""The consumer: reads partitions from a position on, alone or as a member of a group.
+
+    async with Consumer(bootstrap_servers="localhost:9092", group_id="counters") as consumer:
+        consumer.subscribe(["clicks"])
+        async for record in consumer:
+            print(record.offset, record.value)
+
+`positions` knows where the consumer is, `fetcher` keeps records on hand, `group` decides which
+partitions are assigned and from where; this module is the face of all three.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, Self
+
+from odradek.client.cluster import Cluster
+from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.consumer.fetcher import Fetcher
+from odradek.client.consumer.key_lookup import get_records
+from odradek.client.consumer.positions import PartitionState, Positions
+from odradek.client.errors import ClientClosed, ClientError, NoGroup, RequestTimedOut
+from odradek.client.group.assignment import RebalanceListener
+from odradek.client.group.group import Group, OnCommit
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets
+from odradek.client.leaders import EARLIEST, LATEST, ListedOffset, list_offsets
+from odradek.client.settings import ConsumerSettings
+from odradek.protocol.errors import KafkaError
+from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
+from odradek.world import World
+
+# How long the iterator waits at a time; it goes on until there is a record.
+_ITERATION_WAIT_MS = 60_000
+_CLOSE_TIMEOUT_MS = 30_000
+
+
+class ConsumerInterceptor(Protocol):
+    """Sees all records before the program does, and every commit that worked."""
+
+    def on_consume(
+        self, records: dict[TopicPartition, list[ConsumerRecord]]
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """The records to return instead, or the same."""
+        ...
+
+    def on_commit(self, offsets: Offsets) -> None: ...
+
+
+class Consumer:
+    """Reads records. Use it with `async with`, or `start` and `close` it yourself."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings | None = None,
+        /,
+        *,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        world: World | None = None,
+        **options: object,
+    ) -> None:
+        """`options` are the settings by name (see `ConsumerSettings`), if none were given."""
+        if settings is None:
+            settings = ConsumerSettings.from_options(options)
+        elif options:
+            raise TypeError("give either settings or options, not both")
+        self.settings = settings
+        self._world = world or World()
+        self._cluster: Cluster | None = None
+        self._positions_: Positions | None = None
+        self._fetcher_: Fetcher | None = None
+        self._group: Group | None = None
+        self._interceptors = tuple(interceptors)
+        self._running: asyncio.Task[None] | None = None
+        self._ahead: list[ConsumerRecord] = []
+        self._closed = False
+
+    async def start(self) -> Self:
+        """Starts the background work; `assign` and `poll` do it too."""
+        self._start()
+        return self
+
+    def _start(self) -> Cluster:
+        if self._closed:
+            raise ClientClosed("the consumer is closed")
+        if self._cluster is None:
+            settings = self.settings
+            self._cluster = Cluster(
+                settings,
+                self._world.randomness,
+                auto_create_topics=settings.allow_auto_create_topics,
+            )
+            self._positions_ = Positions(
+                self._cluster,
+                settings,
+                self._world.clock,
+                on_change=self._positions_changed,
+                on_failure=self._failed,
+            )
+            self._fetcher_ = Fetcher(self._cluster, settings, self._positions_)
+            if settings.group_id is not None:
+                self._group = Group(
+                    self._cluster,
+                    settings,
+                    self._positions_,
+                    settings.group_id,
+                    consumed=self._consumed,
+                    on_news=self._positions_changed,
+                    committed=self._committed,
+                )
+            loop = asyncio.get_running_loop()
+            self._running = loop.create_task(self._fetcher_.run(), name="odradek-consumer")
+        return self._cluster
+
+    def _wake_fetcher(self) -> None:
+        if self._fetcher_ is not None:
+            self._fetcher_.wake()
+
+    def _positions_changed(self) -> None:
+        if self._fetcher_ is not None:
+            self._fetcher_.positions_changed()
+
+    def _failed(self, error: BaseException) -> None:
+        if self._fetcher_ is not None:
+            self._fetcher_.fail(error)
+
+    @property
+    def _positions(self) -> Positions:
+        self._start()
+        if self._positions_ is None:
+            raise ClientClosed("the consumer is closed")
+        return self._positions_
+
+    @property
+    def _fetcher(self) -> Fetcher:
+        self._start()
+        if self._fetcher_ is None:
+            raise ClientClosed("the consumer is closed")
+        if self._fetcher_.failure is not None:
+            fault = self._fetcher_.failure
+            raise ClientClosed(f"the consumer ended with {fault!r}") from fault
+        return self._fetcher_
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self, timeout_ms: int = _CLOSE_TIMEOUT_MS) -> None:
+        """Commits if that is automatic, leaves the group, and ends; within `timeout_ms`."""
+        if self._closed:
+            return
+        if self._group is not None:
+            self._drop_ahead()
+            try:
+                await self._group.close(timeout_ms)
+            finally:
+                self._closed = True
+                await self._end()
+        else:
+            self._closed = True
+            await self._end()
+
+    async def _end(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        if self._fetcher_ is not None:
+            await self._fetcher_.stop()
+        if self._positions_ is not None:
+            await self._positions_.close()
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    # Which partitions, and from where
+
+    def assign(self, partitions: Iterable[TopicPartition | tuple[str, int]]) -> None:
+        """Makes these the partitions to read; those that stay keep their positions.
+
+        The others start where the group committed, if there is a group and it did, else where
+        `auto.offset.reset` says, unless `seek` says something else.
+        """
+        if self._group is not None and self._group.is_subscribed:
+            raise ValueError("the group assigns partitions: unsubscribe() before you assign()")
+        self._drop_ahead()
+        self._positions.assign(TopicPartition(*one) for one in partitions)
+
+    def subscribe(
+        self,
+        topics: "Iterable[str] | str | re.Pattern[str]" = (),
+        *,
+        pattern: "str | re.Pattern[str] | None" = None,
+        listener: RebalanceListener | object | None = None,
+    ) -> None:
+        """Shares the topics with the other members of `group.id`; poll() takes part.
+
+        `topics` are names, or a compiled pattern; `pattern` may be text. `listener` hears what
+        comes and goes (`RebalanceListener`). A later call changes the topics.
+        """
+        self._start()
+        group = self._need_group("subscribe()")
+        names: list[str] = []
+        if isinstance(topics, re.Pattern):
+            pattern = topics
+        else:
+            names = [topics] if isinstance(topics, str) else list(topics)
+        if bool(names) == (pattern is not None):
+            raise ValueError("subscribe() needs topics or a pattern; unsubscribe() ends it")
+        if not group.is_subscribed and self._positions.assigned:
+            raise ValueError("partitions are assigned by hand: unassign() before you subscribe()")
+        group.subscribe(names, pattern, listener)
+
+    async def unsubscribe(self) -> None:
+        """Leaves the group; its listener hears of it."""
+        if self._group is not None:
+            self._drop_ahead()
+            await self._group.unsubscribe()
+
+    def subscription(self) -> list[str]:
+        """The topics subscribed to; with a pattern, those that match it now."""
+        return [] if self._group is None else self._group.subscribed_topics
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group: for `Producer.send_offsets_to_transaction`."""
+        self._start()
+        return self._need_group("group_metadata()").metadata()
+
+    def _need_group(self, what: str) -> Group:
+        if self._group is None:
+            raise NoGroup(f"{what} needs a group: set group.id")
+        return self._group
+
+    def unassign(self) -> None:
+        self.assign(())
+
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._positions.assigned)
+
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        """The next record to read is at `offset`."""
+        if offset < 0:
+            raise ValueError(f"offset={offset}: an offset cannot be negative")
+        self._drop_ahead()
+        self._state(partition).seek(offset, leader_epoch)
+        self._positions_changed()
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """To the first record there is; all assigned partitions unless some are named."""
+        self._seek_to_time(partitions, EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """To what will be written next; all assigned partitions unless some are named."""
+        self._seek_to_time(partitions, LATEST)
+
+    def seek_to_timestamp(
+        self, timestamp_ms: int, partitions: Iterable[TopicPartition] | None = None
+    ) -> None:
+        """To the first record that is not older, or to the end if all are."""
+        if timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms={timestamp_ms}: a time cannot be before 1970")
+        self._seek_to_time(partitions, timestamp_ms)
+
+    def _seek_to_time(self, partitions: Iterable[TopicPartition] | None, timestamp: int) -> None:
+        self._drop_ahead()
+        for partition in self.assignment() if partitions is None else partitions:
+            self._state(partition).request_reset(timestamp)
+        self._wake_fetcher()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Returns no records of these partitions until `resume`; positions stay."""
+        self._drop_ahead()
+        for partition in partitions:
+            self._state(partition).is_paused = True
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Ends a pause; a poll() that waits returns what is on hand already."""
+        for partition in partitions:
+            self._state(partition).is_paused = False
+        self._positions_changed()
+
+    def paused(self) -> list[TopicPartition]:
+        return [one for one, state in self._positions.assigned.items() if state.is_paused]
+
+    async def position(self, partition: TopicPartition) -> Offset:
+        """The offset of the next record to read, looked up first if it must be."""
+        state = self._state(partition)
+        for record in reversed(self._ahead):
+            if TopicPartition(record.topic, record.partition) == partition:
+                return Offset(record.offset)
+        deadline_s = self._now_s() + self.settings.default_api_timeout_ms / 1000
+        while state.position is None:
+            self._raise_fault(state)
+            remaining_s = deadline_s - self._now_s()
+            if remaining_s <= 0:
+                raise RequestTimedOut(f"the position of {partition} could not be looked up in time")
+            await self._fetcher.wait(remaining_s)
+        return Offset(state.position)
+
+    def high_watermark(self, partition: TopicPartition) -> Offset | None:
+        """The end of what consumers may read, as of the last fetch."""
+        found = self._state(partition).high_watermark
+        return None if found is None else Offset(found)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets lie between the position and the end, as of the last fetch."""
+        state = self._state(partition)
+        end = state.high_watermark
+        if self.settings.isolation_level == "read_committed":
+            end = state.last_stable_offset
+        return None if end is None or state.position is None else max(0, end - state.position)
+
+    # Reading
+
+    async def poll(
+        self, timeout_ms: int = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Records by partition, as soon as there are any, or nothing when the time is over."""
+        limit = max_records or self.settings.max_poll_records
+        deadline_s = self._now_s() + timeout_ms / 1000
+        self._drop_ahead()
+        fetcher = self._fetcher
+        group = self._group
+        if group is not None:
+            group.gate.entered()
+        try:
+            # A loop of polls that never has to wait must not keep the fetcher from running.
+            await asyncio.sleep(0)
+            while True:
+                if group is not None:
+                    await group.serve()
+                # From here to the return nothing is awaited: a poll() that is cancelled has
+                # taken nothing.
+                taken = fetcher.take(limit)
+                if taken:
+                    return self._intercepted(taken) if self._interceptors else taken
+                self._raise_faults()
+                remaining_s = deadline_s - self._now_s()
+                if remaining_s <= 0:
+                    return {}
+                await fetcher.wait(remaining_s)
+                fetcher = self._fetcher
+        finally:
+            if group is not None:
+                group.gate.left()
+
+    def _intercepted(
+        self, taken: dict[TopicPartition, list[ConsumerRecord]]
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        shown = taken
+        try:
+            for interceptor in self._interceptors:
+                shown = interceptor.on_consume(shown)
+        except BaseException:
+            self._put_back(record for records in taken.values() for record in reversed(records))
+            raise
+        return shown
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """The next record, however long it takes to come."""
+        group = self._group
+        if group is not None and self._ahead:
+            group.gate.touched()
+            group.commit_if_due()
+        while not self._ahead or (group is not None and group.gate.has_work):
+            taken = await self.poll(_ITERATION_WAIT_MS)
+            # Reversed, so that the next one is cheap to take.
+            self._ahead = [record for records in taken.values() for record in records][::-1]
+        return self._ahead.pop()
+
+    def _drop_ahead(self) -> None:
+        """Puts back what the iterator took and did not hand out."""
+        ahead, self._ahead = self._ahead, []
+        self._put_back(ahead)
+
+    def return_unseen(
+        self, taken: "dict[TopicPartition, list[ConsumerRecord]] | ConsumerRecord"
+    ) -> None:
+        """Puts back what poll() or the iterator returned last, because nobody has seen it.
+
+        `sync` calls it when a signal interrupts the thread that waited for the records: they are
+        read again, and are not committed as if they had been handled.
+        """
+        if isinstance(taken, ConsumerRecord):
+            self._ahead.append(taken)
+            return
+        self._put_back(record for records in taken.values() for record in reversed(records))
+
+    def _put_back(self, latest_first: Iterable[ConsumerRecord]) -> None:
+        """Moves the positions back to the first of these records in each partition."""
+        returned: dict[TopicPartition, ConsumerRecord] = {}
+        for record in latest_first:
+            returned[TopicPartition(record.topic, record.partition)] = record
+        for partition, record in returned.items():
+            state = self._positions.assigned.get(partition)
+            if state is not None and state.position is not None:
+                state.seek(record.offset, record.leader_epoch)
+                self._wake_fetcher()
+
+    # Committing
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commits the positions, or these offsets (of the next record to read), and waits.
+
+        Raises `CommitFailed` when the group has gone on without this consumer.
+        """
+        self._start()
+        group = self._need_group("commit()")
+        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        await group.commit(None if offsets is None else _whole(offsets), limit_ms)
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        on_commit: OnCommit | None = None,
+    ) -> None:
+        """Commits without waiting and without a second try; `on_commit(offsets, error)` tells."""
+        self._start()
+        group = self._need_group("commit_async()")
+        group.commit_async(None if offsets is None else _whole(offsets), on_commit)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed for each partition; None if nothing."""
+        self._start()
+        group = self._need_group("committed()")
+        limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return await group.committed([TopicPartition(*one) for one in partitions], limit_ms)
+
+    def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The positions of what the program has taken, which may be behind what poll() took."""
+        found = {
+            partition: OffsetAndMetadata(state.position, "", state.position_epoch)
+            for partition, state in self._positions.assigned.items()
+            if state.position is not None
+        }
+        for record in self._ahead:
+            # The list is reversed: the last one seen is the next to be handed out.
+            partition = TopicPartition(record.topic, record.partition)
+            if partition in found:
+                found[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
+        return found
+
+    def _committed(self, offsets: Offsets) -> None:
+        for interceptor in self._interceptors:
+            interceptor.on_commit(offsets)
+
+    # Asking about offsets
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Offset]:
+        """The offset of the first record of each partition."""
+        found = await self._offsets(dict.fromkeys(partitions, EARLIEST))
+        return {one: listed.offset for one, listed in found.items()}
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Offset]:
+        """The offset that the next record of each partition will get (or the last stable one)."""
+        found = await self._offsets(dict.fromkeys(partitions, LATEST))
+        return {one: listed.offset for one, listed in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset | None]:
+        """The first record that is not older than a time; None if there is none."""
+        for partition, timestamp_ms in timestamps_ms.items():
+            if timestamp_ms < 0:
+                raise ValueError(f"{partition}: {timestamp_ms}: a time cannot be before 1970")
+        found = await self._offsets(timestamps_ms)
+        return {one: listed if listed.offset >= 0 else None for one, listed in found.items()}
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic."""
+        cluster = self._start()
+        described = await cluster.topic(topic, self.settings.default_api_timeout_ms)
+        return list(described.all_partitions)
+
+    async def _offsets(
+        self, wanted: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset]:
+        answers = await list_offsets(
+            self._start(),
+            wanted,
+            read_committed=self.settings.isolation_level == "read_committed",
+            timeout_ms=self.settings.default_api_timeout_ms,
+        )
+        found: dict[TopicPartition, ListedOffset] = {}
+        for partition in wanted:
+            answer = answers[partition]
+            if isinstance(answer, KafkaError):
+                raise answer
+            found[partition] = answer
+        return found
+
+    # Asking for keys
+
+    async def get(
+        self,
+        topic: str,
+        key: bytes | str,
+        *,
+        partition: int | None = None,
+        all_partitions: bool = False,
+    ) -> ConsumerRecord | None:
+        """The newest record of a key, without reading the topic; see `look_up`.
+
+        Without a value it is a tombstone: the key was deleted. None if there is no record.
+        """
+        (found,) = await get_records(
+            self._start(),
+            self.settings,
+            topic,
+            [key],
+            partition=partition,
+            all_partitions=all_partitions,
+        )
+        return found
+
+    async def get_many(
+        self, topic: str, keys: Iterable[bytes | str]
+    ) -> list[ConsumerRecord | None]:
+        """The newest record of each key, with one question to each leader."""
+        return await get_records(self._start(), self.settings, topic, list(keys))
+
+    # Small things
+
+    def _state(self, partition: TopicPartition) -> PartitionState:
+        state = self._positions.assigned.get(partition)
+        if state is None:
+            raise ValueError(f"{TopicPartition(*partition)} is not assigned: assign() it first")
+        return state
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _raise_faults(self) -> None:
+        for state in self._positions.assigned.values():
+            self._raise_fault(state)
+
+    def _raise_fault(self, state: PartitionState) -> None:
+        """Raises what keeps a partition from being read."""
+        fault = state.fault
+        if fault is None:
+            return
+        if isinstance(fault, KafkaError) or not isinstance(fault, ClientError):
+            # It may be cured by the time of the next poll: permissions change, topics appear.
+            state.fault = None
+            if state.position is None and state.reset_to is None:
+                self._positions.start(state)
+            self._wake_fetcher()
+        raise fault
+
+
+def _whole(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit, from those that were given without metadata too."""
+    return {
+        TopicPartition(*partition): OffsetAndMetadata(given) if isinstance(given, int) else given
+        for partition, given in offsets.items()
+    }
+
+
+__all__ = [
+    "Consumer",
+    "ConsumerInterceptor",
+    "ConsumerRecord",
+    "GroupMetadata",
+    "LeaderEpoch",
+    "ListedOffset",
+    "OffsetAndMetadata",
+    "RebalanceListener",
+]

@@ -1,0 +1,317 @@
+"""Retries with a delay, and dead letters, for ordinary consumers.
+
+    worker = Retrying(consumer, producer, handle, ["orders"], delays=["5s", "1m"])
+    await worker.run()
+
+`handle` is called for every record. A record whose handler raises goes to `orders.retry.5s`,
+then to `orders.retry.1m`, and at last to `orders.dead`, with its story in its headers; those
+behind it do not wait. The worker reads the delay topics too: it pauses a partition until its
+first record is due. All records of a delay topic wait equally long, so that one is due first.
+
+Invariant: an offset is committed only when every record before it was handled, or is safe in
+the next topic. So a crash may handle or forward a record twice, but loses none; with a
+transactional producer, forwarding and committing are one step and happen once.
+"""
+
+import asyncio
+import inspect
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from odradek.client.admin.admin import Admin
+from odradek.client.admin.types import NewTopic
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.consumer.fetched import ConsumerRecord
+from odradek.client.errors import CommitFailed, MustAbort
+from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.producer import Producer
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+
+_log = logging.getLogger("odradek.client")
+
+Handler = Callable[[ConsumerRecord], Awaitable[object] | object]
+Headers = list[tuple[str, bytes | None]]
+
+PREFIX = "odradek.retry."
+ATTEMPTS = PREFIX + "attempts"
+ERROR = PREFIX + "error"
+FIRST_FAILURE = PREFIX + "first.failure.ms"
+LAST_FAILURE = PREFIX + "last.failure.ms"
+DUE = PREFIX + "due.ms"
+ORIGINAL_TOPIC = PREFIX + "topic"
+ORIGINAL_PARTITION = PREFIX + "partition"
+ORIGINAL_OFFSET = PREFIX + "offset"
+ORIGINAL_TIMESTAMP = PREFIX + "timestamp.ms"
+
+_DELAY = re.compile(r"(\d+)(ms|s|m|h|d)")
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LONGEST_ERROR = 1_000
+_LONGEST_POLL_MS = 500
+# The group has gone on: whether this consumer still has the partition shows with the next poll.
+_REBALANCED = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH,
+}
+
+
+class Reject(Exception):
+    """Raised by a handler: trying again is pointless, the record is a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """How long a record waits, and what that is called in the name of a topic."""
+
+    name: str
+    delay_ms: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Delay":
+        found = _DELAY.fullmatch(text)
+        if found is None:
+            raise ValueError(f"{text!r} is not a delay: write it like 500ms, 5s, 1m, 2h or 1d")
+        return cls(text, int(found[1]) * _UNITS_MS[found[2]])
+
+
+def retry_topic(topic: str, delay: Delay) -> str:
+    return f"{topic}.retry.{delay.name}"
+
+
+def dead_topic(topic: str) -> str:
+    return f"{topic}.dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What has happened to a record so far, as its headers tell it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    attempts: int = 0
+    first_failure_ms: int = 0
+    due_ms: int = 0
+
+    @classmethod
+    def of(cls, record: ConsumerRecord) -> "Story":
+        told = {name: value for name, value in record.headers if name.startswith(PREFIX)}
+        if ATTEMPTS not in told:
+            return cls(record.topic, record.partition, record.offset, record.timestamp_ms)
+        return cls(
+            (told.get(ORIGINAL_TOPIC) or b"").decode(),
+            _number(told.get(ORIGINAL_PARTITION)),
+            _number(told.get(ORIGINAL_OFFSET)),
+            _number(told.get(ORIGINAL_TIMESTAMP)),
+            _number(told.get(ATTEMPTS)),
+            _number(told.get(FIRST_FAILURE)),
+            _number(told.get(DUE)),
+        )
+
+    def after(self, error: BaseException, now_ms: int, delay_ms: int) -> Headers:
+        """The headers once the handler has failed again."""
+        reason = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+        numbers = {
+            ATTEMPTS: self.attempts + 1,
+            FIRST_FAILURE: self.first_failure_ms or now_ms,
+            LAST_FAILURE: now_ms,
+            DUE: now_ms + delay_ms,
+            ORIGINAL_PARTITION: self.partition,
+            ORIGINAL_OFFSET: self.offset,
+            ORIGINAL_TIMESTAMP: self.timestamp_ms,
+        }
+        return [
+            (ORIGINAL_TOPIC, self.topic.encode()),
+            (ERROR, reason.encode()),
+            *((name, b"%d" % number) for name, number in numbers.items()),
+        ]
+
+
+def _number(value: bytes | None) -> int:
+    return int(value) if value else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Forward:
+    """A record on its way to the next topic."""
+
+    topic: str
+    record: ConsumerRecord
+    headers: Headers
+
+
+class Retrying:
+    """Runs a handler for every record of some topics; what fails comes back later."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        producer: Producer,
+        handler: Handler,
+        topics: Iterable[str],
+        *,
+        delays: Sequence[str] = ("5s", "1m", "10m"),
+        world: World | None = None,
+    ) -> None:
+        """A record is tried once, and once more after each of `delays`.
+
+        The consumer needs a group, `enable_auto_commit=False` and no deserializers (the
+        handler gets bytes, as they are forwarded). A producer with a `transactional_id`
+        must have called `init_transactions`.
+        """
+        settings = consumer.settings
+        if settings.group_id is None or settings.enable_auto_commit:
+            raise ValueError("Retrying needs a consumer with group_id, enable_auto_commit=False")
+        if settings.key_deserializer is not None or settings.value_deserializer is not None:
+            raise ValueError("Retrying forwards bytes: deserialize in the handler")
+        self.topics = list(topics)
+        self.delays = [Delay.parse(one) for one in delays]
+        self._consumer = consumer
+        self._producer = producer
+        self._handler = handler
+        self._clock = (world or World()).clock
+        # When the first record of a partition is due.
+        self._waiting: dict[TopicPartition, int] = {}
+
+    def all_topics(self) -> list[str]:
+        """What the worker reads."""
+        return [
+            name
+            for topic in self.topics
+            for name in (topic, *(retry_topic(topic, delay) for delay in self.delays))
+        ]
+
+    async def create_topics(self, admin: Admin, *, replication_factor: int = -1) -> None:
+        """Makes the delay and dead-letter topics that are missing, as wide as the topic itself."""
+        described = await admin.describe_topics(self.topics)
+        wanted: list[NewTopic] = []
+        for topic in self.topics:
+            found = described[topic]
+            if isinstance(found, KafkaError):
+                raise found
+            names = [*(retry_topic(topic, delay) for delay in self.delays), dead_topic(topic)]
+            wanted += [
+                NewTopic(
+                    name,
+                    partitions=len(found.partitions),
+                    replication_factor=replication_factor,
+                )
+                for name in names
+            ]
+        for answer in (await admin.create_topics(wanted)).values():
+            if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise answer
+
+    async def run(self) -> None:
+        """Works until it is cancelled, or until records cannot be forwarded."""
+        self._consumer.subscribe(self.all_topics())
+        while True:
+            polled = await self._consumer.poll(self._resume_and_wait_ms())
+            for partition, records in polled.items():
+                await self._work_through(partition, records)
+
+    def _resume_and_wait_ms(self) -> int:
+        """Lets go of partitions whose time has come; how long until the next one's."""
+        now_ms = self._clock.now_ms()
+        assigned = set(self._consumer.assignment())
+        paused = set(self._consumer.paused())
+        for partition, due_ms in list(self._waiting.items()):
+            if partition not in assigned or partition not in paused:
+                # It went to somebody else, and perhaps came back.
+                del self._waiting[partition]
+            elif due_ms <= now_ms:
+                del self._waiting[partition]
+                self._consumer.resume(partition)
+        return max(1, min([_LONGEST_POLL_MS, *(one - now_ms for one in self._waiting.values())]))
+
+    async def _work_through(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
+        forwards: list[_Forward] = []
+        next_offset: int = records[0].offset
+        for record in records:
+            story = Story.of(record)
+            if story.due_ms > self._clock.now_ms():
+                self._consumer.pause(partition)
+                self._consumer.seek(partition, record.offset, record.leader_epoch)
+                self._waiting[partition] = story.due_ms
+                break
+            try:
+                answer = self._handler(record)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception as error:  # noqa: BLE001 - whatever the handler raises is its failure
+                forwards.append(self._forward(record, story, error))
+            next_offset = record.offset + 1
+        if next_offset > records[0].offset:
+            await self._settle(records[0], next_offset, forwards)
+
+    def _forward(self, record: ConsumerRecord, story: Story, error: Exception) -> _Forward:
+        is_dead = isinstance(error, Reject) or story.attempts >= len(self.delays)
+        delay = None if is_dead else self.delays[story.attempts]
+        topic = dead_topic(story.topic) if delay is None else retry_topic(story.topic, delay)
+        _log.warning(
+            "%s/%d at offset %d failed (try %d) and goes to %s: %r",
+            story.topic,
+            story.partition,
+            story.offset,
+            story.attempts + 1,
+            topic,
+            error,
+        )
+        kept: Headers = [one for one in record.headers if not one[0].startswith(PREFIX)]
+        delay_ms = 0 if delay is None else delay.delay_ms
+        told = story.after(error, self._clock.now_ms(), delay_ms)
+        return _Forward(topic, record, kept + told)
+
+    async def _settle(
+        self, first: ConsumerRecord, next_offset: int, forwards: list[_Forward]
+    ) -> None:
+        """Forwards what failed, then commits; in one step if the producer can."""
+        partition = TopicPartition(first.topic, first.partition)
+        offsets = {partition: next_offset}
+        if forwards and self._producer.settings.transactional_id is not None:
+            await self._settle_at_once(first, offsets, forwards)
+            return
+        await asyncio.gather(*await self._send(forwards))
+        try:
+            await self._consumer.commit(offsets)
+        except CommitFailed as error:
+            _log.warning("%s: %s; others handle its records again", partition, error)
+        except KafkaError as error:
+            if error.code != ErrorCode.REBALANCE_IN_PROGRESS:
+                raise
+            # The next commit, or the consumer that gets the partition, makes up for it.
+            _log.info("%s: not committed, the group is rebalancing", partition)
+
+    async def _settle_at_once(
+        self, first: ConsumerRecord, offsets: dict[TopicPartition, int], forwards: list[_Forward]
+    ) -> None:
+        (partition,) = offsets
+        try:
+            async with self._producer.transaction():
+                await self._send(forwards)
+                await self._producer.send_offsets_to_transaction(
+                    offsets, self._consumer.group_metadata()
+                )
+        except MustAbort as error:
+            cause = error.__cause__
+            if not isinstance(cause, KafkaError) or cause.code not in _REBALANCED:
+                raise
+            _log.warning("%s: %s; its records are handled again", partition, cause)
+            if partition in self._consumer.assignment():
+                self._consumer.seek(partition, first.offset, first.leader_epoch)
+
+    async def _send(self, forwards: list[_Forward]) -> "list[asyncio.Future[RecordMetadata]]":
+        return [
+            await self._producer.send(
+                one.topic, one.record.value, one.record.key, headers=one.headers
+            )
+            for one in forwards
+        ]
+
+
+__all__ = ["Delay", "Reject", "Retrying", "Story", "dead_topic", "retry_topic"]

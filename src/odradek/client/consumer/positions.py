@@ -1,0 +1,350 @@
+"""Where a consumer is in each of its partitions.
+
+A partition's state:
+
+    assigned -> needs reset -> has a position <--> needs validation (the leader epoch rose)
+                     ^               |                    |
+                     +-- out of range + ------ truncated -+
+
+A look-up that fails raises its error from the next poll() and stays wanted: it is made again after
+that, and it is the same one, whatever `auto.offset.reset` says.
+
+`seek` gives a position at any time. Only a partition with a position that needs no validation
+is fetched. `generation` rises whenever the position jumps, so that answers to what was asked
+before are recognised and dropped.
+
+Invariants: `position <= fetch_offset`; what lies between is in `buffered`.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from odradek.client.cluster import NO_BROKER, Cluster
+from odradek.client.connection import Connection
+from odradek.client.consumer.fetched import Fetched
+from odradek.client.errors import ClientError, LogTruncated, NoOffset, is_retriable
+from odradek.client.leaders import EARLIEST, LATEST, Answers, ask_leaders, list_offsets
+from odradek.client.settings import ConsumerSettings
+from odradek.client.settings.consumer import duration_ms
+from odradek.protocol.errors import KafkaError, error_for
+from odradek.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.world import Clock
+
+_log = logging.getLogger("odradek.client")
+
+_CONSUMER_REPLICA_ID = -1
+_BY_DURATION = "by_duration:"
+
+
+class PartitionState:
+    __slots__ = (
+        "buffered",
+        "fault",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "is_paused",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_start_offset",
+        "needs_validation",
+        "not_before_s",
+        "partition",
+        "position",
+        "position_epoch",
+        "preferred_replica",
+        "preferred_until_s",
+        "reset_to",
+    )
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.position: int | None = None
+        # The leader epoch of the last record before the position, if it is known.
+        self.position_epoch = -1
+        self.fetch_offset = 0
+        self.buffered: deque[Fetched] = deque()
+        self.generation = 0
+        self.is_paused = False
+        # The time to look the position up by, if it has to be looked up.
+        self.reset_to: int | None = None
+        self.needs_validation = False
+        self.leader_epoch = -1
+        self.high_watermark: int | None = None
+        self.last_stable_offset: int | None = None
+        self.log_start_offset: int | None = None
+        self.preferred_replica = NO_BROKER
+        self.preferred_until_s = 0.0
+        self.not_before_s = 0.0
+        self.fault: BaseException | None = None
+
+    def seek(self, offset: int, leader_epoch: int = -1) -> None:
+        self._jump()
+        self.position = self.fetch_offset = offset
+        self.position_epoch = leader_epoch
+
+    def request_reset(self, timestamp: int) -> None:
+        self._jump()
+        self.position = None
+        self.position_epoch = -1
+        self.reset_to = timestamp
+
+    def _jump(self) -> None:
+        self.generation += 1
+        self.buffered.clear()
+        self.reset_to = None
+        self.needs_validation = False
+        self.preferred_replica = NO_BROKER
+        self.not_before_s = 0.0
+        self.fault = None
+
+    @property
+    def is_fetchable(self) -> bool:
+        return (
+            self.position is not None
+            and not self.is_paused
+            and not self.needs_validation
+            and self.fault is None
+        )
+
+
+class Positions:
+    """The assigned partitions, and the background work that gives each a valid position."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        clock: Clock,
+        *,
+        on_change: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.assigned: dict[TopicPartition, PartitionState] = {}
+        # Topics to know of even while none of their partitions is assigned.
+        self.subscribed: frozenset[str] = frozenset()
+        # Gives a new partition its position; a group has it start from what was committed.
+        self.start: Callable[[PartitionState], None] = self.reset
+        self._cluster = cluster
+        self._settings = settings
+        self._clock = clock
+        self._on_change = on_change
+        self._on_failure = on_failure
+        self._settling: asyncio.Task[None] | None = None
+        self._view_version = -1
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Makes these the assigned partitions; those that stay keep their positions."""
+        wanted = list(dict.fromkeys(partitions))
+        before = self.assigned
+        topics = {one.topic for one in wanted}
+        for topic in {one.topic: None for one in before}:
+            if topic not in topics and topic not in self.subscribed:
+                self._cluster.untrack(topic)
+        self.assigned = {one: before.get(one) or self._new_state(one) for one in wanted}
+        for one, state in self.assigned.items():
+            if one not in before:
+                self.start(state)
+        self._on_change()
+
+    def _new_state(self, partition: TopicPartition) -> PartitionState:
+        state = PartitionState(partition)
+        self._cluster.track(partition.topic)
+        return state
+
+    def reset(self, state: PartitionState) -> None:
+        """Looks a position up as `auto.offset.reset` says, or makes poll() raise."""
+        policy = self._settings.auto_offset_reset
+        if policy == "none":
+            state.fault = NoOffset(
+                f"{state.partition} has no position and auto.offset.reset=none: seek() to one",
+                [state.partition],
+            )
+            return
+        if policy.startswith(_BY_DURATION):
+            ago_ms = duration_ms(policy.removeprefix(_BY_DURATION)) or 0
+            state.request_reset(max(0, self._clock.now_ms() - ago_ms))
+        else:
+            state.request_reset(EARLIEST if policy == "earliest" else LATEST)
+
+    def leader_or_replica(self, state: PartitionState, now_s: float) -> BrokerId:
+        """Where to fetch from: the closer replica that the leader named, or the leader."""
+        if state.preferred_replica != NO_BROKER:
+            if now_s < state.preferred_until_s:
+                return state.preferred_replica
+            state.preferred_replica = NO_BROKER
+        return self._cluster.view.leader(state.partition)
+
+    # Looking up and validating
+
+    def settle_soon(self) -> None:
+        """Starts the look-ups that are needed, unless they are under way."""
+        self._note_leaders()
+        if self._settling is None and any(map(_is_unsettled, self.assigned.values())):
+            loop = asyncio.get_running_loop()
+            self._settling = loop.create_task(self._settle(), name="odradek-positions")
+            self._settling.add_done_callback(self._settled)
+
+    def _settled(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_failure(error)
+
+    async def close(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+            await asyncio.gather(self._settling, return_exceptions=True)
+
+    def _note_leaders(self) -> None:
+        """A new leader may lack what the old one had: its log is compared with our position."""
+        if self._view_version == self._cluster.view.version:
+            return
+        self._view_version = self._cluster.view.version
+        for state in self.assigned.values():
+            partition = self._cluster.view.partition(state.partition)
+            if partition is None or partition.leader_epoch <= state.leader_epoch:
+                continue
+            is_first = state.leader_epoch < 0
+            state.leader_epoch = partition.leader_epoch
+            if not is_first and state.position is not None and state.position_epoch >= 0:
+                state.needs_validation = True
+
+    async def _settle(self) -> None:
+        failures = 0
+        try:
+            while True:
+                resets = {
+                    state.partition: state
+                    for state in self.assigned.values()
+                    if state.reset_to is not None and state.fault is None
+                }
+                doubtful = {
+                    state.partition: state
+                    for state in self.assigned.values()
+                    if state.needs_validation and state.fault is None
+                }
+                if not resets and not doubtful:
+                    return
+                try:
+                    if resets:
+                        await self._look_up(resets)
+                    if doubtful:
+                        await self._validate(doubtful)
+                    failures = 0
+                except (ClientError, KafkaError) as error:
+                    if not is_retriable(error) and not isinstance(error, TimeoutError):
+                        self._blame((resets | doubtful).values(), error)
+                        return
+                    failures += 1
+                    _log.warning("positions could not be looked up, trying again: %s", error)
+                    await asyncio.sleep(self._cluster.retry_backoff.delay_s(failures))
+        finally:
+            self._settling = None
+            self._on_change()
+
+    def _blame(self, states: Iterable[PartitionState], error: BaseException) -> None:
+        """Makes poll() raise this. What had to be looked up is still to be looked up: whoever asked
+        for the beginning of a topic that was not there yet still means its beginning."""
+        for state in states:
+            state.fault = error
+            state.needs_validation = False
+
+    async def _look_up(self, states: dict[TopicPartition, PartitionState]) -> None:
+        wanted = {one: state.reset_to or 0 for one, state in states.items()}
+        generations = {one: state.generation for one, state in states.items()}
+        answers = await list_offsets(
+            self._cluster,
+            wanted,
+            read_committed=self._settings.isolation_level == "read_committed",
+            timeout_ms=self._settings.default_api_timeout_ms,
+        )
+        beyond: list[PartitionState] = []
+        for partition, answer in answers.items():
+            state = states[partition]
+            if state.generation != generations[partition]:
+                continue
+            if isinstance(answer, KafkaError):
+                self._blame([state], answer)
+            elif answer.offset < 0:
+                # Nothing is that new: wait for what comes.
+                state.reset_to = LATEST
+                beyond.append(state)
+            else:
+                state.seek(answer.offset)
+        if beyond:
+            await self._look_up({state.partition: state for state in beyond})
+
+    async def _validate(self, states: dict[TopicPartition, PartitionState]) -> None:
+        generations = {one: state.generation for one, state in states.items()}
+
+        async def ask(
+            connection: Connection, partitions: list[TopicPartition]
+        ) -> Answers[EpochEndOffset]:
+            topics: dict[str, OffsetForLeaderTopic] = {}
+            for one in partitions:
+                topic = topics.setdefault(one.topic, OffsetForLeaderTopic(topic=one.topic))
+                topic.partitions.append(
+                    OffsetForLeaderPartition(
+                        partition=one.partition,
+                        current_leader_epoch=states[one].leader_epoch,
+                        leader_epoch=states[one].position_epoch,
+                    )
+                )
+            response = await connection.request(
+                OffsetForLeaderEpochRequest(
+                    replica_id=_CONSUMER_REPLICA_ID, topics=list(topics.values())
+                ),
+                OffsetForLeaderEpochResponse,
+            )
+            return {
+                TopicPartition(answered.topic, one.partition): error_for(one.error_code)
+                if one.error_code
+                else one
+                for answered in response.topics
+                for one in answered.partitions
+            }
+
+        timeout_ms = self._settings.default_api_timeout_ms
+        answers = await ask_leaders(self._cluster, states, ask, timeout_ms)
+        for partition, answer in answers.items():
+            state = states[partition]
+            if state.generation != generations[partition]:
+                continue
+            if isinstance(answer, KafkaError):
+                self._blame([state], answer)
+            else:
+                self._compare(state, answer)
+
+    def _compare(self, state: PartitionState, end: EpochEndOffset) -> None:
+        """The leader says where our epoch ends in its log; beyond, we read what was cut off."""
+        state.needs_validation = False
+        position = state.position
+        if position is None:
+            return
+        if end.leader_epoch >= 0 and end.end_offset >= position:
+            return
+        known = end.leader_epoch >= 0 and end.end_offset >= 0
+        where = f"from offset {end.end_offset} on" if known else "somewhere before"
+        _log.warning("%s was truncated %s; it was read up to %d", state.partition, where, position)
+        if self._settings.auto_offset_reset == "none":
+            state.fault = LogTruncated(
+                f"{state.partition} was truncated {where} and auto.offset.reset=none: seek()"
+                " to where to go on",
+                [state.partition],
+            )
+        elif known:
+            state.seek(end.end_offset, end.leader_epoch)
+        else:
+            self.reset(state)
+
+
+def _is_unsettled(state: PartitionState) -> bool:
+    return state.fault is None and (state.reset_to is not None or state.needs_validation)

@@ -1,0 +1,1 @@
+"""A consumer's membership of a group: both protocols, assignors, committed offsets."""

@@ -1,0 +1,151 @@
+"""Who reads what: assignors share the partitions of a group's topics among its members.
+
+The leader of a group runs one for all members. An assignor of your own is an object with a
+name, a flag and one function (the `Assignor` protocol); every member of the group must offer
+it under the same name:
+
+    class ByHash:
+        name = "by-hash"
+        is_cooperative = False
+
+        def assign(self, partitions, members):
+            ...
+
+    Consumer(group_id="g", partition_assignment_strategy=[ByHash()])
+
+or, to use it by name in properties files too, `register("by-hash", ByHash)`.
+
+Purpose: the protocol, its data, and the table of names. The assignors themselves are pure
+functions in the modules beside this one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Protocol, runtime_checkable
+
+from odradek.protocol.types import TopicPartition
+
+Partitions = Mapping[str, Sequence[int]]
+"""The partitions of every topic that somebody in the group is subscribed to and that exists."""
+Assigned = Mapping[str, Iterable[TopicPartition]]
+"""The partitions of each member, by member id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of the group, as it told when it joined."""
+
+    member_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    owned: tuple[TopicPartition, ...] = field(default=())
+    generation: int = -1
+    user_data: bytes | None = None
+    rack: str | None = None
+
+
+class Assignor(Protocol):
+    """Shares partitions out."""
+
+    @property
+    def name(self) -> str:
+        """What members of a group agree on."""
+        ...
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Members keep what they have during a rebalance; nothing may change hands in one step."""
+        ...
+
+    def assign(self, partitions: Partitions, members: Sequence[Member]) -> Assigned:
+        """The partitions of each member; a member that is left out gets none."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An assignor that tells the leader something of its own."""
+
+    def user_data(self) -> bytes | None:
+        """Sent along when the member joins; the leader finds it in `Member.user_data`."""
+        ...
+
+    def assigned(self, partitions: Sequence[TopicPartition], generation: int) -> None:
+        """What the member got."""
+        ...
+
+
+_BUILT_IN = {
+    "range": ("odradek.client.group.assignors.range", "RangeAssignor"),
+    "roundrobin": ("odradek.client.group.assignors.round_robin", "RoundRobinAssignor"),
+    "sticky": ("odradek.client.group.assignors.sticky", "StickyAssignor"),
+    "cooperative-sticky": (
+        "odradek.client.group.assignors.cooperative_sticky",
+        "CooperativeStickyAssignor",
+    ),
+}
+_SPELLINGS = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+    "round_robin": "roundrobin",
+    "round-robin": "roundrobin",
+    "cooperative_sticky": "cooperative-sticky",
+}
+_registered: dict[str, Callable[[], Assignor]] = {}
+
+
+def register(name: str, make: Callable[[], Assignor]) -> None:
+    """Makes an assignor known by name; each consumer gets one of its own from `make`."""
+    _registered[name] = make
+
+
+def known_names() -> list[str]:
+    return [*_BUILT_IN, *_registered]
+
+
+def assignor_named(name: str) -> Assignor:
+    """A new assignor of this name (Kafka's class names do as well); `KeyError` if none has it."""
+    name = _SPELLINGS.get(name, name)
+    made = _registered.get(name)
+    if made is not None:
+        return made()
+    module, class_name = _BUILT_IN[name]
+    found: Assignor = getattr(import_module(module), class_name)()
+    return found
+
+
+def in_order(members: Iterable[Member]) -> list[Member]:
+    """Members in the order in which every client of Kafka sorts them: static ones first."""
+    return sorted(
+        members,
+        key=lambda one: (
+            one.instance_id is None,
+            one.instance_id if one.instance_id is not None else one.member_id,
+        ),
+    )
+
+
+def all_partitions(partitions: Partitions) -> list[TopicPartition]:
+    """By topic, then by number."""
+    return [
+        TopicPartition(topic, index)
+        for topic in sorted(partitions)
+        for index in sorted(partitions[topic])
+    ]
+
+
+__all__ = [
+    "Assigned",
+    "Assignor",
+    "Member",
+    "Partitions",
+    "Remembering",
+    "all_partitions",
+    "assignor_named",
+    "in_order",
+    "known_names",
+    "register",
+]

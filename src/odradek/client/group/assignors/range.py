@@ -1,0 +1,33 @@
+"""Range: of each topic, every member gets neighbouring partitions.
+
+The first members get one more where it does not come out even. Topics with the same number of
+partitions are shared out alike, so records with one key meet in one member.
+"""
+
+from collections.abc import Sequence
+
+from odradek.client.group.assignors import Assigned, Member, Partitions, in_order
+from odradek.protocol.types import TopicPartition
+
+
+class RangeAssignor:
+    name = "range"
+    is_cooperative = False
+
+    def assign(self, partitions: Partitions, members: Sequence[Member]) -> Assigned:
+        ordered = in_order(members)
+        assigned: dict[str, list[TopicPartition]] = {one.member_id: [] for one in ordered}
+        for topic in sorted(partitions):
+            readers = [one for one in ordered if topic in one.topics]
+            if not readers:
+                continue
+            indexes = sorted(partitions[topic])
+            share, more = divmod(len(indexes), len(readers))
+            start = 0
+            for number, reader in enumerate(readers):
+                end = start + share + (number < more)
+                assigned[reader.member_id] += [
+                    TopicPartition(topic, index) for index in indexes[start:end]
+                ]
+                start = end
+        return assigned

@@ -1,0 +1,26 @@
+"""Round robin: partitions of all topics in order, to one member after the other."""
+
+from collections.abc import Sequence
+
+from odradek.client.group.assignors import Assigned, Member, Partitions, all_partitions, in_order
+from odradek.protocol.types import TopicPartition
+
+
+class RoundRobinAssignor:
+    name = "roundrobin"
+    is_cooperative = False
+
+    def assign(self, partitions: Partitions, members: Sequence[Member]) -> Assigned:
+        ordered = in_order(members)
+        assigned: dict[str, list[TopicPartition]] = {one.member_id: [] for one in ordered}
+        wanted = {topic for one in ordered for topic in one.topics}
+        turn = 0
+        for partition in all_partitions(partitions):
+            if partition.topic not in wanted:
+                continue
+            # Whoever does not read this topic loses the turn.
+            while partition.topic not in ordered[turn % len(ordered)].topics:
+                turn += 1
+            assigned[ordered[turn % len(ordered)].member_id].append(partition)
+            turn += 1
+        return assigned

@@ -1,0 +1,480 @@
+"""Membership of a group by the classic protocol: join, sync, heartbeats, leave.
+
+    out --poll--> joining --JoinGroup--> syncing --SyncGroup--> stable --+
+     ^               ^  ^                   |                     |      |
+     |               |  +-- rebalance, wrong generation ----------+      | heartbeats
+     |               +-- member unknown: partitions lost ---------+      | from the join on
+     +-- no poll() for max.poll.interval.ms, unsubscribe, close --+------+
+
+Eager members give everything up before they join; cooperative ones go on with what they have,
+give up what the new assignment takes away, and join again. What tells the user's listener runs
+in poll(), through `poll_gate`; heartbeats go on meanwhile.
+
+Invariant: `generation >= 0` only while the coordinator counts us as a member of it, as far as
+we have heard.
+"""
+
+import asyncio
+import copy
+import logging
+
+from odradek.client.cluster import Cluster
+from odradek.client.consumer.poll_gate import PollGate
+from odradek.client.coordinator import Coordinator
+from odradek.client.errors import ClientError, is_retriable
+from odradek.client.group.assignment import Holdings
+from odradek.client.group.assignors import Assignor, Remembering
+from odradek.client.group.leader import GroupLeader, by_topic
+from odradek.client.group.offsets import GroupMetadata
+from odradek.client.group.subscription import Subscription
+from odradek.client.settings import ConsumerSettings
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
+from odradek.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    decode_versioned,
+    encode_versioned,
+)
+from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from odradek.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from odradek.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
+
+_log = logging.getLogger("odradek.client")
+
+_PROTOCOL_TYPE = "consumer"
+_SUBSCRIPTION_VERSION = 3
+# A join waits at the coordinator for everybody else, this much longer than the rest may take.
+_JOIN_MARGIN_MS = 5_000
+# On a connection of its own, for answers come in order and this one may be long in coming.
+_JOIN = "join"
+_DROPPED = {
+    ErrorCode.UNKNOWN_MEMBER_ID: "the coordinator does not know this member any more",
+    ErrorCode.ILLEGAL_GENERATION: "the group has gone on without this member",
+}
+
+
+class ClassicMembership:
+    """Keeps a consumer in its group; `run` is a task of the group's."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        group_id: str,
+        *,
+        coordinator: Coordinator,
+        subscription: Subscription,
+        holdings: Holdings,
+        gate: PollGate,
+    ) -> None:
+        self.fault: BaseException | None = None
+        self._cluster = cluster
+        self._settings = settings
+        self._coordinator = coordinator
+        self._subscription = subscription
+        self._holdings = holdings
+        self._gate = gate
+        self._group_id = group_id
+        # Settings may serve many consumers, and some assignors remember things.
+        self._assignors: list[Assignor] = [copy.copy(one) for one in settings.assignors]
+        self._is_cooperative = all(one.is_cooperative for one in self._assignors)
+        self._member_id = ""
+        self._generation = -1
+        self._last_known_as = GroupMetadata(group_id, group_instance_id=settings.group_instance_id)
+        self._is_stable = False
+        self._dropped_because: str | None = None
+        self._rejoin = asyncio.Event()
+        self._rejoin_reason = "the consumer is new"
+        self._beating = asyncio.Event()
+        self._fault_seen = asyncio.Event()
+        self._leader = GroupLeader(cluster, subscription)
+
+    # What others ask and tell
+
+    def who(self) -> GroupMetadata:
+        return GroupMetadata(
+            self._group_id, self._generation, self._member_id, self._settings.group_instance_id
+        )
+
+    def last_known_as(self) -> GroupMetadata:
+        return self._last_known_as
+
+    def offsets_reader(self) -> GroupMetadata | None:
+        """Who reads offsets: in the classic protocol anybody may."""
+        return None
+
+    def request_rejoin(self, reason: str) -> None:
+        """The next generation is needed; the group's task goes for it."""
+        if not self._rejoin.is_set():
+            _log.info("group %s: rejoining: %s", self._group_id, reason)
+            self._rejoin_reason = reason
+            self._rejoin.set()
+
+    def subscription_changed(self) -> None:
+        self.request_rejoin("the subscription changed")
+
+    def metadata_changed(self) -> None:
+        """A leader shares out again when topics have grown, come or gone."""
+        if self._is_stable and self._leader.is_outdated:
+            self.request_rejoin("the topics of the group have changed")
+
+    def refused(self, code: ErrorCode, generation: int) -> None:
+        """The coordinator refused something of a generation."""
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            if generation == self._generation:
+                self.request_rejoin("the group is rebalancing")
+        elif code == ErrorCode.FENCED_INSTANCE_ID:
+            self._fail(_fenced(self._group_id, self._settings.group_instance_id))
+        elif code in _DROPPED and generation == self._generation:
+            self._drop_out(_DROPPED[code])
+
+    def take_fault(self) -> BaseException | None:
+        """What poll() is to raise. Being fenced is for ever; the rest is tried again."""
+        fault = self.fault
+        if fault is not None and not _is_final(fault):
+            self.fault = None
+            self._fault_seen.set()
+        return fault
+
+    # The task
+
+    async def run(self) -> None:
+        beats = asyncio.get_running_loop().create_task(self._beat(), name="odradek-heartbeats")
+        try:
+            self._rejoin.set()
+            await self._gate.next_poll()
+            while True:
+                await self._rejoin.wait()
+                if self._generation < 0:
+                    # Out of the group, perhaps because nobody polled: somebody must, first.
+                    await self._gate.next_poll()
+                await self._rebalance()
+        finally:
+            beats.cancel()
+            await asyncio.gather(beats, return_exceptions=True)
+
+    async def _rebalance(self) -> None:
+        failures, is_prepared = 0, False
+        while True:
+            self._rejoin.clear()
+            if not is_prepared:
+                await self._prepare()
+                is_prepared = True
+            try:
+                joined = await self._join()
+                assignment = await self._synchronise(joined)
+            except (ClientError, KafkaError) as error:
+                if self._must_prepare_after(error):
+                    is_prepared = False
+                elif isinstance(error, KafkaError) and error.code in _AT_ONCE:
+                    failures = 0
+                elif is_retriable(error):
+                    failures += 1
+                    _log.info("group %s: joining again: %s", self._group_id, error)
+                    await self._coordinator.back_off(failures)
+                else:
+                    self._fail(error)
+                    await self._fault_seen.wait()
+                continue
+            await self._complete(joined, assignment)
+            return
+
+    def _must_prepare_after(self, error: BaseException) -> bool:
+        """Takes in what a refusal to join or sync means; True if the member is a new one now."""
+        self._coordinator.forget_if_moved(error)
+        if isinstance(error, KafkaError) and error.code in _DROPPED:
+            self._drop_out(_DROPPED[error.code])
+            return True
+        return False
+
+    async def _prepare(self) -> None:
+        """Before joining: an eager member gives up everything."""
+        if not self._holdings.owned:
+            self._dropped_because = None
+            return
+
+        async def work() -> None:
+            holdings = self._holdings
+            reason, self._dropped_because = self._dropped_because, None
+            if reason is not None:
+                _log.warning(
+                    "group %s: %s lost, for %s; joining again",
+                    self._group_id,
+                    counted(len(holdings.owned), "partition was", "partitions were"),
+                    reason,
+                )
+                await holdings.lose(holdings.owned)
+            elif self._is_cooperative:
+                wanted = set(self._subscription.topics)
+                await holdings.revoke([one for one in holdings.owned if one.topic not in wanted])
+            else:
+                await holdings.revoke(holdings.owned)
+
+        if self._is_cooperative and self._dropped_because is None:
+            wanted = set(self._subscription.topics)
+            if all(one.topic in wanted for one in self._holdings.owned):
+                return
+        await self._gate.run(work)
+
+    async def _join(self) -> JoinGroupResponse:
+        settings = self._settings
+        self._beating.clear()
+        self._is_stable = False
+        request = JoinGroupRequest(
+            group_id=self._group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=self._member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=_PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=one.name, metadata=self._told(one))
+                for one in self._assignors
+            ],
+            reason=self._rejoin_reason,
+        )
+        response = await self._coordinator.ask(
+            request,
+            JoinGroupResponse,
+            timeout_ms=max(
+                settings.request_timeout_ms, settings.max_poll_interval_ms + _JOIN_MARGIN_MS
+            ),
+            purpose=_JOIN,
+        )
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = response.member_id
+        raise_for(response.error_code)
+        self._member_id = response.member_id
+        self._generation = response.generation_id
+        self._last_known_as = self.who()
+        self._beating.set()
+        return response
+
+    def _told(self, assignor: Assignor) -> bytes:
+        """What the leader's assignor learns of this member."""
+        owned = self._holdings.owned if self._is_cooperative else []
+        return encode_versioned(
+            ConsumerProtocolSubscription(
+                topics=list(self._subscription.topics),
+                user_data=assignor.user_data() if isinstance(assignor, Remembering) else None,
+                owned_partitions=by_topic(owned),
+                generation_id=self._generation if owned else -1,
+                rack_id=self._settings.client_rack or None,
+            ),
+            _SUBSCRIPTION_VERSION,
+        )
+
+    async def _synchronise(self, joined: JoinGroupResponse) -> list[TopicPartition]:
+        shares: list[SyncGroupRequestAssignment] = []
+        if joined.leader == joined.member_id:
+            shares = await self._leader.share_out(joined, self._assignor(joined))
+        else:
+            self._leader.resign()
+        response = await self._coordinator.ask(
+            SyncGroupRequest(
+                group_id=self._group_id,
+                generation_id=joined.generation_id,
+                member_id=joined.member_id,
+                group_instance_id=self._settings.group_instance_id,
+                protocol_type=joined.protocol_type,
+                protocol_name=joined.protocol_name,
+                assignments=shares,
+            ),
+            SyncGroupResponse,
+            timeout_ms=max(
+                self._settings.request_timeout_ms,
+                self._settings.max_poll_interval_ms + _JOIN_MARGIN_MS,
+            ),
+            purpose=_JOIN,
+        )
+        raise_for(response.error_code)
+        if not response.assignment:
+            return []
+        told = decode_versioned(ConsumerProtocolAssignment, response.assignment)
+        return [
+            TopicPartition(one.topic, index)
+            for one in told.assigned_partitions
+            for index in one.partitions
+        ]
+
+    def _assignor(self, joined: JoinGroupResponse) -> Assignor:
+        for one in self._assignors:
+            if one.name == joined.protocol_name:
+                return one
+        raise error_for(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+            f"The coordinator chose {joined.protocol_name!r}, which this member does not offer.",
+        )
+
+    # What comes of it
+
+    async def _complete(self, joined: JoinGroupResponse, assigned: list[TopicPartition]) -> None:
+        generation = joined.generation_id
+        assignor = self._assignor(joined)
+
+        async def work() -> None:
+            if self._generation != generation:
+                return
+            if isinstance(assignor, Remembering):
+                assignor.assigned(assigned, generation)
+            holdings = self._holdings
+            before, now = set(holdings.owned), set(assigned)
+            revoked = [one for one in holdings.owned if one not in now]
+            self._is_stable = True
+            try:
+                if revoked:
+                    # Others wait for these: the round after this one hands them over.
+                    self.request_rejoin(
+                        f"{counted(len(revoked), 'partition was', 'partitions were')} given up"
+                    )
+                    await holdings.revoke(revoked)
+            finally:
+                await holdings.gain(assigned, [one for one in assigned if one not in before])
+
+        _log.info(
+            "group %s: generation %d, %s",
+            self._group_id,
+            generation,
+            counted(len(assigned), "partition"),
+        )
+        await self._gate.run(work)
+        self.metadata_changed()
+        wanted = set(self._subscription.topics)
+        if self._generation == generation and any(one.topic not in wanted for one in assigned):
+            self.request_rejoin("the subscription changed while joining")
+
+    def _drop_out(self, reason: str) -> None:
+        """We are no member any more: what we had may be read by others already."""
+        self._generation = -1
+        self._member_id = ""
+        self._is_stable = False
+        self._beating.clear()
+        self._dropped_because = reason
+        self._rejoin_reason = reason
+        self._rejoin.set()
+
+    def _fail(self, error: BaseException) -> None:
+        """The next poll() raises it."""
+        self.fault = error
+        self._fault_seen.clear()
+        if _is_final(error):
+            self._generation = -1
+            self._is_stable = False
+            self._beating.clear()
+        self._gate.wake()
+
+    # Heartbeats
+
+    async def _beat(self) -> None:
+        failures = 0
+        interval_s = self._settings.heartbeat_interval_ms / 1000
+        most_idle_s = self._settings.max_poll_interval_ms / 1000
+        while True:
+            await self._beating.wait()
+            wait_s = self._cluster.retry_backoff.delay_s(failures) if failures else interval_s
+            await asyncio.sleep(min(wait_s, max(most_idle_s - self._gate.idle_s(), 0) + 0.001))
+            if not self._beating.is_set():
+                continue
+            if self._gate.idle_s() >= most_idle_s:
+                await self._stop_for_want_of_polls()
+                continue
+            try:
+                await self._beat_once()
+            except (ClientError, KafkaError) as error:
+                if not is_retriable(error):
+                    self._fail(error)
+                failures += 1
+            else:
+                failures = 0
+
+    async def _beat_once(self) -> None:
+        generation = self._generation
+        response = await self._coordinator.ask(
+            HeartbeatRequest(
+                group_id=self._group_id,
+                generation_id=generation,
+                member_id=self._member_id,
+                group_instance_id=self._settings.group_instance_id,
+            ),
+            HeartbeatResponse,
+            timeout_ms=min(self._settings.request_timeout_ms, self._settings.session_timeout_ms),
+        )
+        if not response.error_code:
+            return
+        error = error_for(response.error_code)
+        self._coordinator.forget_if_moved(error)
+        if error.code in _OF_MEMBERS:
+            # While a sync is under way, its own answer tells what there is to tell.
+            if self._is_stable or error.code != ErrorCode.REBALANCE_IN_PROGRESS:
+                self.refused(error.code, generation)
+            return
+        raise error
+
+    async def _stop_for_want_of_polls(self) -> None:
+        limit = f"max.poll.interval.ms={self._settings.max_poll_interval_ms}"
+        _log.warning(
+            "group %s: poll() was not called for %s, so this consumer leaves the group: raise it,"
+            " or lower max.poll.records so that there is less to do between polls",
+            self._group_id,
+            limit,
+        )
+        who = self.who()
+        self._drop_out(f"poll() was not called for {limit}")
+        await self._leave(who, "poll() was not called in time")
+
+    # The end
+
+    async def leave(self, reason: str) -> None:
+        """Goes at once, unless it is a static member that may come back."""
+        who = self.who()
+        self._generation, self._member_id = -1, ""
+        self._is_stable = False
+        self._beating.clear()
+        self._leader.resign()
+        await self._leave(who, reason)
+
+    async def _leave(self, who: GroupMetadata, reason: str) -> None:
+        if not who.member_id or who.group_instance_id is not None:
+            return
+        try:
+            await self._coordinator.ask(
+                LeaveGroupRequest(
+                    group_id=self._group_id,
+                    member_id=who.member_id,
+                    members=[MemberIdentity(member_id=who.member_id, reason=reason)],
+                ),
+                LeaveGroupResponse,
+            )
+        except (ClientError, KafkaError) as error:
+            _log.info("group %s: could not say goodbye: %s", self._group_id, error)
+
+
+_AT_ONCE = {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS}
+_OF_MEMBERS = {*_DROPPED, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.FENCED_INSTANCE_ID}
+
+
+def _is_final(error: BaseException) -> bool:
+    return isinstance(error, KafkaError) and error.code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def _fenced(group_id: str, instance_id: str | None) -> KafkaError:
+    return error_for(
+        ErrorCode.FENCED_INSTANCE_ID,
+        f"Another consumer of group {group_id} runs as group.instance.id={instance_id}:"
+        " give each its own, and close this one.",
+    )

@@ -1,0 +1,407 @@
+"""A consumer's group: subscription, membership, commits, in one place.
+
+The consumer calls `serve` in every poll, and asks here for all that has to do with `group.id`.
+Without a subscription a consumer may still commit and start from what was committed.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from odradek.client.cluster import Cluster
+from odradek.client.consumer.poll_gate import PollGate
+from odradek.client.consumer.positions import Positions
+from odradek.client.coordinator import Coordinator
+from odradek.client.coordinator_lookup import KeyType
+from odradek.client.errors import ClientError, CommitFailed, RequestTimedOut
+from odradek.client.group.assignment import Holdings
+from odradek.client.group.classic_membership import ClassicMembership
+from odradek.client.group.consumer_membership import ConsumerMembership
+from odradek.client.group.offsets import (
+    GroupMetadata,
+    GroupOffsets,
+    OffsetAndMetadata,
+    Offsets,
+    StartingOffsets,
+    may_pass,
+)
+from odradek.client.group.subscription import Subscription
+from odradek.client.settings import ConsumerSettings
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
+from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
+
+_log = logging.getLogger("odradek.client")
+
+OnCommit = Callable[[Offsets, BaseException | None], None]
+
+_MISSING_TOPIC_LOOK_S = 1.0
+# A group that is not told notices by itself, only later.
+_GOODBYE_S = 3.0
+_DROPPED = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+)
+
+
+class Membership(Protocol):
+    """How a consumer is in its group: by the classic protocol or by the new one."""
+
+    async def run(self) -> None:
+        """Keeps it there, until it is cancelled."""
+        ...
+
+    def who(self) -> GroupMetadata:
+        """Its identity; the generation is -1 while it is not a member."""
+        ...
+
+    def last_known_as(self) -> GroupMetadata:
+        """Its identity when it was last a member; nobody's before it ever was."""
+        ...
+
+    def offsets_reader(self) -> GroupMetadata | None:
+        """As whom committed offsets are read, if that matters."""
+        ...
+
+    def subscription_changed(self) -> None: ...
+
+    def metadata_changed(self) -> None: ...
+
+    def refused(self, code: ErrorCode, generation: int) -> None:
+        """The coordinator refused a commit of a generation."""
+        ...
+
+    def take_fault(self) -> BaseException | None:
+        """What poll() is to raise."""
+        ...
+
+    async def leave(self, reason: str) -> None: ...
+
+
+class Group:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        positions: Positions,
+        group_id: str,
+        *,
+        consumed: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
+        on_news: Callable[[], None],
+        committed: Callable[[Offsets], None],
+    ) -> None:
+        self.gate = PollGate(on_news)
+        self.group_id = group_id
+        self._cluster = cluster
+        self._settings = settings
+        self._positions = positions
+        self._consumed = consumed
+        self._on_committed = committed
+        self._on_news = on_news
+        self._loop = asyncio.get_running_loop()
+        self._coordinator = Coordinator(cluster, KeyType.GROUP, group_id)
+        self._offsets = GroupOffsets(self._coordinator, settings, group_id)
+        self._starting = StartingOffsets(
+            self._offsets,
+            positions,
+            self._coordinator.back_off,
+            on_change=on_news,
+            who=self._offsets_reader,
+        )
+        positions.start = self._starting.begin
+        self._subscription = Subscription(cluster, settings, self._subscription_changed)
+        self._holdings = Holdings(positions, self._commit_before_revoked)
+        self._membership: Membership | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._commits: set[asyncio.Task[None]] = set()
+        self._next_commit_s = self._loop.time() + settings.auto_commit_interval_ms / 1000
+        self._look_again: asyncio.TimerHandle | None = None
+        cluster.on_change(self._metadata_changed)
+
+    # Subscribing
+
+    @property
+    def is_subscribed(self) -> bool:
+        return self._membership is not None
+
+    @property
+    def subscribed_topics(self) -> list[str]:
+        return list(self._subscription.topics)
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None,
+        pattern: "re.Pattern[str] | str | None",
+        listener: object | None,
+    ) -> None:
+        self._holdings.listener = listener
+        is_new = self._membership is None
+        if is_new:
+            self._membership = self._make_membership()
+        if pattern is None:
+            self._subscription.to_topics(topics or ())
+        elif isinstance(pattern, str) and self._settings.group_protocol == "consumer":
+            self._subscription.to_broker_pattern(pattern)
+        else:
+            self._subscription.to_pattern(re.compile(pattern))
+        if is_new and self._membership is not None:
+            running = self._membership.run()
+            self._running = self._loop.create_task(running, name="odradek-group")
+            self._running.add_done_callback(self._ended)
+
+    def _make_membership(self) -> Membership:
+        is_classic = self._settings.group_protocol == "classic"
+        made = ClassicMembership if is_classic else ConsumerMembership
+        return made(
+            self._cluster,
+            self._settings,
+            self.group_id,
+            coordinator=self._coordinator,
+            subscription=self._subscription,
+            holdings=self._holdings,
+            gate=self.gate,
+        )
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = error
+            self._on_news()
+
+    def _subscription_changed(self) -> None:
+        self._positions.subscribed = frozenset(self._subscription.topics)
+        if self._membership is not None:
+            self._membership.subscription_changed()
+
+    def _metadata_changed(self) -> None:
+        if self._membership is None:
+            return
+        self._membership.metadata_changed()
+        missing = any(topic not in self._cluster.view.topics for topic in self._subscription.topics)
+        if missing and self._look_again is None:
+            # Somebody may be about to make it.
+            self._look_again = self._loop.call_later(_MISSING_TOPIC_LOOK_S, self._look_for_topics)
+
+    def _look_for_topics(self) -> None:
+        self._look_again = None
+        self._cluster.refresh_soon()
+
+    async def unsubscribe(self) -> None:
+        """Gives everything back and leaves the group."""
+        membership = self._membership
+        if membership is None:
+            return
+        await self._stop_running()
+        try:
+            if membership.who().generation_id >= 0:
+                await self._holdings.revoke(self._holdings.owned)
+            else:
+                await self._holdings.lose(self._holdings.owned)
+        finally:
+            self._membership = None
+            self._subscription.clear()
+            self._positions.subscribed = frozenset()
+            self._holdings.listener = None
+            try:
+                async with asyncio.timeout(_GOODBYE_S):
+                    await membership.leave("the consumer unsubscribed")
+            except TimeoutError:
+                _log.info("group %s: nobody was there to say goodbye to", self.group_id)
+
+    async def _stop_running(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+            self._running = None
+
+    # Polling
+
+    async def serve(self) -> None:
+        """What a poll has to do for the group before it hands out records."""
+        self.raise_fault()
+        if self.gate.has_work:
+            await self.gate.serve()
+            self.raise_fault()
+        self.commit_if_due()
+
+    def raise_fault(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._membership is not None:
+            fault = self._membership.take_fault()
+            if fault is not None:
+                raise fault
+
+    def metadata(self) -> GroupMetadata:
+        """As whom the user commits in transactions.
+
+        Whoever was dropped from the group still has records in hand until the next poll. It goes
+        on under its old name, which the coordinator refuses: without a name it would pass for a
+        consumer outside of groups, who may commit what it likes.
+        """
+        if self._membership is None:
+            return GroupMetadata(self.group_id)
+        return self._membership.last_known_as()
+
+    def _offsets_reader(self) -> GroupMetadata | None:
+        return None if self._membership is None else self._membership.offsets_reader()
+
+    # Committing
+
+    @property
+    def _commits_by_itself(self) -> bool:
+        return self._settings.enable_auto_commit
+
+    def commit_if_due(self) -> None:
+        """The automatic commit: what earlier polls returned is done with."""
+        now_s = self._loop.time()
+        if not self._commits_by_itself or now_s < self._next_commit_s:
+            return
+        self._next_commit_s = now_s + self._settings.auto_commit_interval_ms / 1000
+        offsets = self._consumed()
+        if offsets and (self._membership is None or self._membership.who().generation_id >= 0):
+            self.commit_async(offsets, _log_failure)
+
+    async def _commit_before_revoked(self) -> None:
+        """What was read goes to others: from where we are, not from where we were."""
+        await self._finish_commits()
+        if not self._commits_by_itself:
+            return
+        offsets = self._consumed()
+        if offsets:
+            timeout_ms = min(
+                self._settings.default_api_timeout_ms, self._settings.max_poll_interval_ms
+            )
+            try:
+                await self.commit(offsets, timeout_ms)
+            except (ClientError, KafkaError) as error:
+                _log_failure(offsets, error)
+
+    async def commit(self, offsets: Offsets | None, timeout_ms: int) -> None:
+        """Commits, again until it worked; raises what trying again does not cure."""
+        await self._finish_commits()
+        wanted = self._consumed() if offsets is None else offsets
+        if not wanted:
+            return
+        reason: BaseException | None = None
+        failures = 0
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while True:
+                    try:
+                        await self._commit_once(wanted)
+                    except (ClientError, KafkaError) as error:
+                        if not may_pass(error):
+                            raise
+                        reason = error
+                    else:
+                        return
+                    failures += 1
+                    await self._coordinator.back_off(failures)
+        except TimeoutError as error:
+            if isinstance(error, ClientError):
+                raise
+            raise RequestTimedOut(
+                f"group {self.group_id}: offsets were not committed within {timeout_ms} ms:"
+                f" {reason or 'the coordinator is silent'}"
+            ) from reason
+
+    def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
+        """Commits in the background, once; `on_commit(offsets, error)` tells how it went."""
+        wanted = self._consumed() if offsets is None else dict(offsets)
+        task = self._loop.create_task(self._commit_in_background(wanted, on_commit))
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+
+    async def _commit_in_background(self, offsets: Offsets, on_commit: OnCommit | None) -> None:
+        fault: BaseException | None = None
+        try:
+            if offsets:
+                await self._commit_once(offsets)
+        except (ClientError, KafkaError) as error:
+            fault = error
+        if on_commit is None:
+            if fault is not None:
+                _log_failure(offsets, fault)
+            return
+        try:
+            on_commit(offsets, fault)
+        except Exception as error:  # noqa: BLE001 - a fault of the user's must not stop the group
+            self._loop.call_exception_handler(
+                {"message": "a commit callback raised", "exception": error}
+            )
+
+    async def _finish_commits(self) -> None:
+        """Commits go in the order in which they were asked for."""
+        if self._commits:
+            await asyncio.gather(*self._commits, return_exceptions=True)
+
+    async def _commit_once(self, offsets: Offsets) -> None:
+        who = self._committer()
+        try:
+            await self._offsets.commit_once(offsets, who)
+        except KafkaError as error:
+            if self._membership is not None:
+                self._membership.refused(error.code, who.generation_id)
+            if error.code in _DROPPED:
+                raise self._commit_failed() from error
+            if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
+                raise error_for(
+                    error.code, "The group is rebalancing: poll(), then commit again."
+                ) from error
+            raise
+        self._on_committed(offsets)
+
+    def _committer(self) -> GroupMetadata:
+        membership = self._membership
+        if membership is None:
+            return GroupMetadata(self.group_id)
+        who = membership.who()
+        if who.generation_id < 0:
+            raise self._commit_failed()
+        return who
+
+    def _commit_failed(self) -> CommitFailed:
+        return CommitFailed(
+            f"the consumer is no longer in group {self.group_id}, which gives its partitions to"
+            " others; poll() to join again. If processing takes long, raise max.poll.interval.ms"
+            " or lower max.poll.records"
+        )
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return await self._offsets.committed(partitions, timeout_ms, self._offsets_reader)
+
+    # The end
+
+    async def close(self, timeout_ms: int) -> None:
+        """Commits, tells the listener, leaves; within a time."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                if self._membership is not None:
+                    await self.unsubscribe()
+                else:
+                    await self._commit_before_revoked()
+        except TimeoutError:
+            _log.warning("group %s: closed before all was said and done", self.group_id)
+        finally:
+            await self._stop_running()
+            if self._look_again is not None:
+                self._look_again.cancel()
+            for task in list(self._commits):
+                task.cancel()
+            await asyncio.gather(*self._commits, return_exceptions=True)
+            await self._subscription.close()
+            await self._starting.close()
+            await self._coordinator.close()
+
+
+def _log_failure(offsets: Mapping[TopicPartition, object], error: BaseException | None) -> None:
+    if error is not None:
+        _log.warning(
+            "offsets of %s were not committed: %s", counted(len(offsets), "partition"), error
+        )

@@ -1,0 +1,302 @@
+"""A group's committed offsets: written, read, and used as the places to start from.
+
+`GroupOffsets` talks to the coordinator. `StartingOffsets` gives partitions that were just
+assigned the offset that the group has committed, or leaves them to `auto.offset.reset`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from odradek.client.consumer.positions import PartitionState, Positions
+from odradek.client.coordinator import Coordinator
+from odradek.client.errors import ClientError, RequestTimedOut, is_retriable
+from odradek.client.settings import ConsumerSettings
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
+from odradek.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from odradek.protocol.types import TopicPartition
+
+_log = logging.getLogger("odradek.client")
+
+# The newest versions in which topics go by name.
+_COMMIT_BY_NAME = 9
+_FETCH_BY_NAME = 9
+_FIRST_FETCH_OF_GROUPS = 8
+
+
+class OffsetAndMetadata(NamedTuple):
+    """The offset of the next record to read, the epoch of the last one read, and a note."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group. A transaction that commits offsets carries it."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+class GroupOffsets:
+    """Commits and reads the offsets of one group."""
+
+    def __init__(self, coordinator: Coordinator, settings: ConsumerSettings, group_id: str) -> None:
+        self._coordinator = coordinator
+        self._settings = settings
+        self._group_id = group_id
+
+    async def commit_once(self, offsets: Offsets, who: GroupMetadata) -> None:
+        """One attempt; raises the worst error of the answer."""
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (name, index), committed in offsets.items():
+            topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name))
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=committed.offset,
+                    committed_leader_epoch=committed.leader_epoch,
+                    committed_metadata=committed.metadata,
+                )
+            )
+        response = await self._coordinator.ask(
+            OffsetCommitRequest(
+                group_id=who.group_id,
+                generation_id_or_member_epoch=who.generation_id,
+                member_id=who.member_id,
+                group_instance_id=who.group_instance_id,
+                topics=list(topics.values()),
+            ),
+            OffsetCommitResponse,
+            max_version=_COMMIT_BY_NAME,
+        )
+        passing: KafkaError | None = None
+        for answered in response.topics:
+            for one in answered.partitions:
+                if not one.error_code:
+                    continue
+                error = error_for(one.error_code)
+                self._coordinator.forget_if_moved(error)
+                if not is_retriable(error):
+                    raise error
+                passing = error
+        if passing is not None:
+            raise passing
+
+    async def committed(
+        self,
+        partitions: Iterable[TopicPartition],
+        timeout_ms: int,
+        who: Callable[[], GroupMetadata | None],
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group committed, once no transaction is about to change it.
+
+        `who` asks is looked up for each try: a stale epoch does not get better by itself.
+        """
+        wanted = list(partitions)
+        reason: BaseException | None = None
+        failures = 0
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while True:
+                    try:
+                        return await self.committed_once(wanted, who())
+                    except (ClientError, KafkaError) as error:
+                        if not may_pass(error):
+                            raise
+                        reason = error
+                    failures += 1
+                    await self._coordinator.back_off(failures)
+        except TimeoutError as error:
+            if isinstance(error, ClientError):
+                raise
+            raise RequestTimedOut(
+                f"the offsets of group {self._group_id} could not be read within {timeout_ms} ms:"
+                f" {reason or 'its coordinator is silent'}"
+            ) from reason
+
+    async def committed_once(
+        self, partitions: list[TopicPartition], who: GroupMetadata | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        indexes: dict[str, list[int]] = {}
+        for name, index in partitions:
+            indexes.setdefault(name, []).append(index)
+        request = OffsetFetchRequest(
+            group_id=self._group_id,
+            topics=[
+                OffsetFetchRequestTopic(name=name, partition_indexes=some)
+                for name, some in indexes.items()
+            ],
+            groups=[
+                OffsetFetchRequestGroup(
+                    group_id=self._group_id,
+                    member_id=None if who is None else who.member_id,
+                    member_epoch=-1 if who is None else who.generation_id,
+                    topics=[
+                        OffsetFetchRequestTopics(name=name, partition_indexes=some)
+                        for name, some in indexes.items()
+                    ],
+                )
+            ],
+            require_stable=True,
+        )
+        response = await self._coordinator.ask(
+            request, OffsetFetchResponse, max_version=_FETCH_BY_NAME
+        )
+        # Before version 8 there was one group, and it was the whole answer.
+        group = response.groups[0] if response.groups else response
+        try:
+            raise_for(group.error_code)
+            found = _found(group.topics)
+        except KafkaError as error:
+            self._coordinator.forget_if_moved(error)
+            raise
+        return {one: found.get(one) for one in partitions}
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether to try again; a member of the new protocol learns its epoch by heartbeat."""
+    return is_retriable(error) or (
+        isinstance(error, KafkaError) and error.code == ErrorCode.STALE_MEMBER_EPOCH
+    )
+
+
+def _is_of_members(error: BaseException) -> bool:
+    """The membership finds out too, and then these partitions are not ours any more."""
+    return isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def _found(topics: Iterable[object]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+    for topic in topics:
+        for one in topic.partitions:  # type: ignore[attr-defined] # both classes have them
+            raise_for(one.error_code)
+            if one.committed_offset >= 0:
+                partition = TopicPartition(topic.name, one.partition_index)  # type: ignore[attr-defined]
+                found[partition] = OffsetAndMetadata(
+                    one.committed_offset, one.metadata or "", one.committed_leader_epoch
+                )
+    return found
+
+
+class StartingOffsets:
+    """Looks up where partitions that were just assigned begin."""
+
+    def __init__(
+        self,
+        offsets: GroupOffsets,
+        positions: Positions,
+        back_off: Callable[[int], Awaitable[None]],
+        *,
+        on_change: Callable[[], None],
+        who: Callable[[], GroupMetadata | None],
+    ) -> None:
+        self._offsets = offsets
+        self._positions = positions
+        self._back_off = back_off
+        self._on_change = on_change
+        self._who = who
+        self._waiting: dict[PartitionState, int] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, state: PartitionState) -> None:
+        """Gives a partition its position soon, unless somebody seeks before."""
+        self._waiting[state] = state.generation
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(
+                self._look_up(), name="odradek-starting-offsets"
+            )
+
+    async def _look_up(self) -> None:
+        failures = 0
+        try:
+            while self._waiting:
+                asked = self._current()
+                if not asked:
+                    return
+                try:
+                    found = await self._offsets.committed_once(
+                        [state.partition for state in asked], self._who()
+                    )
+                except (ClientError, KafkaError) as error:
+                    if may_pass(error) or _is_of_members(error):
+                        failures += 1
+                        _log.info("committed offsets could not be read, trying again: %s", error)
+                        await self._back_off(failures)
+                        continue
+                    self._settle(asked, None, error)
+                else:
+                    failures = 0
+                    self._settle(asked, found, None)
+        finally:
+            self._task = None
+
+    def _current(self) -> dict[PartitionState, int]:
+        """Those that still wait: assigned, and not sought elsewhere in the meantime."""
+        self._waiting = {
+            state: generation
+            for state, generation in self._waiting.items()
+            if state.generation == generation
+            and self._positions.assigned.get(state.partition) is state
+        }
+        return dict(self._waiting)
+
+    def _settle(
+        self,
+        asked: dict[PartitionState, int],
+        found: dict[TopicPartition, OffsetAndMetadata | None] | None,
+        error: BaseException | None,
+    ) -> None:
+        for state, generation in asked.items():
+            if self._waiting.get(state) == generation:
+                del self._waiting[state]
+            if (
+                state.generation != generation
+                or self._positions.assigned.get(state.partition) is not state
+            ):
+                continue
+            if error is not None:
+                state.fault = error
+                continue
+            committed = None if found is None else found.get(state.partition)
+            if committed is None:
+                self._positions.reset(state)
+            else:
+                state.seek(committed.offset, committed.leader_epoch)
+                # The log may have been cut since the commit.
+                state.needs_validation = committed.leader_epoch >= 0
+        self._on_change()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+__all__ = [
+    "GroupMetadata",
+    "GroupOffsets",
+    "OffsetAndMetadata",
+    "Offsets",
+    "StartingOffsets",
+    "may_pass",
+]

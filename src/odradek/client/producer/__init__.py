@@ -1,0 +1,1 @@
+"""The producer, from a record to its acknowledgement; idempotence and transactions with it."""

@@ -1,0 +1,87 @@
+"""When a batch has lingered, and when it has taken too long.
+
+Every batch of a producer lingers equally long and expires equally late, so the order of opening
+is the order of both: two queues and one timer serve any number of batches.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from odradek.client.producer.accumulator import ProducerBatch
+
+
+class BatchTimers:
+    """Calls `on_due` when the oldest batch is due for something."""
+
+    def __init__(self, linger_s: float, delivery_s: float, on_due: Callable[[], None]) -> None:
+        self.linger_s = linger_s
+        self._delivery_s = delivery_s
+        self._on_due = on_due
+        self._loop = asyncio.get_running_loop()
+        self._lingering: deque[ProducerBatch] = deque()
+        self._expiring: deque[ProducerBatch] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_s = 0.0
+
+    def opened(self, batch: ProducerBatch, *, lingers: bool) -> None:
+        self._expiring.append(batch)
+        if lingers:
+            self._lingering.append(batch)
+        self.set()
+
+    def was_split(self, pieces: list[ProducerBatch]) -> None:
+        """They inherit the age of the batch they were, and expire in its place."""
+        expiring = self._expiring
+        position = 0
+        while position < len(expiring) and expiring[position].created_s < pieces[0].created_s:
+            position += 1
+        for piece in reversed(pieces):
+            expiring.insert(position, piece)
+
+    def lingered(self) -> Iterator[ProducerBatch]:
+        """The batches that are still open and have lingered, each once."""
+        now_s, lingering = self._loop.time(), self._lingering
+        while lingering:
+            batch = lingering[0]
+            is_open = batch.queue.open_batch is batch
+            if is_open and batch.created_s + self.linger_s > now_s:
+                return
+            lingering.popleft()
+            if is_open:
+                yield batch
+
+    def expired(self) -> Iterator[ProducerBatch]:
+        """The batches that are not done and whose time is over, each once."""
+        now_s, expiring = self._loop.time(), self._expiring
+        while expiring:
+            batch = expiring[0]
+            if not batch.done and batch.created_s + self._delivery_s > now_s:
+                return
+            expiring.popleft()
+            if not batch.done:
+                yield batch
+
+    def set(self) -> None:
+        """Sets the timer for the next moment at which anything can be due."""
+        at_s = float("inf")
+        if self._lingering:
+            at_s = self._lingering[0].created_s + self.linger_s
+        if self._expiring:
+            at_s = min(at_s, self._expiring[0].created_s + self._delivery_s)
+        if at_s == float("inf"):
+            return
+        if self._timer is not None:
+            if self._timer_at_s <= at_s:
+                return
+            self._timer.cancel()
+        self._timer_at_s = at_s
+        self._timer = self._loop.call_at(at_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._on_due()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,231 @@
+"""Sequence numbers: how retries write no record twice and keep the order of a partition.
+
+Theory. A broker remembers, for each producer id and partition, the epoch and the last five
+batches by sequence number. It appends a batch only if its first sequence follows the last one;
+it answers a batch it has already with the offset it gave then. So a batch keeps its number
+when it is sent again, batches of a partition are sent again one at a time and in order, and a
+number is never used twice within an epoch: the broker would take the second use for a duplicate,
+acknowledge the record and drop it. Therefore the numbers of a partition are kept for as long as
+the epoch lasts, however long the partition is idle and whatever happens to its topic
+(`may_forget`).
+
+A gap that nobody can fill (a batch expired after it was sent, the broker lost its state) ends
+the epoch: the producer raises its epoch by one and the batches of that partition, in order,
+start again from 0. Other partitions finish what they have in flight under the old epoch first,
+and so does the same one what it sent before the gap: the broker may have that already, and would
+take it for something new under another epoch.
+
+A broker that does not know a producer accepts whichever batch comes first (KIP-360). So batches of
+one partition overtake each other unless the first is acknowledged before the second is sent. A
+broker may not know us because we are new, because the topic was deleted and created again, or
+because we were silent for `producer.id.expiration.ms`; the sender tells what it knows of this.
+
+Place: pure state, no I/O, no clock; the sender asks and tells. Invariant, for each partition:
+`in_flight` is ordered as the records were sent, and all of it carries the partition's own id and
+epoch.
+"""
+
+from odradek.client.producer.accumulator import PartitionQueue, ProducerBatch
+from odradek.protocol.errors import ErrorCode, error_for
+from odradek.protocol.errors import RetriableError as _Retriable
+
+_LAST_EPOCH = 32_767
+_SEQUENCE_MASK = 0x7FFFFFFF
+# After so long a silence a broker may have forgotten the producer. Its producer.id.expiration.ms,
+# one day by default, is not known to clients; a shorter time here costs one round trip.
+_REMEMBERED_S = 60.0
+
+
+class Idempotence:
+    """The producer's id and epoch, and the rules that move sequence numbers."""
+
+    def __init__(self) -> None:
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self._bump_required = False
+        self._to_rewrite: dict[PartitionQueue, None] = {}
+        self._unresolved: dict[PartitionQueue, None] = {}
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id >= 0
+
+    def set_producer_id(self, producer_id: int, producer_epoch: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+
+    def may_forget(self, queue: PartitionQueue) -> bool:
+        """Whether the numbers of an idle partition are of no use any more.
+
+        They are needed while the epoch lasts in which they were used. In a later epoch, or under
+        another producer id, the partition starts from 0 in any case.
+        """
+        state = queue.sequences
+        if state.in_flight or queue in self._unresolved or queue in self._to_rewrite:
+            return False
+        return state.producer_id < 0 or self._is_stale(queue)
+
+    @staticmethod
+    def topic_recreated(queue: PartitionQueue) -> None:
+        """The topic was deleted and created again: its new leader does not know this producer.
+
+        The numbers go on, because the broker accepts any number from a producer that it does not
+        know, and because what is in flight keeps its numbers.
+        """
+        queue.sequences.is_known_to_broker = False
+
+    def may_send(self, queue: PartitionQueue, batch: ProducerBatch, now_s: float) -> bool:
+        """Whether the oldest waiting batch of a partition may go out now."""
+        state = queue.sequences
+        if batch.has_sequence:
+            # It is sent again: only the oldest in flight may be, one at a time.
+            return not state.in_flight or state.in_flight[0] is batch
+        if state.unresolved_sequence is not None:
+            return False
+        if not state.in_flight:
+            return True
+        # The second batch must not overtake the first when that one has to be sent again.
+        is_known = state.is_known_to_broker and now_s - state.last_acknowledged_s < _REMEMBERED_S
+        return is_known and not self._is_stale(queue)
+
+    def assign(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Gives a batch that is about to be sent its numbers, unless it has them already."""
+        if not batch.has_sequence:
+            state = queue.sequences
+            if self._is_stale(queue):
+                self._start_at_beginning(queue)
+            assert not state.in_flight or state.in_flight[-1].order < batch.order
+            batch.set_producer(state.producer_id, state.producer_epoch, state.next_sequence)
+            state.next_sequence = (state.next_sequence + batch.record_count) & _SEQUENCE_MASK
+            state.in_flight.append(batch)
+        batch.sent_epoch = batch.producer_epoch
+
+    def completed(self, batch: ProducerBatch, now_s: float) -> None:
+        """The broker has the batch."""
+        state = batch.queue.sequences
+        if batch.producer_epoch == state.producer_epoch and not batch.was_renumbered:
+            state.last_acknowledged_sequence = batch.last_sequence
+            state.is_known_to_broker = True
+            state.last_acknowledged_s = now_s
+        self._forget(batch)
+
+    def failed(self, batch: ProducerBatch, *, sequence_unused: bool) -> None:
+        """The batch failed for good; `sequence_unused` if the broker said it took nothing."""
+        is_oldest = batch.queue.sequences.in_flight[:1] == [batch]
+        self._forget(batch)
+        if not batch.has_sequence:
+            return
+        if is_oldest and sequence_unused:
+            self._request_bump(batch.queue)
+        else:
+            self._leave_gap(batch)
+
+    @staticmethod
+    def split(batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
+        """The broker took nothing of a batch: its pieces share out its numbers."""
+        if not batch.has_sequence:
+            return
+        sequence = batch.base_sequence
+        for piece in pieces:
+            piece.set_producer(batch.producer_id, batch.producer_epoch, sequence)
+            sequence = (sequence + piece.record_count) & _SEQUENCE_MASK
+        in_flight = batch.queue.sequences.in_flight
+        position = in_flight.index(batch)
+        in_flight[position : position + 1] = pieces
+
+    def expired(self, batch: ProducerBatch) -> None:
+        """The batch was given up after it was sent: whether the broker has it is unknown."""
+        self._forget(batch)
+        if batch.has_sequence:
+            self._leave_gap(batch)
+
+    def _leave_gap(self, batch: ProducerBatch) -> None:
+        """What was sent before it is decided under this epoch; what comes after it, in the next."""
+        state = batch.queue.sequences
+        follower = (batch.last_sequence + 1) & _SEQUENCE_MASK
+        state.unresolved_sequence = max(state.unresolved_sequence or 0, follower)
+        self._unresolved[batch.queue] = None
+
+    def may_retry(self, batch: ProducerBatch, code: int, log_start_offset: int) -> bool:
+        """Whether a batch that the broker refused is to be sent again."""
+        if code == ErrorCode.UNKNOWN_PRODUCER_ID:
+            if log_start_offset != -1 and not batch.was_renumbered:
+                self._request_bump(batch.queue)
+            return True
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            self._judge_gap(batch)
+            return True
+        return isinstance(error_for(code), _Retriable)
+
+    def _judge_gap(self, batch: ProducerBatch) -> None:
+        """A gap is real when nothing that we still have in hand could fill it."""
+        state = batch.queue.sequences
+        if state.in_flight[:1] == [batch] and (
+            state.unresolved_sequence is not None or not batch.was_renumbered
+        ):
+            self._request_bump(batch.queue)
+
+    def settle(self) -> None:
+        """Ends epochs that have to end. The sender calls it before it takes batches out."""
+        for queue in list(self._unresolved):
+            state = queue.sequences
+            if state.in_flight:
+                continue
+            del self._unresolved[queue]
+            state.unresolved_sequence = None
+            follows = (state.last_acknowledged_sequence + 1) & _SEQUENCE_MASK
+            if state.next_sequence != follows:
+                self._request_bump(queue)
+        if self._bump_required:
+            self._bump()
+
+    def _bump(self) -> None:
+        if not self.has_producer_id:
+            # A new id has been asked for; the partitions start again with it.
+            return
+        self._bump_required = False
+        if self.producer_epoch >= _LAST_EPOCH:
+            # The epochs of this id are used up: the sender asks for a new id.
+            self.set_producer_id(-1, -1)
+            return
+        self.producer_epoch += 1
+        for queue in self._to_rewrite:
+            self._start_at_beginning(queue)
+            queue.sequences.unresolved_sequence = None
+            self._unresolved.pop(queue, None)
+        self._to_rewrite.clear()
+
+    def new_producer_id(self, producer_id: int, producer_epoch: int) -> None:
+        """The broker gave an id: partitions that waited for a new epoch start again with it."""
+        self._bump_required = False
+        self.set_producer_id(producer_id, producer_epoch)
+        for queue in self._to_rewrite:
+            self._start_at_beginning(queue)
+            queue.sequences.unresolved_sequence = None
+            self._unresolved.pop(queue, None)
+        self._to_rewrite.clear()
+
+    def _start_at_beginning(self, queue: PartitionQueue) -> None:
+        state = queue.sequences
+        state.producer_id, state.producer_epoch = self.producer_id, self.producer_epoch
+        sequence = 0
+        for batch in state.in_flight:
+            batch.set_producer(self.producer_id, self.producer_epoch, sequence)
+            sequence += batch.record_count
+        state.next_sequence = sequence
+        state.last_acknowledged_sequence = -1
+        state.is_known_to_broker = False
+
+    def _is_stale(self, queue: PartitionQueue) -> bool:
+        state = queue.sequences
+        return (state.producer_id, state.producer_epoch) != (self.producer_id, self.producer_epoch)
+
+    def _request_bump(self, queue: PartitionQueue) -> None:
+        self._bump_required = True
+        self._to_rewrite[queue] = None
+
+    @staticmethod
+    def _forget(batch: ProducerBatch) -> None:
+        in_flight = batch.queue.sequences.in_flight
+        if batch in in_flight:
+            in_flight.remove(batch)

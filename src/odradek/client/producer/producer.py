@@ -1,0 +1,431 @@
+"""The producer: records in, acknowledgements out.
+
+    async with Producer(bootstrap_servers="localhost:9092") as producer:
+        delivery = await producer.send("clicks", b"value", key=b"user-7")
+        where = await delivery            # RecordMetadata: topic, partition, offset, timestamp
+
+`send` awaits only what is not in its hands (a topic's metadata, room in the buffer) and returns
+the future of the delivery. `accumulator` gathers records into batches and `sender` sends them;
+this module is the face of both, and its `send` is the path that must be fast.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from odradek.client.cluster import Cluster, Topic
+from odradek.client.errors import ClientClosed, RecordTooLarge, TransactionError
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.producer.accumulator import (
+    RECORD_OVERHEAD,
+    OnDelivery,
+    PartitionQueue,
+    RecordMetadata,
+)
+from odradek.client.producer.partitioners import partitioner_for
+from odradek.client.producer.sender import Sender
+from odradek.client.producer.transaction_requests import Identity
+from odradek.client.producer.transactions import Transactions
+from odradek.client.settings import ProducerSettings
+from odradek.protocol.records import HEADER_SIZE, Headers
+from odradek.protocol.types import TopicPartition
+from odradek.wording import counted
+from odradek.world import World
+
+# The length of a header's name and of its value, at their largest.
+_HEADER_OVERHEAD = 10
+# A record alone in its batch.
+_EMPTY_RECORD_BYTES = RECORD_OVERHEAD + HEADER_SIZE
+_BATCHES_BETWEEN_PAUSES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """A record as an interceptor sees it, before it is serialized."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+
+
+class ProducerInterceptor(Protocol):
+    """Sees every record go out and every outcome come back."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record to send instead, or the same."""
+        ...
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None: ...
+
+
+class _Target:
+    """A topic as the hot path needs it; made anew when metadata changes."""
+
+    __slots__ = ("all_partitions", "available_partitions", "is_used", "last_used_s", "queues")
+
+    def __init__(self, topic: Topic, queues: dict[int, PartitionQueue]) -> None:
+        self.all_partitions = topic.all_partitions
+        self.available_partitions = topic.available_partitions
+        self.queues = queues
+        self.is_used = True
+        self.last_used_s = 0.0
+
+
+class Producer:
+    """Sends records. Use it with `async with`, or `start` and `close` it yourself."""
+
+    def __init__(
+        self,
+        settings: ProducerSettings | None = None,
+        /,
+        *,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        world: World | None = None,
+        **options: object,
+    ) -> None:
+        """`options` are the settings by name (see `ProducerSettings`), if none were given."""
+        if settings is None:
+            settings = ProducerSettings.from_options(options)
+        elif options:
+            raise TypeError("give either settings or options, not both")
+        self.settings = settings
+        self._world = world or World()
+        self._interceptors = tuple(interceptors)
+        self._key_serializer: Any = settings.key_serializer
+        self._value_serializer: Any = settings.value_serializer
+        self._now_ms = self._world.clock.now_ms
+        self._most_bytes = min(settings.max_request_size, settings.buffer_memory)
+        self._choose = partitioner_for(
+            settings.partitioner_class,
+            self._world.randomness,
+            switch_bytes=settings.batch_size,
+            ignore_keys=settings.partitioner_ignore_keys,
+        ).choose
+        self._targets: dict[str, _Target] = {}
+        self._cluster: Cluster | None = None
+        self._sender: Sender | None = None
+        self._is_transactional = settings.transactional_id is not None
+        self._running: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def start(self) -> Self:
+        """Starts the background work; `send` does it too. Brokers are asked when needed."""
+        self._parts()
+        return self
+
+    def _parts(self) -> tuple[Cluster, Sender]:
+        if self._closed:
+            raise ClientClosed("the producer is closed")
+        if self._cluster is None or self._sender is None:
+            self._cluster = Cluster(self.settings, self._world.randomness, auto_create_topics=True)
+            self._sender = Sender(self._cluster, self.settings)
+            self._cluster.on_change(self._metadata_changed)
+            loop = asyncio.get_running_loop()
+            self._running = loop.create_task(self._sender.run(), name="odradek-producer")
+        if self._sender.failure is not None:
+            raise ClientClosed(
+                f"the producer ended with {self._sender.failure!r}"
+            ) from self._sender.failure
+        return self._cluster, self._sender
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Sending
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> "asyncio.Future[RecordMetadata]":
+        """Puts a record on its way and returns the future of its delivery.
+
+        Waits, up to `max.block.ms`, for a topic's metadata and for room in the buffer. The
+        future need not be awaited: `flush` waits for all. `on_delivery(metadata, error)` is
+        called with one of them None.
+        """
+        sender = self._sender
+        if sender is not None and sender.accumulator.opened_since_pause >= _BATCHES_BETWEEN_PAUSES:
+            # A loop of sends that never has to wait must not keep the sender from running. The
+            # pause comes first: between finding room and using it nothing is awaited.
+            sender.accumulator.opened_since_pause = 0
+            await asyncio.sleep(0)
+        if self._is_transactional:
+            self._transactional("send()").check_open("send()")
+        if self._interceptors:
+            record = ProducerRecord(topic, value, key, partition, headers, timestamp_ms)
+            for interceptor in self._interceptors:
+                record = interceptor.on_send(record)
+            topic, value, key = record.topic, record.value, record.key
+            partition, headers = record.partition, record.headers
+            timestamp_ms = record.timestamp_ms
+            on_delivery = self._intercepted(on_delivery)
+        if self._key_serializer is not None and key is not None:
+            key = self._key_serializer(key)
+        if self._value_serializer is not None and value is not None:
+            value = self._value_serializer(value)
+        if value.__class__ is bytes and key is None and not headers:
+            size_bytes = _EMPTY_RECORD_BYTES + len(value)
+        else:
+            size_bytes = _size_of(key, value, headers)
+        sender, target = self._sender, self._targets.get(topic)
+        if (
+            sender is None
+            or target is None
+            or self._closed
+            or size_bytes > self._most_bytes
+            or size_bytes > sender.accumulator.free_bytes
+            or sender.accumulator.waiters
+            or (partition is not None and partition not in target.queues)
+        ):
+            sender, target = await self._ready(topic, partition, size_bytes)
+        target.is_used = True
+        if partition is None:
+            partition = self._choose(
+                topic, key, size_bytes, target.all_partitions, target.available_partitions
+            )
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        elif timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms={timestamp_ms}: a record's time cannot be before 1970")
+        return sender.accumulator.append(
+            target.queues[partition], key, value, headers, timestamp_ms, size_bytes, on_delivery
+        )
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Sends a record and returns where it went."""
+        return await (
+            await self.send(
+                topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+            )
+        )
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The partitions of a topic."""
+        cluster, _ = self._parts()
+        return list((await cluster.topic(topic, self.settings.max_block_ms)).all_partitions)
+
+    async def flush(self) -> None:
+        """Returns when all that was sent so far is acknowledged or has failed."""
+        if self._sender is not None:
+            await self._sender.flush()
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Sends what is left, waits for it, and ends; what `timeout_ms` cuts off has failed."""
+        if self._closed:
+            return
+        self._closed = True
+        sender, running = self._sender, self._running
+        if sender is None or running is None or self._cluster is None:
+            return
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                if sender.transactions is not None:
+                    await sender.transactions.abandon()
+                sender.close()
+                await sender.flush()
+        except TimeoutError:
+            pass
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await sender.stop()
+            await self._cluster.close()
+
+    # Transactions
+
+    async def init_transactions(self) -> None:
+        """Once, before the first transaction: fences older producers with our transactional id.
+
+        What such a producer left open is aborted before this returns.
+        """
+        await self._transactional("init_transactions()").initialise()
+
+    async def begin_transaction(self) -> None:
+        """What is sent from now on is part of a transaction."""
+        self._transactional("begin_transaction()").begin()
+
+    async def commit_transaction(self) -> None:
+        """Waits for all that was sent and makes it visible.
+
+        `MustAbort` says that something was lost, so only `abort_transaction` can follow;
+        `ProducerFenced`, that this producer must be closed. After a time-out, call it again.
+        """
+        await self._transactional("commit_transaction()").commit()
+
+    async def abort_transaction(self) -> None:
+        """Makes sure that nothing of the transaction becomes visible."""
+        await self._transactional("abort_transaction()").abort()
+
+    async def hand_over_transaction(self) -> Identity:
+        """Waits for all that was sent and leaves the transaction open when this producer closes.
+
+        `Admin.end_transactions` commits or aborts it, wherever that runs, unless another producer
+        of the same transactional id or `transaction.timeout.ms` has aborted it before.
+        """
+        return await self._transactional("hand_over_transaction()").hand_over()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group: GroupMetadata | str,
+    ) -> None:
+        """Commits a group's offsets with the transaction: of the next records to read.
+
+        `group` is `Consumer.group_metadata()`, so that a consumer which is no longer a member
+        cannot commit; the consumer itself must not (enable_auto_commit=False).
+        """
+        who = GroupMetadata(group) if isinstance(group, str) else group
+        whole = {
+            TopicPartition(*one): OffsetAndMetadata(given) if isinstance(given, int) else given
+            for one, given in offsets.items()
+        }
+        await self._transactional("send_offsets_to_transaction()").send_offsets(whole, who)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Begins a transaction, and commits it at the end or aborts it when something raises."""
+        await self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            if self.may_abort:
+                await self.abort_transaction()
+            raise
+
+    @property
+    def may_abort(self) -> bool:
+        """Whether a transaction is open that `abort_transaction` could end."""
+        transactions = None if self._sender is None else self._sender.transactions
+        return transactions is not None and transactions.may_abort
+
+    def _transactional(self, what: str) -> Transactions:
+        _, sender = self._parts()
+        if sender.transactions is None:
+            raise TransactionError(f"{what} needs a transactional producer: set transactional.id")
+        return sender.transactions
+
+    # What `send` finds not ready
+
+    async def _ready(
+        self, topic: str, partition: int | None, size_bytes: int
+    ) -> tuple[Sender, _Target]:
+        """Waits for the topic's metadata and for room in the buffer."""
+        cluster, sender = self._parts()
+        settings = self.settings
+        if size_bytes > self._most_bytes:
+            name = "max.request.size"
+            if settings.buffer_memory < settings.max_request_size:
+                name = "buffer.memory"
+            raise RecordTooLarge(
+                f"a record of {size_bytes} bytes is larger than {name}={self._most_bytes}"
+            )
+        deadline_s = asyncio.get_running_loop().time() + settings.max_block_ms / 1000
+        described = await cluster.topic(topic, settings.max_block_ms)
+        if partition is not None and partition not in described.partitions:
+            # Partitions may have been added since; what is not there now is a mistake.
+            await cluster.refresh()
+            described = await cluster.topic(topic, settings.max_block_ms)
+            if partition not in described.partitions:
+                raise ValueError(
+                    f"topic {topic} has {counted(len(described.partitions), 'partition')}:"
+                    f" there is no partition {partition}"
+                )
+        if not sender.accumulator.has_room(size_bytes):
+            await sender.accumulator.room(size_bytes, deadline_s)
+        if self._closed:
+            raise ClientClosed("the producer was closed while send() waited")
+        if sender.transactions is not None:
+            sender.transactions.check_open("send()")
+        target = self._targets.get(topic)
+        if target is None or (partition is not None and partition not in target.queues):
+            target = self._make_target(described, sender)
+        return sender, target
+
+    def _make_target(self, topic: Topic, sender: Sender) -> _Target:
+        queues = {
+            index: sender.queue(TopicPartition(topic.name, index), topic.id)
+            for index in topic.all_partitions
+        }
+        target = self._targets[topic.name] = _Target(topic, queues)
+        return target
+
+    def _metadata_changed(self) -> None:
+        """Makes the targets anew; a topic that nobody used for long is forgotten."""
+        cluster, sender = self._cluster, self._sender
+        if cluster is None or sender is None:
+            return
+        now_s = asyncio.get_running_loop().time()
+        idle_s = self.settings.metadata_max_idle_ms / 1000
+        for name, target in list(self._targets.items()):
+            topic = cluster.view.topics.get(name)
+            if target.is_used:
+                target.is_used = False
+                target.last_used_s = now_s
+            if topic is None:
+                del self._targets[name]
+            elif now_s - target.last_used_s > idle_s and sender.forget(name):
+                del self._targets[name]
+                cluster.untrack(name)
+            else:
+                remade = self._make_target(topic, sender)
+                remade.is_used = False
+                remade.last_used_s = target.last_used_s
+
+    def _intercepted(self, on_delivery: OnDelivery | None) -> OnDelivery:
+        def acknowledged(metadata: RecordMetadata | None, error: BaseException | None) -> None:
+            for interceptor in self._interceptors:
+                interceptor.on_acknowledgement(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        return acknowledged
+
+
+def _size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """The most bytes a record takes; refuses what is not bytes."""
+    size = _EMPTY_RECORD_BYTES
+    if value is not None:
+        if type(value) is not bytes:
+            raise TypeError(f"a value must be bytes, not {_kind(value)}: set value_serializer")
+        size += len(value)
+    if key is not None:
+        if type(key) is not bytes:
+            raise TypeError(f"a key must be bytes, not {_kind(key)}: set key_serializer")
+        size += len(key)
+    if headers:
+        for name, content in headers:
+            if type(name) is not str:
+                raise TypeError(f"the name of a header must be str, not {_kind(name)}")
+            size += _HEADER_OVERHEAD + 4 * len(name) + (0 if content is None else len(content))
+    return size
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

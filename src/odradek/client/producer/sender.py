@@ -1,0 +1,584 @@
+"""Takes batches out of the accumulator, sends them to the leaders, and deals with the answers.
+
+One task does it all, woken by whatever happens: a batch is full or has lingered, an answer or
+fresh metadata has come, a back-off is over. Between awaits it works on plain state, so nothing
+needs a lock.
+
+A batch's way:   queued -> in flight -> done
+                   ^           |
+                   +-- retry --+       (within delivery.timeout.ms and `retries`)
+
+Invariant: a queue with something to send is in exactly one bucket of `_ready`, the one of its
+leader, or something that will put it there is under way: an answer, a timer, a refresh.
+"""
+
+import asyncio
+import logging
+from collections import deque
+
+from odradek.client.cluster import Broker, Cluster
+from odradek.client.connection import Connection
+from odradek.client.errors import (
+    BrokerUnreachable,
+    ClientClosed,
+    ClientError,
+    DeliveryTimedOut,
+    is_retriable,
+)
+from odradek.client.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from odradek.client.producer.batch_timers import BatchTimers
+from odradek.client.producer.idempotence import Idempotence
+from odradek.client.producer.produce_request import Key, produce_request
+from odradek.client.producer.producer_id import ask_for_producer_id
+from odradek.client.producer.transactional_sequences import TransactionalSequences
+from odradek.client.producer.transactions import LAST_PRODUCE_OF_VERSION_1, Transactions
+from odradek.client.settings import ProducerSettings
+from odradek.protocol.errors import (
+    ErrorCode,
+    KafkaError,
+    StaleMetadataError,
+    error_for,
+)
+from odradek.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
+from odradek.wording import counted
+
+_log = logging.getLogger("odradek.client")
+
+
+class _Node:
+    """What is under way with one leader."""
+
+    __slots__ = ("connecting", "in_flight", "is_missed")
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.connecting = False
+        self.is_missed = False
+
+
+class Sender:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._ready: dict[int, dict[PartitionQueue, None]] = {}
+        self._nodes: dict[int, _Node] = {}
+        self._answers: deque[
+            tuple[_Node, dict[Key, ProducerBatch], asyncio.Future[ProduceResponse]]
+        ] = deque()
+        self._flushing = 0
+        self._closing = False
+        self._view_version = -1
+        self._timers = BatchTimers(
+            settings.linger_ms / 1000, settings.delivery_timeout_ms / 1000, self._wake.set
+        )
+        self._max_in_flight = settings.max_in_flight_requests_per_connection
+        self._acks = settings.required_acks
+        self._background: set[asyncio.Task[None]] = set()
+        self._asking_for_id = False
+        self.idempotence = Idempotence() if settings.enable_idempotence else None
+        self.transactions: Transactions | None = None
+        if settings.transactional_id is not None:
+            self.idempotence = sequences = TransactionalSequences()
+            self.transactions = Transactions(
+                cluster, settings, settings.transactional_id, sequences
+            )
+            self.transactions.attach(self)
+        self.accumulator = Accumulator(
+            settings, on_ready=self.mark_ready, on_opened=self._opened, on_full=self._wake.set
+        )
+        self.failure: BaseException | None = None
+        cluster.on_change(self._wake.set)
+
+    # What others tell
+
+    def mark_ready(self, queue: PartitionQueue) -> None:
+        """There is something to send in a queue: a full batch, or one that waited long enough."""
+        if queue.bucket is not None or not queue.batches:
+            return
+        self._put(queue)
+        self._wake.set()
+
+    def _opened(self, batch: ProducerBatch) -> None:
+        if self.idempotence is not None and not self.idempotence.has_producer_id:
+            self._wake.set()
+        lingers = not self._is_due(batch, batch.created_s)
+        if not lingers:
+            self.mark_ready(batch.queue)
+        self._timers.opened(batch, lingers=lingers)
+
+    def queue(self, partition: TopicPartition, topic_id: TopicId) -> PartitionQueue:
+        """The queue of a partition of a topic that has this id now."""
+        queue = self.accumulator.queue(partition)
+        if topic_id not in (NO_TOPIC_ID, queue.topic_id):
+            if queue.topic_id != NO_TOPIC_ID and self.idempotence is not None:
+                self.idempotence.topic_recreated(queue)
+            queue.topic_id = topic_id
+        return queue
+
+    def forget(self, topic: str) -> bool:
+        """Forgets an idle topic, except for sequence numbers that must not be used again."""
+        idempotence = self.idempotence
+        if idempotence is None:
+            return self.accumulator.forget(topic, lambda _: True)
+        return self.accumulator.forget(topic, idempotence.may_forget)
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def drop_unsent(self, error: BaseException) -> None:
+        """Fails the batches that no broker has seen: their transaction ends without them."""
+        for batch in list(self.accumulator.incomplete):
+            if not batch.has_sequence and batch in batch.queue.batches:
+                self._remove_from_queue(batch)
+                self._fail(batch, error)
+
+    async def flush(self) -> None:
+        self._flushing += 1
+        self.mark_all_ready()
+        try:
+            await self.accumulator.flushed()
+        finally:
+            self._flushing -= 1
+
+    def mark_all_ready(self) -> None:
+        for batch in self.accumulator.incomplete:
+            self.mark_ready(batch.queue)
+
+    # The task
+
+    async def run(self) -> None:
+        """Works until it is cancelled."""
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                self._step()
+        except asyncio.CancelledError:
+            self._abandon(ClientClosed("the producer was closed before the record was sent"))
+            raise
+        except BaseException as error:
+            self._give_up(error)
+            raise
+
+    def _step(self) -> None:
+        while self._answers:
+            node, batches, future = self._answers.popleft()
+            self._take_answer(node, batches, future)
+        for batch in self._timers.expired():
+            self._expire(batch)
+        for batch in self._timers.lingered():
+            self.mark_ready(batch.queue)
+        if self.transactions is not None:
+            self.transactions.step()
+        if self._view_version != self._cluster.view.version:
+            self._view_version = self._cluster.view.version
+            self._rebucket()
+        if self.idempotence is not None:
+            self.idempotence.settle()
+            if not self.idempotence.has_producer_id:
+                self._ask_for_id(self.idempotence)
+                self._timers.set()
+                return
+        if self.accumulator.waiters and not self._is_busy():
+            # Nothing under way will make room: what lingers has to go. This step sends it, so
+            # it must not ask for another one: what may not be sent yet would ask for ever.
+            for batch in self.accumulator.incomplete:
+                if batch.queue.bucket is None and batch.queue.batches:
+                    self._put(batch.queue)
+        for leader in list(self._ready):
+            self._send_to(leader)
+        self._timers.set()
+
+    def _is_busy(self) -> bool:
+        return any(self._ready.values()) or any(node.in_flight for node in self._nodes.values())
+
+    def _put(self, queue: PartitionQueue) -> None:
+        leader = self._cluster.view.leader(queue.topic_partition)
+        queue.bucket = leader
+        self._ready.setdefault(leader, {})[queue] = None
+
+    def _rebucket(self) -> None:
+        ready, self._ready = self._ready, {}
+        for queues in ready.values():
+            for queue in queues:
+                self._put(queue)
+
+    def _expire(self, batch: ProducerBatch) -> None:
+        if batch in batch.queue.batches:
+            self._remove_from_queue(batch)
+        if batch.attempts and self.idempotence is not None:
+            self.idempotence.expired(batch)
+        self._fail(
+            batch,
+            DeliveryTimedOut(
+                f"{counted(batch.record_count, 'record')} for {batch.queue.topic_partition}"
+                f" {'was' if batch.record_count == 1 else 'were'} not acknowledged within"
+                f" delivery.timeout.ms={self._settings.delivery_timeout_ms}{self._why(batch)}"
+            ),
+        )
+
+    def _why(self, batch: ProducerBatch) -> str:
+        leader = self._cluster.view.leader(batch.queue.topic_partition)
+        return ": the partition has no leader" if leader < 0 else ""
+
+    def _remove_from_queue(self, batch: ProducerBatch) -> None:
+        queue = batch.queue
+        queue.batches.remove(batch)
+        if queue.open_batch is batch:
+            queue.open_batch = None
+        if not queue.batches and queue.bucket is not None:
+            self._ready[queue.bucket].pop(queue)
+            queue.bucket = None
+
+    # Sending
+
+    def _send_to(self, leader: int) -> None:
+        queues = self._ready[leader]
+        if not queues:
+            del self._ready[leader]
+            return
+        if leader < 0:
+            # Nobody is known to lead them: fresh metadata may tell.
+            for queue in queues:
+                self._cluster.track(queue.topic_partition.topic)
+            self._cluster.refresh_soon()
+            return
+        node = self._nodes.get(leader)
+        if node is None:
+            node = self._nodes[leader] = _Node()
+        if node.in_flight >= self._max_in_flight:
+            return
+        connection = self._cluster.connected(leader, "produce")
+        if connection is None:
+            self._connect(leader, node)
+            return
+        while queues and node.in_flight < self._max_in_flight:
+            batches = self._drain(queues)
+            if not batches:
+                break
+            self._send(node, connection, batches)
+
+    def _drain(self, queues: dict[PartitionQueue, None]) -> list[ProducerBatch]:
+        """At most one batch of each ready queue, as many as fit into a request."""
+        batches: list[ProducerBatch] = []
+        seen: list[PartitionQueue] = []
+        again: list[PartitionQueue] = []
+        size_bytes = 0
+        now_s = self._loop.time()
+        for queue in queues:
+            batch = queue.batches[0]
+            size_bytes += batch.builder.size_bytes
+            if batches and size_bytes > self._settings.max_request_size:
+                break
+            seen.append(queue)
+            if not self._may_send(queue, batch, now_s):
+                continue
+            self.accumulator.take(queue)
+            if self.idempotence is not None:
+                self.idempotence.assign(queue, batch)
+            queue.sending += 1
+            batch.attempts += 1
+            batches.append(batch)
+            if queue.batches and (len(queue.batches) > 1 or self._is_due(queue.batches[0], now_s)):
+                again.append(queue)
+        for queue in seen:
+            del queues[queue]
+            queue.bucket = None
+        if self._max_in_flight > 1:
+            for queue in again:
+                self._put(queue)
+        return batches
+
+    def _may_send(self, queue: PartitionQueue, batch: ProducerBatch, now_s: float) -> bool:
+        """If not, then an answer or the end of a back-off marks the queue as ready again."""
+        if batch.retry_at_s > now_s:
+            self._loop.call_at(batch.retry_at_s, self.mark_ready, queue)
+            return False
+        if self._max_in_flight == 1 and queue.sending:
+            return False
+        transactions = self.transactions
+        if transactions is not None and not transactions.may_produce(queue.topic_partition):
+            return False
+        return self.idempotence is None or self.idempotence.may_send(queue, batch, now_s)
+
+    def _is_due(self, batch: ProducerBatch, now_s: float) -> bool:
+        return (
+            batch.queue.open_batch is not batch
+            or self._flushing > 0
+            or self._closing
+            or batch.created_s + self._timers.linger_s <= now_s
+        )
+
+    def _send(self, node: _Node, connection: Connection, batches: list[ProducerBatch]) -> None:
+        version = connection.version_for(ProduceRequest)
+        if self.transactions is not None and not self.transactions.has_version_2:
+            version = min(version, LAST_PRODUCE_OF_VERSION_1)
+        request, version, by_key = produce_request(
+            batches,
+            self._cluster.view,
+            version,
+            acks=self._acks,
+            timeout_ms=self._settings.request_timeout_ms,
+            transactional_id=self._settings.transactional_id,
+        )
+        try:
+            if self._acks == 0:
+                connection.send_without_reply(request, max_version=version)
+                self._complete_unanswered(batches)
+                return
+            future = connection.send(request, ProduceResponse, max_version=version)
+        except ClientError as error:
+            self._fail_attempt(batches, error)
+            return
+        node.in_flight += 1
+        future.add_done_callback(lambda answered: self._answered(node, by_key, answered))
+
+    def _answered(
+        self,
+        node: _Node,
+        batches: dict[Key, ProducerBatch],
+        future: "asyncio.Future[ProduceResponse]",
+    ) -> None:
+        self._answers.append((node, batches, future))
+        self._wake.set()
+
+    def _complete_unanswered(self, batches: list[ProducerBatch]) -> None:
+        for batch in batches:
+            batch.queue.sending -= 1
+            batch.complete(-1, -1)
+            self.accumulator.finish(batch)
+
+    def _connect(self, leader: int, node: _Node) -> None:
+        if not node.connecting:
+            node.connecting = True
+            self._start(self._connect_to(leader, node))
+
+    async def _connect_to(self, leader: int, node: _Node) -> None:
+        try:
+            await self._cluster.connection(leader, "produce")
+        except (ClientError, KafkaError) as error:
+            # Once is news, the rest is patience.
+            level = logging.INFO if node.is_missed else logging.WARNING
+            _log.log(level, "no connection to broker %d: %s", leader, error)
+            node.is_missed = True
+            self._cluster.refresh_soon()
+            await asyncio.sleep(self._settings.reconnect_backoff_ms / 1000)
+        else:
+            node.is_missed = False
+        finally:
+            node.connecting = False
+            self._wake.set()
+
+    def _start(self, work: "asyncio._CoroutineLike[None]") -> None:
+        task: asyncio.Task[None] = self._loop.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._give_up(error)
+
+    # The producer id
+
+    def _ask_for_id(self, idempotence: Idempotence) -> None:
+        if self.transactions is not None:
+            # It comes with init_transactions().
+            return
+        if not self._asking_for_id and self.accumulator.incomplete:
+            self._asking_for_id = True
+            self._start(self._get_producer_id(idempotence))
+
+    async def _get_producer_id(self, idempotence: Idempotence) -> None:
+        try:
+            idempotence.new_producer_id(*await ask_for_producer_id(self._cluster))
+        except (ClientError, KafkaError) as error:
+            self._abandon(error)
+        finally:
+            self._asking_for_id = False
+            self._wake.set()
+
+    # Answers
+
+    def _take_answer(
+        self,
+        node: _Node,
+        batches: dict[Key, ProducerBatch],
+        future: "asyncio.Future[ProduceResponse]",
+    ) -> None:
+        node.in_flight -= 1
+        error = future.exception()
+        if error is not None:
+            self._fail_attempt(list(batches.values()), error)
+            return
+        response = future.result()
+        endpoints = [
+            Broker(BrokerId(one.node_id), one.host, one.port, one.rack)
+            for one in response.node_endpoints
+        ]
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                batch = batches.pop((topic.topic_id, answer.index), None)
+                if batch is None:
+                    batch = batches.pop((topic.name, answer.index), None)
+                if batch is not None:
+                    self._settle(batch, answer, endpoints)
+        if batches:
+            missing = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker left it unanswered")
+            self._fail_attempt(list(batches.values()), missing)
+
+    def _settle(
+        self, batch: ProducerBatch, answer: PartitionProduceResponse, endpoints: list[Broker]
+    ) -> None:
+        queue = batch.queue
+        queue.sending -= 1
+        if batch.done:
+            # It expired in the meantime, and its future says so.
+            if not answer.error_code and self.idempotence is not None:
+                self.idempotence.completed(batch, self._loop.time())
+        elif answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._complete(batch, answer)
+        else:
+            hint = answer.current_leader
+            if hint is not None:
+                self._cluster.view.leader_moved(
+                    queue.topic_partition, hint.leader_id, hint.leader_epoch, endpoints
+                )
+            self._refused(batch, answer)
+        if queue.batches:
+            self._mark_if_due(queue)
+
+    def _mark_if_due(self, queue: PartitionQueue) -> None:
+        if len(queue.batches) > 1 or self._is_due(queue.batches[0], self._loop.time()):
+            self.mark_ready(queue)
+
+    def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+        if self.idempotence is not None:
+            self.idempotence.completed(batch, self._loop.time())
+        if answer.error_code:
+            batch.complete(-1, -1)
+        else:
+            batch.complete(answer.base_offset, answer.log_append_time_ms)
+        self.accumulator.finish(batch)
+
+    def _refused(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+        code = answer.error_code
+        error = error_for(code, answer.error_message)
+        if isinstance(error, StaleMetadataError):
+            self._cluster.refresh_soon()
+        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            pieces = self.accumulator.split(batch)
+            if self.idempotence is not None:
+                self.idempotence.split(batch, pieces)
+            self._timers.was_split(pieces)
+        elif self._may_retry(batch, error, answer.log_start_offset):
+            self._put_back(batch, error)
+        else:
+            if self.idempotence is not None:
+                self.idempotence.failed(batch, sequence_unused=self._has_attempts_left(batch))
+            record_errors: dict[int, BaseException] = {
+                one.batch_index: error_for(
+                    code if len(answer.record_errors) == 1 else ErrorCode.INVALID_RECORD,
+                    one.batch_index_error_message or answer.error_message,
+                )
+                for one in answer.record_errors
+            }
+            if record_errors:
+                others = "another record of its batch was refused, so the whole batch was"
+                error = error_for(code, others)
+            self._fail(batch, error, record_errors)
+
+    def _fail_attempt(self, batches: list[ProducerBatch], error: BaseException) -> None:
+        """No answer: whether the broker has the batches is unknown."""
+        if isinstance(error, BrokerUnreachable | TimeoutError):
+            self._cluster.refresh_soon()
+        for batch in batches:
+            batch.queue.sending -= 1
+            if not batch.done:
+                if is_retriable(error) and self._has_attempts_left(batch):
+                    self._put_back(batch, error)
+                else:
+                    if self.idempotence is not None:
+                        self.idempotence.expired(batch)
+                    self._fail(batch, error)
+            if batch.queue.batches:
+                self._mark_if_due(batch.queue)
+
+    def _may_retry(self, batch: ProducerBatch, error: KafkaError, log_start_offset: int) -> bool:
+        if not self._has_attempts_left(batch):
+            return False
+        if self.idempotence is None:
+            return is_retriable(error)
+        return self.idempotence.may_retry(batch, error.code, log_start_offset)
+
+    def _has_attempts_left(self, batch: ProducerBatch) -> bool:
+        return batch.attempts <= self._settings.retries
+
+    def _put_back(self, batch: ProducerBatch, error: BaseException) -> None:
+        _log.info(
+            "%s: attempt %d failed, trying again: %s",
+            batch.queue.topic_partition,
+            batch.attempts,
+            error,
+        )
+        delay_s = self._cluster.retry_backoff.delay_s(batch.attempts)
+        batch.retry_at_s = self._loop.time() + delay_s
+        batch.queue.put_back(batch)
+
+    def _fail(
+        self,
+        batch: ProducerBatch,
+        error: BaseException,
+        record_errors: dict[int, BaseException] | None = None,
+    ) -> None:
+        _log.warning(
+            "%s for %s failed: %s",
+            counted(batch.record_count, "record"),
+            batch.queue.topic_partition,
+            error,
+        )
+        batch.fail(error, record_errors or {})
+        self.accumulator.finish(batch)
+        if self.transactions is not None:
+            self.transactions.batch_failed(error)
+
+    # The end
+
+    def close(self) -> None:
+        """No more records come: what there is goes out without lingering."""
+        self._closing = True
+        self.accumulator.close()
+        self.mark_all_ready()
+
+    def _give_up(self, error: BaseException) -> None:
+        """A fault of ours: nobody may wait for ever on a producer that no longer works."""
+        self.failure = error
+        self._abandon(error)
+
+    def _abandon(self, error: BaseException) -> None:
+        """Nothing more will be sent: every record that is not acknowledged has failed."""
+        for batch in list(self.accumulator.incomplete):
+            if batch in batch.queue.batches:
+                self._remove_from_queue(batch)
+            if batch.attempts and self.idempotence is not None:
+                self.idempotence.expired(batch)
+            self._fail(batch, error)
+
+    async def stop(self) -> None:
+        self._timers.close()
+        if self.transactions is not None:
+            await self.transactions.close()
+        for task in list(self._background):
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)

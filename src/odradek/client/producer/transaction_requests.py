@@ -1,0 +1,194 @@
+"""What a transactional producer asks its coordinators, one function a question.
+
+Each asks once and raises what the answer says; whether to ask again is the caller's decision.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from odradek.client.coordinator import Coordinator
+from odradek.client.errors import is_retriable
+from odradek.client.group.offsets import GroupMetadata, OffsetAndMetadata
+from odradek.client.settings import ProducerSettings
+from odradek.protocol.errors import KafkaError, error_for
+from odradek.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from odradek.protocol.types import TopicPartition
+
+# Newer ones are for brokers among themselves.
+_LAST_ADD_PARTITIONS = 3
+# The last versions in which a transaction keeps the epoch of the one before.
+_LAST_END_WITHOUT_EPOCH = 4
+_LAST_COMMIT_WITHOUT_ANNOUNCING = 4
+
+
+_FEATURE = "transaction.version"
+_FIRST_WITH_EPOCHS = 2
+
+
+class Identity(NamedTuple):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+def has_version_2(features: Mapping[str, int]) -> bool:
+    """Whether a coordinator with these features gives every transaction an epoch of its own."""
+    return features.get(_FEATURE, 0) >= _FIRST_WITH_EPOCHS
+
+
+def end_version(features: Mapping[str, int]) -> int | None:
+    """The newest EndTxn that may be sent to it; None is the newest that both know."""
+    return None if has_version_2(features) else _LAST_END_WITHOUT_EPOCH
+
+
+async def initialise(
+    coordinator: Coordinator,
+    transactional_id: str,
+    settings: ProducerSettings,
+    known: tuple[int, int] = (-1, -1),
+) -> tuple[int, int]:
+    """A producer id and an epoch that fences every producer before us; `known` is raised by one."""
+    response = await coordinator.ask(
+        InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=settings.transaction_timeout_ms,
+            producer_id=known[0],
+            producer_epoch=known[1],
+        ),
+        InitProducerIdResponse,
+    )
+    _raise_for(coordinator, [response.error_code])
+    return response.producer_id, response.producer_epoch
+
+
+async def add_partitions(
+    coordinator: Coordinator, who: Identity, partitions: Iterable[TopicPartition]
+) -> None:
+    topics: dict[str, AddPartitionsToTxnTopic] = {}
+    for name, index in partitions:
+        topics.setdefault(name, AddPartitionsToTxnTopic(name=name)).partitions.append(index)
+    response = await coordinator.ask(
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=who.transactional_id,
+            v3_and_below_producer_id=who.producer_id,
+            v3_and_below_producer_epoch=who.producer_epoch,
+            v3_and_below_topics=list(topics.values()),
+        ),
+        AddPartitionsToTxnResponse,
+        max_version=_LAST_ADD_PARTITIONS,
+    )
+    _raise_for(
+        coordinator,
+        [
+            one.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for one in topic.results_by_partition
+        ],
+    )
+
+
+async def add_offsets(coordinator: Coordinator, who: Identity, group: GroupMetadata) -> None:
+    response = await coordinator.ask(
+        AddOffsetsToTxnRequest(
+            transactional_id=who.transactional_id,
+            producer_id=who.producer_id,
+            producer_epoch=who.producer_epoch,
+            group_id=group.group_id,
+        ),
+        AddOffsetsToTxnResponse,
+    )
+    _raise_for(coordinator, [response.error_code])
+
+
+async def commit_offsets(
+    coordinator: Coordinator,
+    who: Identity,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    group: GroupMetadata,
+    *,
+    announces: bool,
+) -> None:
+    """Stores offsets with the group's coordinator; `announces` in version 2 of transactions."""
+    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+    for (name, index), committed in offsets.items():
+        topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name=name))
+        topic.partitions.append(
+            TxnOffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
+            )
+        )
+    response = await coordinator.ask(
+        TxnOffsetCommitRequest(
+            transactional_id=who.transactional_id,
+            group_id=group.group_id,
+            producer_id=who.producer_id,
+            producer_epoch=who.producer_epoch,
+            generation_id=group.generation_id,
+            member_id=group.member_id,
+            group_instance_id=group.group_instance_id,
+            topics=list(topics.values()),
+        ),
+        TxnOffsetCommitResponse,
+        max_version=None if announces else _LAST_COMMIT_WITHOUT_ANNOUNCING,
+    )
+    _raise_for(
+        coordinator, [one.error_code for topic in response.topics for one in topic.partitions]
+    )
+
+
+def end_request(who: Identity, is_commit: bool) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=who.transactional_id,
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        committed=is_commit,
+    )
+
+
+async def end(
+    coordinator: Coordinator, who: Identity, is_commit: bool, *, raises_epoch: bool
+) -> tuple[int, int] | None:
+    """Commits or aborts; in version 2 the answer is the identity for the next transaction."""
+    response = await coordinator.ask(
+        end_request(who, is_commit),
+        EndTxnResponse,
+        max_version=None if raises_epoch else _LAST_END_WITHOUT_EPOCH,
+    )
+    _raise_for(coordinator, [response.error_code])
+    if response.producer_id < 0:
+        return None
+    return response.producer_id, response.producer_epoch
+
+
+def _raise_for(coordinator: Coordinator, codes: Iterable[int]) -> None:
+    """Raises the error that decides: one that asking again does not cure, before the others."""
+    errors: list[KafkaError] = [error_for(code) for code in codes if code]
+    for error in errors:
+        coordinator.forget_if_moved(error)
+    for error in errors:
+        if not is_retriable(error):
+            raise error
+    if errors:
+        raise errors[0]

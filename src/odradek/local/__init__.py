@@ -1,0 +1,1 @@
+"""Brokers and clusters on this machine: what `odradek up`, `broker` and `local` run."""

@@ -1,0 +1,200 @@
+"""What `odradek local` does: starts `odradek up` apart from this terminal, and finds it again."""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from time import sleep
+
+from odradek.local.cluster_directory import (
+    BrokerPlace,
+    brokers_in,
+    is_alive,
+    read_pid,
+    remove_pid,
+    running_broker,
+    write_pid,
+)
+from odradek.tools.client_properties import read_properties
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import print_json, table
+from odradek.world import SystemClock
+from odradek.world.disk import OsDisk
+
+_START_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 120.0
+_LOOK_AGAIN_S = 0.02
+_NOT_RUNNING = 3
+_READY = re.compile(r"^odradek is ready at (\S+) ", re.MULTILINE)
+
+
+class _Place:
+    """The files of a cluster in the background."""
+
+    def __init__(self, data: str) -> None:
+        self.disk = OsDisk()
+        self.data = os.path.abspath(data)
+        self.pid_path = f"{self.data}/up.pid"
+        self.log_path = f"{self.data}/up.log"
+
+    def running(self) -> int | None:
+        pid = read_pid(self.disk, self.pid_path)
+        return pid if pid is not None and is_alive(pid) and _is_ours(pid) else None
+
+    def said(self) -> str:
+        try:
+            return self.disk.read(self.log_path).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+
+    def brokers(self) -> list[tuple[BrokerPlace, int | None, str]]:
+        """Each broker, the process it runs in if it does, and its address."""
+        found = []
+        for number in brokers_in(self.disk, self.data):
+            directory = f"{self.data}/broker-{number}"
+            listeners = read_properties(f"{directory}/server.properties").get("listeners", "")
+            address = listeners.partition("://")[2]
+            place = BrokerPlace(number, directory, int(address.rpartition(":")[2] or 0))
+            found.append((place, running_broker(self.disk, directory), address))
+        return found
+
+
+def _is_ours(pid: int) -> bool:
+    """A number may have passed to another program; where that can be seen, look."""
+    try:
+        return b"odradek" in OsDisk().read(f"/proc/{pid}/cmdline")
+    except OSError:
+        return True
+
+
+def _until(is_over: Callable[[], bool], timeout_s: float) -> bool:
+    clock = SystemClock()
+    end_s = clock.monotonic_s() + timeout_s
+    while not is_over():
+        if clock.monotonic_s() > end_s:
+            return False
+        sleep(_LOOK_AGAIN_S)
+    return True
+
+
+def start(arguments: argparse.Namespace) -> int:
+    place = _Place(arguments.data)
+    pid = place.running()
+    if pid is not None:
+        raise CommandFailed(f"a cluster is running in {place.data} already (process {pid})")
+    try:
+        place.disk.make_directories(place.data)
+        log = os.open(place.log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    except OSError as error:
+        raise CommandFailed(f"cannot write in {place.data}: {error.strerror}") from None
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        _command(arguments, place),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    os.close(log)
+    write_pid(place.disk, place.pid_path, process.pid)
+    in_time = _until(
+        lambda: _READY.search(place.said()) is not None or process.poll() is not None,
+        _START_TIMEOUT_S,
+    )
+    ready = _READY.search(place.said())
+    if ready is None:
+        if process.poll() is None:
+            process.terminate()
+        remove_pid(place.disk, place.pid_path, process.pid)
+        lines = place.said().strip().splitlines()
+        why = lines[-1].removeprefix("odradek up: ") if lines else "it said nothing"
+        late = "" if in_time else f" within {_START_TIMEOUT_S:.0f} s"
+        raise CommandFailed(f"the cluster did not start{late}: {why}")
+    # It goes on without us: that it still runs is no mistake.
+    process.returncode = 0
+    if arguments.json:
+        print_json({"bootstrap": ready[1], "pid": process.pid, "data": place.data})
+    else:
+        print(
+            f"odradek is ready at {ready[1]} (data in {place.data});"
+            f" odradek local stop{_data_flag(arguments)} stops it"
+        )
+    return 0
+
+
+def _command(arguments: argparse.Namespace, place: _Place) -> list[str]:
+    command = [sys.executable, "-m", "odradek.cli", "up", "--data", place.data]
+    command += ["--brokers", str(arguments.brokers), "--port", str(arguments.port)]
+    command += ["--host", arguments.host]
+    if arguments.zookeeper:
+        command += ["--zookeeper", arguments.zookeeper]
+    if arguments.log_level:
+        command += ["--log-level", arguments.log_level]
+    for override in arguments.override:
+        command += ["--override", override]
+    return command
+
+
+def _data_flag(arguments: argparse.Namespace) -> str:
+    return "" if arguments.data == "./odradek-local" else f" --data {arguments.data}"
+
+
+def stop(arguments: argparse.Namespace) -> int:
+    place = _Place(arguments.data)
+    pid = place.running()
+    if pid is None:
+        raise CommandFailed(f"no cluster is running in {place.data}")
+    os.kill(pid, signal.SIGTERM)
+    if not _until(lambda: not is_alive(pid), _STOP_TIMEOUT_S):
+        raise CommandFailed(
+            f"process {pid} does not stop; see {place.log_path}, or end it with kill -9 {pid}"
+        )
+    remove_pid(place.disk, place.pid_path, pid)
+    if arguments.json:
+        print_json({"stopped": True, "data": place.data})
+    else:
+        print(f"odradek has stopped (data in {place.data})")
+    return 0
+
+
+def status(arguments: argparse.Namespace) -> int:
+    place = _Place(arguments.data)
+    supervisor = place.running()
+    brokers = place.brokers()
+    running = [pid for _, pid, _ in brokers if pid is not None]
+    code = _NOT_RUNNING if not running else 0 if len(running) == len(brokers) else 1
+    if arguments.json:
+        print_json(
+            {
+                "running": supervisor is not None,
+                "pid": supervisor,
+                "data": place.data,
+                "bootstrap": ",".join(address for _, _, address in brokers),
+                "brokers": [
+                    {"id": one.id, "address": address, "pid": pid, "data": one.directory}
+                    for one, pid, address in brokers
+                ],
+            }
+        )
+        return code
+    if not brokers:
+        print(f"There is no cluster in {place.data}.")
+        return code
+    rows = [
+        [
+            str(one.id),
+            address,
+            "stopped" if pid is None else "running",
+            str(pid or ""),
+            one.log_path,
+        ]
+        for one, pid, address in brokers
+    ]
+    print(table(["BROKER", "ADDRESS", "STATE", "PROCESS", "LOG"], rows))
+    if supervisor is None and running:
+        print(
+            "hint: brokers run without `odradek up`; stop each with kill PROCESS", file=sys.stderr
+        )
+    return code

@@ -1,0 +1,255 @@
+"""Where the brokers of `odradek up --brokers N` live: one directory for each, and its settings.
+
+    D/metadata.sqlite     what the brokers agree on, kept by the metadata store
+    D/broker-1/           one broker: its partitions, and
+        server.properties     all it needs: `odradek broker` starts it from this file alone
+        broker.pid            while it runs
+        server.log            what it says
+
+A settings file is written once. Later starts change only what the command line decides (address,
+place, overrides), so that what a person wrote into it stays.
+"""
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from odradek.tools.failures import CommandFailed, UsageError
+from odradek.wording import counted
+from odradek.world.disk import Disk, OsDisk
+
+PID_FILE = "broker.pid"
+# Storage locks this file of a log directory for as long as a broker uses it.
+_LOCK_FILE = ".lock"
+_BROKER_DIRECTORY = re.compile(r"broker-([1-9][0-9]*)")
+_HIGHEST_PORT = 65535
+
+
+class BrokerPlace(NamedTuple):
+    """One broker of a cluster on this machine."""
+
+    id: int
+    directory: str
+    port: int
+
+    @property
+    def properties_path(self) -> str:
+        return f"{self.directory}/server.properties"
+
+    @property
+    def log_path(self) -> str:
+        """Unless its settings name another place."""
+        return f"{self.directory}/server.log"
+
+
+def broker_places(data: str, ports: Iterable[int]) -> list[BrokerPlace]:
+    data = data.rstrip("/") or "/"
+    return [
+        BrokerPlace(number, f"{data}/broker-{number}", port)
+        for number, port in enumerate(ports, start=1)
+    ]
+
+
+def brokers_in(disk: Disk, data: str) -> list[int]:
+    """The ids of brokers that have a directory there."""
+    try:
+        names = disk.list_directory(data)
+    except OSError:
+        return []
+    found = [_BROKER_DIRECTORY.fullmatch(name) for name in names]
+    return sorted(
+        int(match[1])
+        for match in found
+        if match and disk.exists(f"{data}/{match[0]}/server.properties")
+    )
+
+
+def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
+    """Refuses a directory that a lone broker has filled, and one that cannot be made."""
+    if disk.exists(f"{data}/meta.properties"):
+        raise CommandFailed(
+            f"{data} holds the data of a single broker; start that with `odradek up --data {data}`,"
+            " or choose another directory with --data"
+        )
+    try:
+        for number in range(1, brokers + 1):
+            disk.make_directories(f"{data}/broker-{number}")
+    except OSError as error:
+        raise CommandFailed(
+            f"cannot make directories in {data}: {error.strerror}; choose another with --data"
+        ) from None
+
+
+def require_lone_directory(disk: Disk, data: str) -> None:
+    """A lone broker would take `broker-1` for a partition of a topic `broker`."""
+    known = brokers_in(disk, data)
+    if known:
+        raise CommandFailed(
+            f"{data} holds a cluster of {counted(max(known), 'broker')}; start it with"
+            f" --brokers {max(known)}, or choose another directory with --data"
+        )
+
+
+@contextmanager
+def temporary_directory() -> Iterator[str]:
+    """A directory that lives in memory where the system has such a place, and goes in the end."""
+    from tempfile import TemporaryDirectory
+
+    place = "/dev/shm"  # noqa: S108 - a directory of its own is made there
+    with TemporaryDirectory(
+        prefix="odradek-", dir=place if os.access(place, os.W_OK) else None
+    ) as directory:
+        yield directory
+
+
+# Ports
+
+
+def chosen_ports(host: str, first: int, brokers: int) -> list[int]:
+    """The ports of all brokers, each free a moment ago; 0 leaves the choice to the system."""
+    wanted = [first + index if first else 0 for index in range(brokers)]
+    if wanted[-1] > _HIGHEST_PORT:
+        raise UsageError(
+            f"--port {first} with --brokers {brokers} would need port {wanted[-1]};"
+            f" ports end at {_HIGHEST_PORT}"
+        )
+    held: list[socket.socket] = []
+    try:
+        for port in wanted:
+            held.append(_bound(host, port))
+        return [one.getsockname()[1] for one in held]
+    finally:
+        for one in held:
+            one.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    address = host.strip("[]")
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    one = socket.socket(family, socket.SOCK_STREAM)
+    # As the broker does it: a port whose last connections are still fading is free.
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        one.bind((address, port))
+        # Two sockets may be bound with reuse; only one of them may listen.
+        one.listen(1)
+    except OSError as error:
+        one.close()
+        if isinstance(error, socket.gaierror) or not port:
+            raise CommandFailed(f"cannot listen on {host}: {error.strerror}") from None
+        raise CommandFailed(
+            f"cannot listen on {host}:{port}: {error.strerror}; stop what uses port {port},"
+            " or choose other ports with --port"
+        ) from None
+    return one
+
+
+# Settings
+
+
+def laptop_settings(brokers: int) -> dict[str, str]:
+    """Three copies where there are three brokers, and acknowledged means on two of them."""
+    copies = str(min(3, brokers))
+    durable = "2" if brokers >= 3 else "1"
+    return {
+        "default.replication.factor": copies,
+        "min.insync.replicas": durable,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": durable,
+    }
+
+
+def write_settings(
+    disk: Disk, place: BrokerPlace, decided: Mapping[str, str], defaults: Mapping[str, str]
+) -> None:
+    """`decided` is in the file afterwards; `defaults` only if there was no file before."""
+    path = place.properties_path
+    before = disk.read(path).decode("utf-8", "replace") if disk.exists(path) else None
+    if before is not None:
+        text = with_settings(before, decided)
+    else:
+        opening = (
+            f"# Broker {place.id} of a cluster on this machine, written by `odradek up`."
+            " Yours to edit.\n"
+            f"# odradek broker {path} starts it by hand.\n"
+        )
+        text = with_settings(opening, {**decided, **defaults, **decided})
+    if text != before:
+        disk.replace(path, text.encode())
+
+
+def with_settings(text: str, settings: Mapping[str, str]) -> str:
+    """The text of a properties file with these settings; other lines stay as they are."""
+    lines = text.splitlines()
+    missing = dict(settings)
+    for index, line in enumerate(lines):
+        key = re.split(r"[=:\s]", line.strip(), maxsplit=1)[0]
+        if key in settings:
+            lines[index] = f"{key}={_escaped(settings[key])}"
+            missing.pop(key, None)
+    lines += [f"{key}={_escaped(value)}" for key, value in missing.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+# Processes
+
+
+def running_broker(disk: Disk, directory: str) -> int | None:
+    """The process that uses a broker's directory; None if nobody does."""
+    pid = read_pid(disk, f"{directory}/{PID_FILE}")
+    if pid is None or not is_alive(pid):
+        return None
+    # The number may be somebody else's by now: only a broker holds the lock.
+    try:
+        disk.lock(f"{directory}/{_LOCK_FILE}").release()
+    except BlockingIOError:
+        return pid
+    except OSError:
+        return None
+    return None
+
+
+def read_pid(disk: Disk, path: str) -> int | None:
+    try:
+        return int(disk.read(path).decode())
+    except (OSError, ValueError):
+        return None
+
+
+def write_pid(disk: Disk, path: str, pid: int) -> None:
+    """Without waiting for the disk: no process outlives a loss of power."""
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, [f"{pid}\n".encode()])
+    finally:
+        file.close()
+
+
+def remove_pid(disk: Disk, path: str, pid: int) -> None:
+    """Unless another process has put its own there."""
+    if read_pid(disk, path) == pid:
+        disk.remove(path)
+
+
+def is_alive(pid: int) -> bool:
+    """Also False for a process that has ended and whose parent has not noticed yet."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = OsDisk().read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0]
+    except (OSError, IndexError):
+        return True
+    return state != b"Z"

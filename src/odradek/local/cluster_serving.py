@@ -1,0 +1,285 @@
+"""A cluster in the foreground for `up --brokers N`: from flags to a clean stop of all of it."""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+
+from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
+from odradek.local.cluster_directory import (
+    PID_FILE,
+    BrokerPlace,
+    broker_places,
+    brokers_in,
+    chosen_ports,
+    is_alive,
+    laptop_settings,
+    read_pid,
+    remove_pid,
+    require_cluster_directory,
+    running_broker,
+    write_pid,
+    write_settings,
+)
+from odradek.local.serving import serve, settings_from
+from odradek.local.supervisor import Child, ChildFailed, Restarts, Supervisor
+from odradek.tools.client_properties import read_properties
+from odradek.tools.failures import CommandFailed
+from odradek.wording import counted
+from odradek.world import SystemClock
+from odradek.world.disk import OsDisk
+
+_READY_TIMEOUT_S = 60.0
+_END_SESSION_S = 10.0
+_SOCKET = "metadata.socket"
+_STORE = "metadata store"
+_LOGS = "odradek.logs.directory"
+
+
+class LocalCluster:
+    """The brokers of one data directory, and the store that they share unless it is elsewhere."""
+
+    def __init__(self, arguments: argparse.Namespace, defaults: Mapping[str, str]) -> None:
+        self._disk = OsDisk()
+        self._data = _absolute(arguments.data)
+        self._host = (
+            arguments.host if ":" not in arguments.host else f"[{arguments.host.strip('[]')}]"
+        )
+        self._zookeeper: str | None = arguments.zookeeper
+        self._log_level: str | None = arguments.log_level
+        self._defaults = {**defaults, **laptop_settings(arguments.brokers)}
+        if self._zookeeper is not None:
+            # A third of Kafka's: on one machine silence is soon suspicious.
+            self._defaults["zookeeper.session.timeout.ms"] = "6000"
+        try:
+            self._overrides = parse_overrides(arguments.override)
+        except InvalidSetting as problem:
+            raise CommandFailed(str(problem)) from None
+        for name in ("node.id", "broker.id", "listeners", "log.dirs", "log.dir", _LOGS):
+            if name in self._overrides:
+                raise CommandFailed(
+                    f"--override {name} would be the same for every broker;"
+                    " edit the server.properties of one broker instead"
+                )
+        require_cluster_directory(self._disk, self._data, arguments.brokers)
+        self._require_idle(arguments.brokers)
+        ports = chosen_ports(arguments.host, arguments.port, arguments.brokers)
+        self.places = broker_places(self._data, ports)
+        self._is_running = False
+        self._typed: list[str] = arguments.override
+        self.settings: list[BrokerSettings] = []
+        self._write_settings()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{self._host}:{place.port}" for place in self.places)
+
+    def _require_idle(self, brokers: int) -> None:
+        for place in broker_places(self._data, [0] * brokers):
+            pid = running_broker(self._disk, place.directory)
+            if pid is not None:
+                raise CommandFailed(
+                    f"broker {place.id} of {self._data} is running already (process {pid});"
+                    f" stop it with: kill {pid}"
+                )
+        left_out = [number for number in brokers_in(self._disk, self._data) if number > brokers]
+        if left_out:
+            names = ", ".join(map(str, left_out))
+            print(
+                f"warning: {self._data} has broker {names} too, which --brokers {brokers} does not"
+                " start",
+                file=sys.stderr,
+            )
+
+    def _write_settings(self) -> None:
+        for place in self.places:
+            decided = {
+                "node.id": str(place.id),
+                "listeners": f"PLAINTEXT://{self._host}:{place.port}",
+                "log.dirs": place.directory,
+                **self._store_settings(),
+                **self._overrides,
+            }
+            write_settings(self._disk, place, decided, self._defaults)
+        said: set[str] = set()
+        for place in self.places:
+            # Read back, so that a mistake is said before anything starts.
+            properties = read_properties(place.properties_path)
+            self.settings.append(settings_from(properties, self._typed, said=said))
+            self._typed = []  # Complaints about these are the same for every broker.
+
+    def _store_settings(self) -> dict[str, str]:
+        if self._zookeeper is not None:
+            return {
+                "odradek.metadata.store": "zookeeper",
+                "zookeeper.connect": self._zookeeper,
+            }
+        return {
+            "odradek.metadata.store": "socket",
+            "odradek.metadata.path": f"{self._data}/{_SOCKET}",
+        }
+
+    # Running
+
+    def run(self, *, until_input_closes: bool) -> int:
+        """Until somebody stops it. Returns the exit code."""
+        # Imported before the fork, so that every broker has it already.
+        import odradek.broker
+        import odradek.local.metadata_serving
+        from odradek.world.event_loop import fastest_loop
+
+        if self._zookeeper is None:
+            import odradek.metadata.remote
+        else:
+            import odradek.metadata.zookeeper  # noqa: F401
+
+        fastest_loop()
+        with Supervisor() as supervisor:
+            if until_input_closes:
+                supervisor.stop_when_input_closes()
+            store = None if self._zookeeper is not None else self._store_child()
+            if store is not None:
+                supervisor.start(store)
+            brokers = [self._broker_child(place) for place in self.places]
+            for place, child in zip(self.places, brokers, strict=True):
+                supervisor.start(child)
+                write_pid(self._disk, f"{place.directory}/{PID_FILE}", child.pid)
+            self._is_running = True
+            try:
+                children = brokers if store is None else [store, *brokers]
+                supervisor.require_ready(children, _READY_TIMEOUT_S)
+                if not supervisor.stops:
+                    self._announce(brokers)
+                    self._watch(supervisor, store, brokers)
+            except ChildFailed as failure:
+                self._stop(supervisor, store, brokers)
+                raise CommandFailed(str(failure)) from None
+            self._stop(supervisor, store, brokers)
+        print("odradek has stopped", flush=True)
+        return 0
+
+    def _announce(self, brokers: list[Child]) -> None:
+        for place, child in zip(self.places, brokers, strict=True):
+            print(f"broker {place.id} is ready at {child.ready} (process {child.pid}, data in"
+                  f" {place.directory})")  # fmt: skip
+        print(
+            f"odradek is ready at {self.bootstrap} ({counted(len(brokers), 'broker')},"
+            f" data in {self._data}); Ctrl-C stops it",
+            flush=True,
+        )
+
+    def _watch(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
+        """Tells of every broker that ends, and keeps the store alive, until told to stop."""
+        ended: set[int] = set()
+        restarts = Restarts(SystemClock())
+        while True:
+            supervisor.wait_until(
+                lambda: (
+                    supervisor.stops
+                    or (store is not None and not store.is_running)
+                    or any(not one.is_running and one.pid not in ended for one in brokers)
+                )
+            )
+            if supervisor.stops:
+                return
+            for place, child in zip(self.places, brokers, strict=True):
+                if not child.is_running and child.pid not in ended:
+                    ended.add(child.pid)
+                    self._tell_of_end(place, child)
+            if store is not None and not store.is_running:
+                print(f"the {_STORE} ended ({store.ending()}); starting it again", flush=True)
+                supervisor.wait_until(lambda: supervisor.stops, restarts.next_delay_s())
+                supervisor.start(store)
+
+    def _tell_of_end(self, place: BrokerPlace, child: Child) -> None:
+        if self._zookeeper is not None:
+            self._end_session(place, child)
+        remove_pid(self._disk, f"{place.directory}/{PID_FILE}", child.pid)
+        if child.exit_status == 0:
+            how = "has stopped"
+        else:
+            logs = self.settings[place.id - 1].application_log_directory
+            log = child.output_path if logs is None else f"{logs}/server.log"
+            how = f"died ({child.ending()}); its log is {log}"
+        print(
+            f"broker {place.id} {how}; bring it back with: odradek broker {place.properties_path}",
+            flush=True,
+        )
+
+    def _end_session(self, place: BrokerPlace, child: Child) -> None:
+        """Its parent knows of a crash at once, and spares the others the session timeout."""
+        from odradek.metadata.kazoo_bridge import end_session
+        from odradek.metadata.remembered_session import FILE_NAME, RememberedSession
+
+        key = RememberedSession(self._disk, f"{place.directory}/{FILE_NAME}").read()
+        # Asked afterwards: one that was brought back leaves its number before its session.
+        is_of_child = read_pid(self._disk, f"{place.directory}/{PID_FILE}") == child.pid
+        if key is None or not is_of_child or self._zookeeper is None:
+            return
+        hosts = self._zookeeper.partition("/")[0]
+        # Aside, because an ensemble that is away keeps whoever asks waiting.
+        threading.Thread(
+            target=end_session, args=(hosts, _END_SESSION_S, key), name="end-session", daemon=True
+        ).start()
+
+    def _stop(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
+        """One broker after the other, so that each can hand its leadership on; the store last."""
+        for place, child in reversed(list(zip(self.places, brokers, strict=True))):
+            if child.is_running:
+                supervisor.stop(child)
+            else:
+                self._stop_by_hand(supervisor, place)
+            remove_pid(self._disk, f"{place.directory}/{PID_FILE}", child.pid)
+        if store is not None:
+            supervisor.stop(store)
+
+    def _stop_by_hand(self, supervisor: Supervisor, place: BrokerPlace) -> None:
+        """A broker that was brought back by hand cannot go on without the store."""
+        pid = running_broker(self._disk, place.directory)
+        if pid is None or self._zookeeper is not None:
+            return
+        os.kill(pid, signal.SIGTERM)
+        for _ in range(300):
+            if supervisor.is_hurried or not is_alive(pid):
+                return
+            supervisor.wait_until(lambda: supervisor.is_hurried, 0.1)
+
+    # Children
+
+    def _broker_child(self, place: BrokerPlace) -> Child:
+        settings = self.settings[place.id - 1]
+
+        def main(on_ready: Callable[[str], None]) -> int:
+            return serve(
+                settings,
+                log_level=self._log_level,
+                until_input_closes=True,
+                on_ready=on_ready,
+            )
+
+        return Child(f"broker {place.id}", main, f"{place.directory}/server.out")
+
+    def _store_child(self) -> Child:
+        def main(on_ready: Callable[[str], None]) -> int:
+            from odradek.local.metadata_serving import serve_metadata
+
+            return serve_metadata(
+                f"{self._data}/metadata.sqlite",
+                f"{self._data}/{_SOCKET}",
+                log_level=self._log_level or "INFO",
+                log_path=f"{self._data}/metadata.log",
+                on_ready=on_ready,
+                is_deserted=self._is_deserted,
+                forgets_sessions=not self._is_running,
+            )
+
+        return Child(_STORE, main, f"{self._data}/metadata.out")
+
+    def _is_deserted(self) -> bool:
+        return all(running_broker(self._disk, place.directory) is None for place in self.places)
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path)

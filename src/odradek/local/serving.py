@@ -1,0 +1,215 @@
+"""Runs a broker in the foreground for `up` and `broker`: from settings to a clean stop.
+
+One line on standard output when the broker is ready, one when it has stopped. The first Ctrl-C
+or SIGTERM stops it cleanly; a second one ends it at once. While it runs, `broker.pid` in its
+first log directory says which process it is.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
+from odradek.local.cluster_directory import PID_FILE, remove_pid, write_pid
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import watch_input_end
+from odradek.world.event_loop import fastest_loop
+
+if TYPE_CHECKING:
+    from odradek.broker import Broker
+    from odradek.telemetry.logs import LogFiles
+    from odradek.world import World
+    from odradek.world.collector import Collector
+
+# Where a broker that keeps nothing pretends to keep its log.
+MEMORY_DIRECTORY = "/odradek"
+
+
+def settings_from(
+    properties: Mapping[str, str],
+    overrides: Iterable[str],
+    *,
+    in_memory: bool = False,
+    said: set[str] | None = None,
+) -> BrokerSettings:
+    """Settings with the overrides of the command line; a mistyped name there is an error.
+
+    Warnings go to standard error. `said` remembers them where several brokers are started, so that
+    each is said once.
+    """
+    try:
+        typed = parse_overrides(overrides)
+        settings = BrokerSettings.from_properties({**properties, **typed, **_memory(in_memory)})
+    except InvalidSetting as problem:
+        raise CommandFailed(str(problem)) from None
+    for warning in settings.warnings:
+        if any(warning.startswith(f"Unknown setting {name} ") for name in typed):
+            raise CommandFailed(warning.replace(" is ignored", " in --override"))
+        _warn(warning, said)
+    if settings.idle_sentence is not None:
+        _warn(settings.idle_sentence, said)
+    return settings
+
+
+def _warn(line: str, said: set[str] | None) -> None:
+    if said is None or line not in said:
+        print(f"warning: {line}", file=sys.stderr)
+    if said is not None:
+        said.add(line)
+
+
+def _memory(in_memory: bool) -> dict[str, str]:
+    if not in_memory:
+        return {}
+    return {"odradek.metadata.store": "memory", "log.dirs": MEMORY_DIRECTORY}
+
+
+def serve(
+    settings: BrokerSettings,
+    *,
+    log_level: str | None = None,
+    log_path: str | None = None,
+    in_memory: bool = False,
+    until_input_closes: bool = False,
+    on_ready: Callable[[str], None] | None = None,
+) -> int:
+    """Until the broker is told to stop. Returns the exit code.
+
+    `log_level` is for files and terminal alike; unset, the terminal hears warnings and files what
+    the settings say. `log_path` takes the place of both: everything goes there.
+    `on_ready` is called with the broker's address in place of the lines on standard output.
+    """
+    from odradek.broker import Broker
+    from odradek.world import MemoryDisk, World
+    from odradek.world.collector import Collector
+
+    files = _start_logs(
+        settings,
+        log_level,
+        log_path,
+        writes_files=not in_memory,
+        has_terminal=on_ready is None,
+    )
+    world = World(disk=MemoryDisk()) if in_memory else World()
+    kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
+    pid_path = None if in_memory else f"{settings.data_directories[0]}/{PID_FILE}"
+    broker = Broker(settings, world)
+    collector = Collector()
+
+    def announce() -> None:
+        collector.start()
+        if files is not None:
+            files.speak_up()
+        if pid_path is not None:
+            write_pid(world.disk, pid_path, os.getpid())
+        if on_ready is not None:
+            on_ready(broker.bootstrap)
+        else:
+            print(f"odradek is ready at {broker.bootstrap} ({kept}); Ctrl-C stops it", flush=True)
+
+    try:
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+            runner.run(_serve(broker, world, collector, announce, until_input_closes))
+    finally:
+        if pid_path is not None:
+            remove_pid(world.disk, pid_path, os.getpid())
+    if on_ready is None:
+        print("odradek has stopped", flush=True)
+    return 0
+
+
+def _start_logs(
+    settings: BrokerSettings,
+    level: str | None,
+    path: str | None,
+    *,
+    writes_files: bool,
+    has_terminal: bool,
+) -> "LogFiles | None":
+    from odradek.telemetry.logs import LogFiles, one_file, start_logging
+    from odradek.world import OsDisk
+
+    directory = settings.application_log_directory
+    file_level = level or settings.odradek_logs_level
+    if path is not None:
+        files = one_file(path, OsDisk())
+        start_logging(file_level, files=files)
+    elif writes_files and directory is not None:
+        files = LogFiles(
+            directory,
+            OsDisk(),
+            most_bytes=settings.odradek_logs_max_file_bytes,
+            kept=settings.odradek_logs_kept_files,
+        )
+        start_logging(
+            file_level,
+            files=files,
+            stream=sys.stderr if has_terminal else None,
+            stream_level=level or "WARN",
+        )
+    else:
+        start_logging(level or "WARN")
+        return None
+    return files
+
+
+async def _serve(
+    broker: "Broker",
+    world: "World",
+    collector: "Collector",
+    announce: Callable[[], None],
+    until_input_closes: bool,
+) -> None:
+    task = asyncio.create_task(broker.run(on_ready=announce))
+    collecting = asyncio.create_task(collector.run())
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    if until_input_closes:
+        watch_input_end(stop)
+    try:
+        await task
+    except asyncio.CancelledError:
+        pass
+    except Exception as failure:
+        expected = startup_failure(failure)
+        _log_end(expected)
+        raise expected from failure
+    finally:
+        collecting.cancel()
+        world.workers.close()
+
+
+def _log_end(failure: Exception) -> None:
+    """For the file: the terminal is told by whoever called us."""
+    import logging
+
+    from odradek.telemetry.logs import SERVER, TOLD
+
+    is_expected = isinstance(failure, CommandFailed)
+    words = f"stopped: {failure}" if is_expected else "ended by an error that nobody expected"
+    logging.getLogger(SERVER).critical(words, exc_info=None if is_expected else failure, extra=TOLD)
+
+
+def startup_failure(failure: Exception) -> Exception:
+    """The expected failure inside a group of them, as one line; else the failure itself."""
+    from odradek.broker import BrokerCannotStart
+
+    if isinstance(failure, BrokerCannotStart):
+        return CommandFailed(str(failure))
+    if isinstance(failure, ExceptionGroup):
+        for inner in failure.exceptions:
+            found = startup_failure(inner)
+            if isinstance(found, CommandFailed):
+                return found
+    return failure

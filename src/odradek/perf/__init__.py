@@ -1,0 +1,1 @@
+"""The load generator behind the measuring tools (`producer-perf-test` and its kin)."""

@@ -1,0 +1,262 @@
+"""Bulk load through librdkafka (confluent-kafka): the fast engine of the measuring tools.
+
+It is optional: nothing but the perf tools comes here, and only when it is installed.
+"""
+
+import argparse
+import logging
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+from odradek.perf.report import print_consumer_header, report_consumption, report_production
+from odradek.perf.throughput import (
+    ConsumerStatistics,
+    ProducerStatistics,
+    Production,
+    Throttle,
+    java_date,
+)
+from odradek.tools.failures import CommandFailed
+from odradek.tools.terminal import Progress
+from odradek.tools.topic_names import no_such_topic, topic_pattern
+from odradek.world import Randomness, SystemClock
+
+if TYPE_CHECKING:
+    import confluent_kafka
+    from confluent_kafka.admin import ClusterMetadata
+
+    Client: TypeAlias = confluent_kafka.Producer | confluent_kafka.Consumer
+
+# Kafka's client properties that librdkafka has under another name, or not at all.
+_RENAMED = {
+    "buffer.memory": None,
+    "max.block.ms": None,
+    "max.request.size": "message.max.bytes",
+    "connections.max.idle.ms": "connections.max.idle.ms",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "delivery.timeout.ms": "message.timeout.ms",
+    "max.in.flight.requests.per.connection": "max.in.flight",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.poll.records": None,
+}
+_METADATA_TIMEOUT_S = 1.0
+_METADATA_ATTEMPTS = 10
+_LOOKS = 5
+_LOOK_AGAIN_S = 0.2
+_CONSUME_AT_ONCE = 10_000
+_MOST_QUEUED_KILOBYTES = 1024 * 1024
+
+
+def librdkafka_settings(properties: dict[str, str]) -> dict[str, object]:
+    """Kafka's properties as librdkafka names them."""
+    settings: dict[str, object] = {}
+    for name, value in properties.items():
+        renamed = _RENAMED.get(name, name)
+        if renamed is not None:
+            settings[renamed] = value
+    return settings
+
+
+class _Failures:
+    """What librdkafka reports beside the records: kept, so that the tool can say it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._fatal: str | None = None
+
+    def note(self, error: "confluent_kafka.KafkaError", fatal: bool = False) -> None:
+        # Both mean that there is nothing to talk to; all else librdkafka repairs by itself.
+        if fatal or error.fatal() or error.name() in {"_ALL_BROKERS_DOWN", "_AUTHENTICATION"}:
+            self._fatal = str(error.str())
+
+    def check(self) -> None:
+        if self._fatal is not None:
+            raise CommandFailed(
+                f"cannot reach a broker at {self.bootstrap}: {self._fatal}; start one with"
+                " `odradek up`, or name another with --bootstrap-server HOST:PORT"
+            )
+
+
+def produce_load(
+    arguments: argparse.Namespace, payloads: list[bytes], properties: dict[str, str]
+) -> int:
+    from confluent_kafka import Producer
+
+    clock = SystemClock()
+    load = Production(arguments.num_records, arguments.warmup_records, clock)
+
+    def delivered(
+        error: "confluent_kafka.KafkaError | None", record: "confluent_kafka.Message"
+    ) -> None:
+        if error is None:
+            load.acknowledged(int(record.latency() * 1_000_000), len(record))
+        else:
+            load.refused(error.str())
+
+    failures = _Failures(properties["bootstrap.servers"])
+    settings = librdkafka_settings(properties)
+    settings.setdefault("queue.buffering.max.messages", 1_000_000)
+    settings |= {"on_delivery": delivered, "error_cb": failures.note}
+    producer = Producer(settings, logger=_silent())
+    _require_topic(producer, arguments.topic, failures)
+    load.all = ProducerStatistics(arguments.num_records, clock.monotonic_s())
+    _send_all(producer, load, arguments, payloads, failures)
+    return report_production(arguments, load, clock.monotonic_s())
+
+
+def _send_all(
+    producer: "confluent_kafka.Producer",
+    load: Production,
+    arguments: argparse.Namespace,
+    payloads: list[bytes],
+    failures: _Failures,
+) -> None:
+    clock = SystemClock()
+    randomness = Randomness()
+    throttle = Throttle(arguments.throughput, clock.monotonic_s())
+    progress = Progress("records sent", arguments.num_records)
+    topic, only = arguments.topic, payloads[0] if len(payloads) == 1 else None
+    next_report_s = clock.monotonic_s() + arguments.reporting_interval / 1000
+    look_every = throttle.look_every
+    for number in range(arguments.num_records):
+        payload = only or _payload(payloads, number, randomness)
+        while True:
+            try:
+                producer.produce(topic, payload)
+                break
+            except BufferError:
+                producer.poll(0.01)
+        if number % look_every == 0:
+            producer.poll(0)
+            failures.check()
+            now_s = clock.monotonic_s()
+            progress.update(number, now_s)
+            if now_s >= next_report_s:
+                progress.clear()
+                print(load.all.window_line(now_s), flush=True)
+                next_report_s = now_s + arguments.reporting_interval / 1000
+            while (pause_s := throttle.wait_s(number, clock.monotonic_s())) > 0:
+                producer.poll(min(pause_s, 0.1))
+    while producer.flush(0.5):
+        failures.check()
+    progress.clear()
+
+
+def _payload(payloads: list[bytes], number: int, randomness: Randomness) -> bytes:
+    return payloads[randomness.below(len(payloads))] if payloads else b"%d" % number
+
+
+def _require_topic(client: "Client", topic: str, failures: _Failures) -> list[int]:
+    """The partitions of a topic, or one clear line.
+
+    A broker may be creating the topic because a producer asked: it is looked for a few times.
+    """
+    for _ in range(_LOOKS):
+        found = _metadata(client, failures, topic).topics[topic]
+        if found.error is None and found.partitions:
+            return sorted(found.partitions)
+        client.poll(_LOOK_AGAIN_S)
+    raise no_such_topic(topic, [])
+
+
+def _metadata(client: "Client", failures: _Failures, topic: str | None = None) -> "ClusterMetadata":
+    from confluent_kafka import KafkaException
+
+    for last_attempt in (*(False,) * (_METADATA_ATTEMPTS - 1), True):
+        try:
+            return client.list_topics(topic, timeout=_METADATA_TIMEOUT_S)
+        except KafkaException as failure:
+            if last_attempt:
+                failures.note(failure.args[0], fatal=True)
+        # Callbacks come in poll: it tells at once when no broker can be reached.
+        client.poll(0)
+        failures.check()
+    raise AssertionError("the last attempt returns or fails")
+
+
+def consume_load(arguments: argparse.Namespace, properties: dict[str, str]) -> int:
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
+
+    clock = SystemClock()
+    settings = librdkafka_settings(properties)
+    failures = _Failures(properties["bootstrap.servers"])
+    settings |= {"group.id": "perf-consumer", "enable.auto.commit": False}
+    settings |= {"error_cb": failures.note}
+    settings.setdefault("queued.max.messages.kbytes", _MOST_QUEUED_KILOBYTES)
+    settings.setdefault("queued.min.messages", 1_000_000)
+    settings.setdefault("socket.receive.buffer.bytes", arguments.socket_buffer_size)
+    consumer = Consumer(settings, logger=_silent())
+    try:
+        where = OFFSET_END if arguments.from_latest else OFFSET_BEGINNING
+        start_ms = clock.now_ms()
+        consumer.assign(
+            [
+                TopicPartition(topic, partition, where)
+                for topic in _topics(consumer, arguments, failures)
+                for partition in _require_topic(consumer, topic, failures)
+            ]
+        )
+        statistics = ConsumerStatistics(start_ms)
+        join_ms = clock.now_ms() - start_ms
+        print_consumer_header(arguments)
+        last_ms = _consume_all(consumer, statistics, arguments)
+    finally:
+        consumer.close()
+    return report_consumption(arguments, statistics, last_ms, join_ms)
+
+
+def _topics(
+    consumer: "confluent_kafka.Consumer", arguments: argparse.Namespace, failures: _Failures
+) -> list[str]:
+    known = sorted(_metadata(consumer, failures).topics)
+    if arguments.topic is not None:
+        if arguments.topic not in known:
+            raise no_such_topic(arguments.topic, known)
+        return [arguments.topic]
+    pattern: re.Pattern[str] = topic_pattern(arguments.include)
+    found = [topic for topic in known if pattern.fullmatch(topic)]
+    if not found:
+        raise CommandFailed(f"no topic matches {arguments.include!r}")
+    return found
+
+
+def _consume_all(
+    consumer: "confluent_kafka.Consumer",
+    statistics: ConsumerStatistics,
+    arguments: argparse.Namespace,
+) -> int:
+    """Reads until there are enough or none came for too long; returns when the last one came."""
+    clock = SystemClock()
+    progress = Progress("records read", arguments.num_records)
+    last_ms = reported_ms = clock.now_ms()
+    while statistics.count < arguments.num_records:
+        records = consumer.consume(
+            min(_CONSUME_AT_ONCE, arguments.num_records - statistics.count), 0.1
+        )
+        now_ms = clock.now_ms()
+        for record in records:
+            if record.error() is not None:
+                raise CommandFailed(record.error().str())
+            statistics.bytes += len(record)
+        statistics.count += len(records)
+        if records:
+            last_ms = now_ms
+        elif now_ms - last_ms > arguments.timeout:
+            break
+        progress.update(statistics.count, clock.monotonic_s())
+        if arguments.show_detailed_stats and now_ms - reported_ms >= arguments.reporting_interval:
+            reported_ms = now_ms
+            progress.clear()
+            shown = java_date(now_ms, arguments.date_format)
+            print(statistics.detailed_line(now_ms, shown), flush=True)
+    progress.clear()
+    return last_ms
+
+
+def _silent() -> logging.Logger:
+    """librdkafka's log lines would stand between ours; what matters comes through callbacks."""
+    logger = logging.getLogger("odradek.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger

@@ -1,0 +1,179 @@
+"""Arrow columns as record batches, ready to be sent.
+
+Rows are grouped by topic and partition, kept in their order within each, and packed into batches
+of a bounded size. A row's partition is the one it names, else that of its key by Kafka's hash;
+rows with neither go to one partition together, another one for each Arrow batch.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from odradek.client.errors import RecordTooLarge
+from odradek.protocol.compression import Codec, compress
+from odradek.protocol.records import HEADER_SIZE, BatchBuilder
+from odradek.spark.arrow.accepted import BadColumn
+from odradek.spark.arrow.columns import NO_HEADERS, RecordColumns, record_columns
+from odradek.spark.arrow.kernels import (
+    HEADER_OVERHEAD,
+    RECORD_OVERHEAD,
+    Bytes,
+    Longs,
+    choose_partitions,
+    encode_records,
+    group_rows,
+)
+from odradek.spark.arrow.sizes import DEFAULT_BATCH_BYTES
+from odradek.wording import counted
+
+__all__ = ["ArrowEncoder", "Packed", "PackedRecords", "RecordColumns", "record_columns"]
+
+_MAX_RECORD_BYTES: Final = 1 << 30
+
+
+class PackedRecords(BatchBuilder):
+    """A batch whose records are there already, as one piece of bytes."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        records: bytes,
+        count: int,
+        *,
+        first_ms: int = -1,
+        most_ms: int = -1,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+    ) -> None:
+        super().__init__(codec, level)
+        self._payload = compress(codec, records, level)
+        self._base_timestamp = first_ms
+        self._max_timestamp = most_ms
+        self.record_count = count
+        self.size_bytes = HEADER_SIZE + len(self._payload)
+
+
+class Packed(NamedTuple):
+    """A batch and where it goes."""
+
+    topic: str
+    partition: int
+    records: PackedRecords
+
+
+class ArrowEncoder:
+    """Packs Arrow batches into record batches for a topic, or for the topics that rows name."""
+
+    def __init__(
+        self,
+        topic: str | None,
+        partitions_of: Callable[[str], int],
+        *,
+        codec: Codec = Codec.NONE,
+        level: int | None = None,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        first_partition: int = 0,
+    ) -> None:
+        """`partitions_of` says how many a topic has; `first_partition` is for rows without key."""
+        self._topic = topic
+        self._partitions_of = partitions_of
+        self._codec = codec
+        self._level = level
+        self._buffer = np.empty(batch_bytes, np.uint8)
+        self._turn = first_partition
+
+    def pack(self, columns: RecordColumns) -> Iterator[Packed]:
+        """The batches that hold the rows, of each partition in the order of its rows."""
+        self._turn += 1
+        for topic, rows in self._by_topic(columns):
+            count = self._partitions_of(topic)
+            chosen: Longs = np.empty(columns.row_count, np.int64)
+            choose_partitions(columns.partitions, columns.keys, count, self._turn % count, chosen)
+            beyond = int(chosen[rows].max(initial=-1))
+            if beyond >= count:
+                raise BadColumn(
+                    f"a row names partition {beyond}, but topic {topic} has"
+                    f" {counted(count, 'partition')}"
+                )
+            order, begins = group_rows(chosen[rows], count)
+            ordered = rows[order]
+            for partition in range(count):
+                yield from self._pack(
+                    Packed(topic, partition, _NOTHING),
+                    columns,
+                    ordered[begins[partition] : begins[partition + 1]],
+                )
+
+    def _by_topic(self, columns: RecordColumns) -> Iterator[tuple[str, Longs]]:
+        if self._topic is not None:
+            yield self._topic, np.arange(columns.row_count, dtype=np.int64)
+            return
+        if columns.topics is None:
+            raise BadColumn("no topic: set option('topic', ...) or give rows a topic column")
+        if columns.topics.null_count:
+            raise BadColumn("the topic of a row is null: set option('topic', ...) for all rows")
+        coded = columns.topics.dictionary_encode()
+        codes = np.asarray(coded.indices).astype(np.int64)
+        order, begins = group_rows(codes, len(coded.dictionary))
+        for code, topic in enumerate(coded.dictionary.to_pylist()):
+            yield topic, order[begins[code] : begins[code + 1]]
+
+    def _pack(self, place: Packed, columns: RecordColumns, rows: Longs) -> Iterator[Packed]:
+        first, last = 0, len(rows)
+        while first < last:
+            reached, packed = self._batch(columns, rows, first, last, self._buffer)
+            if packed is None:
+                # Alone, in a buffer of its own: what comes after it fills batches as before.
+                room: Bytes = np.empty(_size_of(columns, int(rows[first])), np.uint8)
+                reached, packed = self._batch(columns, rows, first, first + 1, room)
+                assert packed is not None, "room for the record was measured"
+            yield place._replace(records=packed)
+            first = reached
+
+    def _batch(
+        self, columns: RecordColumns, rows: Longs, first: int, last: int, buffer: Bytes
+    ) -> tuple[int, PackedRecords | None]:
+        """As many of the rows as fit into the buffer; None if the first one does not."""
+        reached, size_bytes, most_ms = encode_records(
+            rows,
+            first,
+            last,
+            columns.timestamps_ms,
+            columns.keys,
+            columns.values,
+            columns.headers or NO_HEADERS,
+            columns.headers is not None,
+            buffer,
+        )
+        if reached == first:
+            return first, None
+        packed = PackedRecords(
+            buffer[:size_bytes].tobytes(),
+            reached - first,
+            first_ms=int(columns.timestamps_ms[rows[first]]),
+            most_ms=int(most_ms),
+            codec=self._codec,
+            level=self._level,
+        )
+        return reached, packed
+
+
+def _size_of(columns: RecordColumns, row: int) -> int:
+    """The most bytes that a record takes."""
+    needed = RECORD_OVERHEAD + HEADER_OVERHEAD
+    pairs = [(columns.keys, row, row + 1), (columns.values, row, row + 1)]
+    if columns.headers is not None:
+        ends = columns.headers.list_ends
+        begin, end = int(ends[row]), int(ends[row + 1])
+        pairs += [(columns.headers.names, begin, end), (columns.headers.contents, begin, end)]
+    for column, begin, end in pairs:
+        needed += int(column.ends[end]) - int(column.ends[begin])
+        needed += HEADER_OVERHEAD * (end - begin)
+    if needed > _MAX_RECORD_BYTES:
+        raise RecordTooLarge(f"a record of {needed} bytes cannot be sent")
+    return needed
+
+
+_NOTHING = PackedRecords(b"", 0)

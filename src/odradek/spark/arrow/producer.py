@@ -1,0 +1,115 @@
+"""A producer of whole batches, for programs without asyncio.
+
+Everything a record's way needs, ids and sequences, retries, transactions, is the producer's own;
+here batches come packed, so that nothing is done a record at a time.
+"""
+
+from typing import Self
+
+from odradek.client.group.offsets import OffsetAndMetadata
+from odradek.client.producer.accumulator import RecordMetadata
+from odradek.client.producer.producer import Producer
+from odradek.client.producer.transaction_requests import Identity
+from odradek.client.settings import ProducerSettings
+from odradek.client.sync import LoopThread
+from odradek.protocol.types import TopicId, TopicPartition
+from odradek.spark.arrow.encoding import PackedRecords
+
+
+class _WholeBatchProducer(Producer):
+    """The producer, taking batches in place of records."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        super().__init__(settings)
+        self.failure: BaseException | None = None
+        self.acknowledged_batches = 0
+
+    async def send_batch(self, topic: str, partition: int, records: PackedRecords) -> None:
+        """Puts a batch on its way; waits for room. `failure` is the first that was refused."""
+        sender, target = await self._ready(topic, partition, records.size_bytes)
+        target.is_used = True
+        sender.accumulator.append_batch(target.queues[partition], records, self._delivered)
+
+    async def topic_id(self, topic: str) -> TopicId:
+        cluster, _ = self._parts()
+        return (await cluster.topic(topic, self.settings.max_block_ms)).id
+
+    def _delivered(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        if error is None:
+            self.acknowledged_batches += 1
+        elif self.failure is None:
+            self.failure = error
+
+
+class BatchProducer:
+    """Sends packed batches, in transactions if `transactional.id` is set."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._thread = LoopThread("odradek-batches")
+        try:
+            self._producer = self._thread.call(_made(settings))
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Waits for what is left, up to a time, and ends. An open transaction is aborted."""
+        try:
+            self._thread.call(self._producer.close(timeout_ms))
+        finally:
+            self._thread.stop()
+
+    def partition_count(self, topic: str) -> int:
+        return len(self._thread.call(self._producer.partitions_for(topic)))
+
+    def topic_id(self, topic: str) -> TopicId:
+        """The id that the topic has for this producer; all zeros where brokers have no ids."""
+        return self._thread.call(self._producer.topic_id(topic))
+
+    def send(self, topic: str, partition: int, records: PackedRecords) -> None:
+        """Waits for room in the buffer only; raises what an earlier batch failed with."""
+        self._raise_failure()
+        self._thread.call(self._producer.send_batch(topic, partition, records))
+
+    def flush(self) -> None:
+        """Returns when all is acknowledged, or raises what was refused."""
+        self._thread.call(self._producer.flush())
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        if self._producer.failure is not None:
+            raise self._producer.failure
+
+    def begin_transaction(self) -> None:
+        self._thread.call(self._producer.begin_transaction())
+
+    def init_transactions(self) -> None:
+        """Fences older producers of the same id; what they left open is aborted first."""
+        self._thread.call(self._producer.init_transactions())
+
+    def send_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata], group_id: str) -> None:
+        """Commits a group's offsets with the transaction."""
+        self._thread.call(self._producer.send_offsets_to_transaction(offsets, group_id))
+
+    def commit_transaction(self) -> None:
+        self._thread.call(self._producer.commit_transaction())
+
+    def hand_over_transaction(self) -> Identity:
+        """Leaves the transaction open for `Admin.end_transactions`; only `close` may follow."""
+        return self._thread.call(self._producer.hand_over_transaction())
+
+    def abort_transaction(self) -> None:
+        if self._producer.may_abort:
+            self._thread.call(self._producer.abort_transaction())
+
+
+async def _made(settings: ProducerSettings) -> _WholeBatchProducer:
+    producer = _WholeBatchProducer(settings)
+    await producer.start()
+    return producer

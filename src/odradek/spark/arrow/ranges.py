@@ -1,0 +1,258 @@
+"""Reads ranges of offsets as Arrow batches, for programs without asyncio.
+
+Place: between the client's connections and `decoding`. One range is read at a time; while one
+answer is decoded, without the interpreter lock, the next is on its way on a loop of its own.
+Invariant: what comes out are the visible records from `start` to before `end`, each once and in
+order, or an error. A range that the log no longer holds whole is an error too, unless the reader
+was told to put up with it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Self
+
+import pyarrow as pa
+
+from odradek.client.cluster import LONG_POLLS, NO_BROKER, Cluster
+from odradek.client.consumer.fetched import end_of_batches
+from odradek.client.errors import ClientError, OffsetOutOfRange, RequestTimedOut, is_retriable
+from odradek.client.leaders import EARLIEST, ListedOffset, list_offsets
+from odradek.client.settings import ConsumerSettings
+from odradek.client.sync import Begun, LoopThread
+from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, error_for
+from odradek.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from odradek.protocol.records import Buffer
+from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
+from odradek.spark.arrow.decoding import ArrowDecoder
+
+_log = logging.getLogger("odradek.client")
+
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+_NO_SESSION_EPOCH: Final = -1
+# Errors that fresh metadata or a little time cures, beside those that say so themselves.
+_PATIENCE: Final = {
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+class DataLost(OffsetOutOfRange):
+    """A part of a range is no longer, or not any more, in the log."""
+
+
+class _Answer(NamedTuple):
+    """Whole batches from an offset on, and the offset after them."""
+
+    first_offset: int
+    next_offset: int
+    buffer: Buffer
+    aborted: list[AbortedTransaction] | None
+
+
+class _Wanted(NamedTuple):
+    """What of a range is the same for all of its fetches."""
+
+    partition: TopicPartition
+    topic_id: TopicId
+    end: int
+    fail_on_data_loss: bool
+
+
+class RangeReader:
+    """One client for many ranges, one after the other."""
+
+    def __init__(self, settings: ConsumerSettings) -> None:
+        self._settings = settings
+        self._read_committed = settings.isolation_level == "read_committed"
+        self._thread = LoopThread("odradek-ranges")
+        self._cluster = self._thread.call(self._connect())
+
+    async def _connect(self) -> Cluster:
+        return Cluster(self._settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        try:
+            self._thread.call(self._cluster.close())
+        finally:
+            self._thread.stop()
+
+    def read(
+        self,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        with_headers: bool = False,
+        fail_on_data_loss: bool = True,
+        topic_id: TopicId = NO_TOPIC_ID,
+    ) -> Iterator[pa.RecordBatch]:
+        """The visible records from offset `start` to before `end`.
+
+        With a `topic_id`, a topic of the same name that was made anew counts as data loss.
+        """
+        decoder = ArrowDecoder(
+            partition,
+            with_headers=with_headers,
+            read_committed=self._read_committed,
+            check_crcs=self._settings.check_crcs,
+        )
+        wanted = _Wanted(partition, topic_id, end, fail_on_data_loss)
+        coming = self._ask(wanted, start) if start < end else None
+        try:
+            while coming is not None:
+                answer = coming.result()
+                coming = None
+                if answer.next_offset < end:
+                    coming = self._ask(wanted, answer.next_offset)
+                yield from decoder.decode(answer.buffer, answer.first_offset, end, answer.aborted)
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    def _ask(self, wanted: _Wanted, offset: int) -> "Begun[_Answer]":
+        return self._thread.begin(self._fetch(wanted, offset))
+
+    async def _fetch(self, wanted: _Wanted, offset: int) -> _Answer:
+        """Asks until there is an answer with at least one batch."""
+        partition, _, end, fail_on_data_loss = wanted
+        cluster, failures = self._cluster, 0
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._settings.default_api_timeout_ms / 1000
+        await cluster.topic(partition.topic, self._settings.default_api_timeout_ms)
+        reason: object = "nobody leads it"
+        while True:
+            try:
+                data = await self._fetch_once(partition, offset)
+                code = data.error_code
+                if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    offset = await self._after_loss(partition, offset, end, fail_on_data_loss)
+                    if offset >= end:
+                        return _Answer(offset, end, b"", None)
+                    continue
+                if code == 0:
+                    buffer: Buffer = data.records or b""  # type: ignore[assignment]
+                    next_offset, _ = end_of_batches(buffer)
+                    if next_offset > offset:
+                        await self._check_id(wanted)
+                        return _Answer(offset, next_offset, buffer, data.aborted_transactions)
+                    reason = (
+                        f"the log ends at {data.high_watermark}, stable to"
+                        f" {data.last_stable_offset}"
+                    )
+                else:
+                    error = error_for(code)
+                    if not (
+                        isinstance(error, StaleMetadataError)
+                        or code in _PATIENCE
+                        or is_retriable(error)
+                    ):
+                        raise error
+                    reason = error
+            except (ClientError, KafkaError) as error:
+                if not is_retriable(error):
+                    raise
+                reason = error
+            if loop.time() > deadline_s:
+                raise RequestTimedOut(
+                    f"{partition}: offsets {offset} to {end} were promised, but {reason}"
+                )
+            failures += 1
+            cluster.refresh_soon()
+            await asyncio.sleep(cluster.retry_backoff.delay_s(failures))
+
+    async def _check_id(self, wanted: _Wanted) -> None:
+        """Raises `DataLost` if what was read is of another topic. What is known of the topic may be
+        old, so it asks before it says so."""
+        partition, topic_id, _, fail_on_data_loss = wanted
+        if topic_id == NO_TOPIC_ID:
+            return
+        limit_ms = self._settings.default_api_timeout_ms
+        found = await self._cluster.topic(partition.topic, limit_ms)
+        if found.id not in {topic_id, NO_TOPIC_ID}:
+            await self._cluster.refresh()
+            found = await self._cluster.topic(partition.topic, limit_ms)
+        if found.id in {topic_id, NO_TOPIC_ID}:
+            return
+        lost = f"{partition}: the topic was deleted and made anew since its offsets were noted"
+        if fail_on_data_loss:
+            raise DataLost(
+                f"{lost}; to read the new one, set option('failOnDataLoss', 'false')", [partition]
+            )
+        _log.warning("%s: reading the new one", lost)
+
+    async def _fetch_once(self, partition: TopicPartition, offset: int) -> PartitionData:
+        cluster, settings = self._cluster, self._settings
+        leader = cluster.view.leader(partition)
+        if leader == NO_BROKER:
+            return PartitionData(error_code=ErrorCode.LEADER_NOT_AVAILABLE)
+        topic = cluster.view.topics[partition.topic]
+        known = cluster.view.partition(partition)
+        connection = await cluster.connection(leader, LONG_POLLS)
+        asked = FetchPartition(
+            partition=partition.partition,
+            current_leader_epoch=-1 if known is None else known.leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=settings.max_partition_fetch_bytes,
+        )
+        response = await connection.request(
+            FetchRequest(
+                max_wait_ms=settings.fetch_max_wait_ms,
+                min_bytes=settings.fetch_min_bytes,
+                max_bytes=settings.fetch_max_bytes,
+                isolation_level=int(self._read_committed),
+                session_id=0,
+                session_epoch=_NO_SESSION_EPOCH,
+                topics=[FetchTopic(topic=topic.name, topic_id=topic.id, partitions=[asked])],
+            ),
+            FetchResponse,
+            timeout_ms=settings.request_timeout_ms + settings.fetch_max_wait_ms,
+            max_version=_FIRST_VERSION_WITH_TOPIC_IDS - 1 if topic.id == NO_TOPIC_ID else None,
+        )
+        if response.error_code:
+            return PartitionData(error_code=response.error_code)
+        ((data,),) = [one.partitions for one in response.responses] or [
+            [PartitionData(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)]
+        ]
+        return data
+
+    async def _after_loss(
+        self, partition: TopicPartition, offset: int, end: int, fail_on_data_loss: bool
+    ) -> int:
+        """Where to go on after records that are gone; raises if that is not allowed."""
+        listed = await list_offsets(
+            self._cluster,
+            {partition: EARLIEST},
+            timeout_ms=self._settings.default_api_timeout_ms,
+        )
+        earliest = listed[partition]
+        if isinstance(earliest, KafkaError):
+            raise earliest
+        assert isinstance(earliest, ListedOffset)
+        where = f"{partition}: offsets {offset} to {end} were asked for"
+        if earliest.offset > offset:
+            lost, resume = f"the log now begins at {earliest.offset}", int(earliest.offset)
+        else:
+            lost, resume = "the log now ends before that", end
+        if fail_on_data_loss:
+            raise DataLost(
+                f"{where}, but {lost}; to go on without what is lost, set"
+                " option('failOnDataLoss', 'false')",
+                [partition],
+            )
+        _log.warning("%s, but %s: going on without", where, lost)
+        return resume

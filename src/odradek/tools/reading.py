@@ -1,0 +1,39 @@
+"""Which partitions a tool reads, and from where: shared by everything that consumes."""
+
+from odradek.client.admin.admin import Admin
+from odradek.client.consumer.consumer import Consumer
+from odradek.client.leaders import EARLIEST, LATEST
+from odradek.protocol.types import TopicPartition
+from odradek.tools.admin_session import topics_named
+from odradek.tools.topic_names import no_such_topic, topic_pattern
+
+
+async def asked_partitions(
+    admin: Admin, topic: str | None, include: str | None = None
+) -> list[TopicPartition]:
+    """All partitions of a topic, or of those that a regular expression matches."""
+    if topic is not None:
+        topics = await topics_named(admin, [topic])
+    else:
+        pattern = topic_pattern(include or "")
+        known = await admin.list_topics()
+        topics = {name: found for name, found in known.items() if pattern.fullmatch(name)}
+        if not topics:
+            raise no_such_topic(include or "", list(known))
+    return [
+        TopicPartition(name, number)
+        for name, found in topics.items()
+        for number in found.partitions
+    ]
+
+
+def start_reading(consumer: Consumer, partitions: list[TopicPartition], offset: int) -> None:
+    """Assigns partitions from an offset, from the first record (-2) or from the end (-1)."""
+    consumer.assign(partitions)
+    if offset == EARLIEST:
+        consumer.seek_to_beginning()
+    elif offset == LATEST:
+        consumer.seek_to_end()
+    else:
+        for partition in partitions:
+            consumer.seek(partition, offset)

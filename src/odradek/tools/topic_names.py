@@ -1,0 +1,29 @@
+"""Topic names as flags give them: a name, or a regular expression for several."""
+
+import re
+
+from odradek.tools.failures import CommandFailed, UsageError, did_you_mean
+
+_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+def is_internal(topic: str) -> bool:
+    return topic in _INTERNAL
+
+
+def topic_pattern(text: str) -> "re.Pattern[str]":
+    """A topic name or regular expression; Kafka lets a comma separate alternatives."""
+    pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    try:
+        return re.compile(pattern)
+    except re.error as problem:
+        raise UsageError(f"--topic {text!r} is not a regular expression: {problem}") from None
+
+
+def no_such_topic(topic: str, known: list[str]) -> CommandFailed:
+    """The one line for an unknown topic, with the nearest name or the way to create it."""
+    near = did_you_mean(topic, known)
+    return CommandFailed(
+        f"topic {topic!r} does not exist"
+        + (near or f"; create it with: odradek topics --create --topic {topic}")
+    )

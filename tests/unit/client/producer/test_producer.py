@@ -1,0 +1,571 @@
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from odradek.client import Producer, RecordMetadata
+from odradek.client.errors import (
+    BufferFull,
+    ClientClosed,
+    DeliveryTimedOut,
+    MetadataTimedOut,
+    RecordTooLarge,
+    SettingsError,
+)
+from odradek.client.producer.producer import ProducerRecord
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from odradek.protocol.records import read_header
+from odradek.protocol.schema import Request
+from simulation.world import Simulation
+from tests.unit.client.mini_cluster import Close, Lose, MiniCluster
+from tests.unit.client.simulated import simulate
+
+
+def producer(cluster: MiniCluster, simulation: Simulation, **options: object) -> Producer:
+    world = simulation.host("main").world()
+    return Producer(bootstrap_servers=cluster.bootstrap, world=world, **options)  # type: ignore[arg-type]
+
+
+def values(cluster: MiniCluster, partition: int = 0) -> list[bytes | None]:
+    logs = list(cluster.logs.values())
+    return [record.value for record in logs[partition].records()]
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_a_record_arrives_as_it_was_sent() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            delivery = await one.send(
+                "t", b"value", b"key", headers=[("h", b"1"), ("n", None)], timestamp_ms=42
+            )
+            assert await delivery == RecordMetadata("t", 0, 0, 42)  # type: ignore[arg-type]
+            await one.send_and_wait("t")
+        first, second = log.records()
+        assert (first.key, first.value, first.timestamp_ms) == (b"key", b"value", 42)
+        assert first.headers == [("h", b"1"), ("n", None)]
+        assert (second.key, second.value) == (None, None)
+
+    simulate(test)
+
+
+def test_records_of_a_moment_share_a_batch_and_a_full_batch_does_not_linger() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        async with producer(cluster, simulation, linger_ms=1_000, batch_size=1_000) as one:
+            deliveries = [await one.send("t", b"x" * 100) for _ in range(10)]
+            loop = asyncio.get_running_loop()
+            begun_s = loop.time()
+            await deliveries[0]
+            assert loop.time() - begun_s < 0.1, "the first batch is full"
+            await deliveries[-1]
+            assert 0.9 < loop.time() - begun_s < 1.2, "the second one lingers"
+        assert len(log.batches) == 2
+
+    simulate(test)
+
+
+def test_flush_does_not_wait_for_linger() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation, linger_ms=60_000) as one:
+            delivery = await one.send("t", b"v")
+            loop = asyncio.get_running_loop()
+            begun_s = loop.time()
+            await one.flush()
+            assert delivery.done()
+            assert loop.time() - begun_s < 0.1
+
+    simulate(test)
+
+
+def test_callbacks_and_interceptors_see_every_outcome() -> None:
+    class Stamp:
+        def __init__(self) -> None:
+            self.acknowledged: list[tuple[RecordMetadata | None, BaseException | None]] = []
+
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            return ProducerRecord(record.topic, record.value + b"!", record.key)
+
+        def on_acknowledgement(
+            self, metadata: RecordMetadata | None, error: BaseException | None
+        ) -> None:
+            self.acknowledged.append((metadata, error))
+
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        stamp = Stamp()
+        called: list[object] = []
+        async with producer(cluster, simulation, interceptors=[stamp]) as one:
+            await one.send("t", b"v", on_delivery=lambda *outcome: called.append(outcome))
+            await one.flush()
+            cluster.fail_next(ProduceRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            delivery = await one.send(
+                "t", b"w", on_delivery=lambda *outcome: called.append(outcome)
+            )
+            with pytest.raises(KafkaError, match="No permission for this topic"):
+                await delivery
+        assert values(cluster) == [b"v!"]
+        assert len(called) == 2
+        assert called == stamp.acknowledged
+        assert stamp.acknowledged[0][0] is not None
+        assert isinstance(stamp.acknowledged[1][1], KafkaError)
+
+    simulate(test)
+
+
+def test_serializers() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        options = {"key_serializer": "long", "value_serializer": lambda value: repr(value).encode()}
+        async with producer(cluster, simulation, **options) as one:
+            await one.send("t", {"a": 1}, key=7)
+            await one.send("t", None, key=None)
+        assert [(r.key, r.value) for r in log.records()] == [
+            (b"\0" * 7 + b"\7", b"{'a': 1}"),
+            (None, None),
+        ]
+
+    simulate(test)
+
+
+def test_mistakes_are_told_at_once() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t", 2)
+        async with producer(cluster, simulation, max_request_size=1_000) as one:
+            with pytest.raises(TypeError, match="a value must be bytes, not str: set value_seri"):
+                await one.send("t", "text")
+            with pytest.raises(TypeError, match="a key must be bytes, not int: set key_serializer"):
+                await one.send("t", b"", key=1)
+            with pytest.raises(RecordTooLarge, match=r"larger than max\.request\.size=1000"):
+                await one.send("t", b"x" * 1_000)
+            with pytest.raises(ValueError, match="has 2 partitions: there is no partition 2"):
+                await one.send("t", b"", partition=2)
+            with pytest.raises(ValueError, match="before 1970"):
+                await one.send("t", b"", timestamp_ms=-5)
+        with pytest.raises(ClientClosed):
+            await one.send("t", b"v")
+        with pytest.raises(SettingsError, match="unknown setting linger"):
+            Producer(linger=5)
+
+    simulate(test)
+
+
+def test_keys_choose_partitions_and_partitions_can_be_named() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t", 5)
+        async with producer(cluster, simulation) as one:
+            placed = await one.send_and_wait("t", b"v", b"21")
+            assert placed.partition == (-973932308 & 0x7FFFFFFF) % 5
+            assert (await one.send_and_wait("t", b"v", b"21", partition=1)).partition == 1
+            assert await one.partitions_for("t") == [0, 1, 2, 3, 4]
+
+    simulate(test)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec(codec: str) -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        async with producer(cluster, simulation, compression_type=codec) as one:
+            for value in numbered(100):
+                await one.send("t", value)
+        assert values(cluster) == numbered(100)
+        assert read_header(log.batches[0]).codec.name == codec.upper()
+
+    simulate(test)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_what_may_pass_is_tried_again(code: ErrorCode) -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            cluster.fail_next(ProduceRequest, code, code, code)
+            await (await one.send("t", b"v"))
+        assert values(cluster) == [b"v"]
+        assert cluster.count(ProduceRequest) == 4
+
+    simulate(test)
+
+
+def test_an_answer_that_was_lost_does_not_write_twice() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation, linger_ms=0) as one:
+            cluster.fail_next(ProduceRequest, Lose, Lose)
+            deliveries = [await one.send("t", value) for value in numbered(20)]
+            found = [await delivery for delivery in deliveries]
+        assert values(cluster) == numbered(20)
+        assert [one.offset for one in found] == list(range(20))
+        assert cluster.count(ProduceRequest) == 3
+
+    simulate(test)
+
+
+def test_the_first_batch_is_not_overtaken_when_it_has_to_be_sent_again() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation, batch_size=0, linger_ms=0) as one:
+            cluster.fail_next(ProduceRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            for value in numbered(20):
+                await one.send("t", value)
+        assert values(cluster) == numbered(20)
+
+    simulate(test)
+
+
+def test_a_moved_leader_is_followed_by_its_hint_without_asking_for_metadata() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            await one.send_and_wait("t", b"before")
+            log.elect(2)
+            await one.send_and_wait("t", b"after")
+        assert values(cluster) == [b"before", b"after"]
+        produced = [
+            node for node, request, _ in cluster.requests if isinstance(request, ProduceRequest)
+        ]
+        assert produced == [1, 1, 2]
+
+    simulate(test, brokers=2)
+
+
+def test_topics_without_ids_are_named_in_older_versions() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        cluster.served[0] = (3, 9)
+        cluster.served[3] = (0, 9)
+        async with producer(cluster, simulation) as one:
+            await one.send_and_wait("t", b"v")
+        assert values(cluster) == [b"v"]
+        assert cluster.requests[-1][2] == 9
+
+    simulate(test)
+
+
+def test_without_idempotence_no_producer_id_is_asked_for() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        async with producer(cluster, simulation, enable_idempotence=False, acks=1) as one:
+            cluster.fail_next(ProduceRequest, ErrorCode.NOT_ENOUGH_REPLICAS)
+            await one.send_and_wait("t", b"v")
+        assert cluster.count(InitProducerIdRequest) == 0
+        assert read_header(log.batches[0]).producer_id == -1
+
+    simulate(test)
+
+
+def test_acks_0_completes_without_an_answer() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation, enable_idempotence=False, acks=0) as one:
+            placed = await one.send_and_wait("t", b"v", timestamp_ms=9)
+            assert placed == RecordMetadata("t", 0, -1, 9)  # type: ignore[arg-type]
+        await asyncio.sleep(1)
+        assert values(cluster) == [b"v"]
+
+    simulate(test)
+
+
+def test_one_request_in_flight_keeps_the_order_without_idempotence() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        options = {
+            "enable_idempotence": False,
+            "max_in_flight_requests_per_connection": 1,
+            "batch_size": 0,
+        }
+        async with producer(cluster, simulation, **options) as one:
+            cluster.fail_next(ProduceRequest, *[ErrorCode.NOT_ENOUGH_REPLICAS, 0] * 5)
+            for value in numbered(20):
+                await one.send("t", value)
+        assert values(cluster) == numbered(20)
+
+    simulate(test)
+
+
+def test_delivery_ends_in_time_when_no_broker_answers() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        options = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 2_000}
+        one = producer(cluster, simulation, **options)
+        await one.send_and_wait("t", b"v")
+        await cluster.stop()
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        delivery = await one.send("t", b"w")
+        with pytest.raises(DeliveryTimedOut, match="1 record for t-0 was not acknowledged"):
+            await delivery
+        assert 5.9 < loop.time() - begun_s < 6.5
+        await one.close()
+
+    simulate(test)
+
+
+def test_a_partition_without_a_leader_is_named_as_the_reason() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        log.elect(-1)
+        options = {"delivery_timeout_ms": 6_000, "request_timeout_ms": 2_000}
+        one = producer(cluster, simulation, **options)
+        delivery = await one.send("t", b"v", partition=0)
+        with pytest.raises(DeliveryTimedOut, match="the partition has no leader"):
+            await delivery
+        await one.close()
+
+    simulate(test)
+
+
+def test_after_a_batch_of_unknown_fate_expired_the_producer_goes_on() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        options = {"delivery_timeout_ms": 3_000, "request_timeout_ms": 1_000}
+        async with producer(cluster, simulation, **options) as one:
+            await one.send_and_wait("t", b"first")
+            cluster.fail_next(ProduceRequest, *[Close] * 30)
+            delivery = await one.send("t", b"lost")
+            with pytest.raises(DeliveryTimedOut):
+                await delivery
+            cluster.faults.clear()
+            await one.send_and_wait("t", b"last")
+        assert values(cluster) == [b"first", b"last"]
+        assert read_header(log.batches[-1]).producer_epoch == 1
+
+    simulate(test)
+
+
+def test_a_broker_that_forgot_the_producer_gets_a_new_epoch() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            await one.send_and_wait("t", b"first")
+            cluster.fail_next(ProduceRequest, ErrorCode.UNKNOWN_PRODUCER_ID)
+            await one.send_and_wait("t", b"second")
+        assert values(cluster) == [b"first", b"second"]
+        assert read_header(log.batches[-1]).producer_epoch == 1
+
+    simulate(test)
+
+
+def test_a_batch_that_is_too_large_is_split() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        (log,) = cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            cluster.fail_next(ProduceRequest, *[ErrorCode.MESSAGE_TOO_LARGE] * 3)
+            deliveries = [await one.send("t", value) for value in numbered(8)]
+            await one.flush()
+            assert [(await delivery).offset for delivery in deliveries] == list(range(8))
+        assert values(cluster) == numbered(8)
+        assert len(log.batches) > 1
+
+    simulate(test)
+
+
+def test_a_single_record_that_is_too_large_fails() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            cluster.fail_next(ProduceRequest, ErrorCode.MESSAGE_TOO_LARGE)
+            with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
+                await (await one.send("t", b"v"))
+            await one.send_and_wait("t", b"next")
+        assert values(cluster) == [b"next"]
+
+    simulate(test)
+
+
+def test_a_refused_record_fails_with_its_own_reason_and_the_others_with_theirs() -> None:
+    def refuse(request: Request) -> ProduceResponse:
+        assert isinstance(request, ProduceRequest)
+        bad = BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="no key")
+        answer = PartitionProduceResponse(
+            error_code=ErrorCode.INVALID_RECORD, base_offset=-1, record_errors=[bad]
+        )
+        topic_id = request.topic_data[0].topic_id
+        return ProduceResponse(
+            responses=[TopicProduceResponse(topic_id=topic_id, partition_responses=[answer])]
+        )
+
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            cluster.fail_next(ProduceRequest, refuse)
+            deliveries = [await one.send("t", value) for value in numbered(3)]
+            outcomes = await asyncio.gather(*deliveries, return_exceptions=True)
+        assert "no key" in str(outcomes[1])
+        assert "another record of its batch" in str(outcomes[0])
+        assert "another record of its batch" in str(outcomes[2])
+
+    simulate(test)
+
+
+def test_a_full_buffer_makes_send_wait_and_then_gives_up() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        one = producer(cluster, simulation, buffer_memory=10_000, max_block_ms=5_000)
+        await one.send_and_wait("t", b"v")
+        for value in [b"x" * 1_000] * 50:
+            await one.send("t", value)
+        await one.flush()
+        await cluster.stop()
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        for _ in range(9):
+            await one.send("t", b"x" * 1_000)
+        with pytest.raises(BufferFull, match=r"buffer\.memory \(10000 bytes\) stayed full"):
+            await one.send("t", b"x" * 1_000)
+        assert 4.9 < loop.time() - begun_s < 5.5
+        await one.close(timeout_ms=100)
+
+    simulate(test)
+
+
+def test_a_topic_that_is_not_there_fails_after_max_block() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        async with producer(cluster, simulation, max_block_ms=2_000) as one:
+            with pytest.raises(MetadataTimedOut, match="topic nowhere is not there after 2000 ms"):
+                await one.send("nowhere", b"v")
+
+    simulate(test)
+
+
+def test_a_topic_is_made_by_asking_for_it_where_brokers_allow() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.auto_create_partitions = 1
+        async with producer(cluster, simulation) as one:
+            await one.send_and_wait("new", b"v")
+        assert values(cluster) == [b"v"]
+
+    simulate(test)
+
+
+def test_a_topic_that_nobody_sends_to_is_no_longer_asked_for() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("used")
+        cluster.create("left")
+        options = {"metadata_max_age_ms": 60_000, "metadata_max_idle_ms": 120_000}
+        async with producer(cluster, simulation, **options) as one:
+            await one.send_and_wait("left", b"v")
+            for _ in range(10):
+                await one.send_and_wait("used", b"v")
+                await asyncio.sleep(60)
+            asked = [one for _, one, _ in cluster.requests if isinstance(one, MetadataRequest)]
+            assert [topic.name for topic in asked[-1].topics or ()] == ["used"]
+            await one.send_and_wait("left", b"again")
+
+    simulate(test)
+
+
+def test_partitions_that_were_added_are_found() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            await one.send_and_wait("t", b"v")
+            cluster.create("t", 4)
+            assert (await one.send_and_wait("t", b"v", partition=3)).partition == 3
+
+    simulate(test)
+
+
+def test_closing_sends_what_is_left_and_a_hurried_close_fails_it() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        one = producer(cluster, simulation, linger_ms=10_000)
+        delivery = await one.send("t", b"v")
+        await one.close()
+        assert (await delivery).offset == 0
+        two = producer(cluster, simulation, linger_ms=10_000)
+        await two.send_and_wait("t", b"w")
+        await cluster.stop()
+        delivery = await two.send("t", b"x")
+        await two.close(timeout_ms=50)
+        with pytest.raises(ClientClosed):
+            await delivery
+
+    simulate(test)
+
+
+def test_a_producer_without_permission_for_idempotence_says_so() -> None:
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        cluster.create("t")
+        async with producer(cluster, simulation) as one:
+            cluster.fail_next(InitProducerIdRequest, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
+                await (await one.send("t", b"v"))
+
+    simulate(test)
+
+
+FAULTS = (
+    Close,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_each_record_is_written_once_and_in_order(seed: int) -> None:
+    """Random faults, lost answers and elections; every record is acknowledged in the end."""
+
+    async def test(cluster: MiniCluster, simulation: Simulation) -> None:
+        logs = cluster.create("t", 3)
+        random = simulation.random("faults")
+
+        async def trouble() -> None:
+            while True:
+                await asyncio.sleep(random.uniform(0, 0.3))
+                match random.randrange(4):
+                    case 0:
+                        cluster.drop_connections()
+                    case 1:
+                        random.choice(logs).elect(random.choice(list(cluster.hosts)))
+                    case 2:
+                        cluster.fail_next(ProduceRequest, random.choice(FAULTS))
+                    case _:
+                        cluster.fail_next(ProduceRequest, Lose)
+
+        troubling = asyncio.ensure_future(trouble())
+        options: dict[str, object] = {"batch_size": random.choice([0, 200, 2_000]), "linger_ms": 1}
+        async with producer(cluster, simulation, **options) as one:
+            sent: Sequence[list[bytes]] = [[], [], []]
+            deliveries = []
+            for number in range(300):
+                partition = random.randrange(3)
+                value = b"%d" % number
+                sent[partition].append(value)
+                deliveries.append((partition, await one.send("t", value, partition=partition)))
+                if random.random() < 0.2:
+                    await asyncio.sleep(random.uniform(0, 0.1))
+            troubling.cancel()
+            found: Sequence[list[int]] = [[], [], []]
+            for partition, delivery in deliveries:
+                found[partition].append((await delivery).offset)
+        for partition in range(3):
+            assert values(cluster, partition) == sent[partition]
+            assert found[partition] == list(range(len(sent[partition])))
+
+    simulate(test, brokers=3, seed=seed)
