@@ -159,14 +159,14 @@ class WorkerWatch(threading.Thread):
         super().__init__(daemon=True)
         self._process = process
         self._over = threading.Event()
-        self.most_mb = 0.0
+        self.max_mb = 0.0
         self.cpu_s = 0.0
 
     def run(self) -> None:
         while not self._over.wait(0.05):
             try:
                 for child in self._process.children():
-                    self.most_mb = max(self.most_mb, child.memory_info().rss / 1e6)
+                    self.max_mb = max(self.max_mb, child.memory_info().rss / 1e6)
                     times = child.cpu_times()
                     self.cpu_s = max(self.cpu_s, times.user + times.system)
             except psutil.Error:
@@ -215,7 +215,7 @@ async def measure_topic(bench: Bench, arguments: argparse.Namespace, chance: ran
     say("one record written, index in the making", await bench.time_produce(PRODUCED))
     say("index made after", f"{await bench.wait_for_index():.1f} s more")
     watch.end()
-    say("CPU of the worker, its most memory", f"{watch.cpu_s:.1f} s, {watch.most_mb:.0f} MB")
+    say("CPU of the worker, its most memory", f"{watch.cpu_s:.1f} s, {watch.max_mb:.0f} MB")
     say("index on disk", f"{size_of(directory, '.keys') / 1e6:,.0f} MB")
     say("memory of the broker after", f"{bench.memory_mb:.0f} MB")
 

@@ -160,7 +160,7 @@ async def start_up(root: str, partitions: int) -> None:
     settings = BrokerSettings.from_properties({"log.dirs": root})
 
     def manager() -> LogManager:
-        return LogManager(settings, world, cluster_id="bench", node_id=1, most_open_files=1 << 20)
+        return LogManager(settings, world, cluster_id="bench", node_id=1, max_open_files=1 << 20)
 
     async def timed(name: str, work: Callable[[], object]) -> None:
         wall, cpu = time.perf_counter(), time.process_time()

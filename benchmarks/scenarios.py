@@ -124,7 +124,7 @@ def java_producer(broker: BrokerProcess, effort: Effort, kafka: ApacheKafka) -> 
 
 
 def sequential_requests(
-    broker: BrokerProcess, topic: str, count: int, *, most_s: float = 1000.0
+    broker: BrokerProcess, topic: str, count: int, *, max_s: float = 1000.0
 ) -> tuple[float, list[float]]:
     """One connection, the next request when the last is answered: seconds, and each round trip."""
     frame = wire.produce_frame(topic, wire.one_record_batch(b"x" * 100, int(time.time() * 1000)))
@@ -139,7 +139,7 @@ def sequential_requests(
         previous = now
         if wire.produce_error(answer, topic):
             raise RuntimeError(f"produce was answered with {wire.produce_error(answer, topic)}")
-        if now - started > most_s:
+        if now - started > max_s:
             break
     connection.close()
     return previous - started, durations
@@ -255,7 +255,7 @@ def slow_connections(broker: BrokerProcess, effort: Effort) -> Figures:
         for number, connection in enumerate(slow):
             connection.send(fetch if number % 2 else half)
         elapsed, durations = sequential_requests(
-            broker, fast_topic, 10_000_000, most_s=effort.slow_s
+            broker, fast_topic, 10_000_000, max_s=effort.slow_s
         )
         grown = broker.usage().resident_bytes - before
         for connection in slow:

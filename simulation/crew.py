@@ -13,7 +13,7 @@ from typing import Protocol
 from odradek.world import World
 from simulation.world import Host, Simulation
 
-_LONGEST_PAUSE_S = 15.0
+_MAX_PAUSE_S = 15.0
 
 
 class Program(Protocol):
@@ -95,7 +95,7 @@ class Crew:
             return
         life.is_stopped = True
         life.host.stop()
-        after_s = self._random.uniform(0, _LONGEST_PAUSE_S)
+        after_s = self._random.uniform(0, _MAX_PAUSE_S)
         self._simulation.loop.call_later(after_s, self._wake, life, context=self._simulation.nobody)
 
     def _wake(self, life: _Life) -> None:

@@ -380,7 +380,7 @@ class SimulatedDisk:
     def total_bytes(self, path: str) -> int:
         return self.capacity_bytes
 
-    def most_open_files(self) -> int:
+    def max_open_files(self) -> int:
         return 1 << 16
 
     def peek(self, directory: str, suffix: str) -> list[bytes]:

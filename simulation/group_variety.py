@@ -50,7 +50,7 @@ class GroupVariety:
         self.has_racks = is_varied and random.random() < 0.2
         self.has_clerk = is_varied and random.random() < 0.6
         self.has_night = is_varied and random.random() < 0.4
-        self._most_members = random.choice((2, 3)) if is_varied and random.random() < 0.2 else None
+        self._max_members = random.choice((2, 3)) if is_varied and random.random() < 0.2 else None
         self._policy = random.choice(_POLICIES)
 
     def properties(self) -> dict[str, str]:
@@ -60,8 +60,8 @@ class GroupVariety:
             found["group.consumer.migration.policy"] = self._policy
         if self.has_racks:
             found["broker.rack"] = _RACKS[0]
-        if self._most_members is not None:
-            found["group.max.size"] = found["group.consumer.max.size"] = str(self._most_members)
+        if self._max_members is not None:
+            found["group.max.size"] = found["group.consumer.max.size"] = str(self._max_members)
         if self.has_night:
             found["offsets.retention.minutes"] = str(_RETENTION_MINUTES)
             found["offsets.retention.check.interval.ms"] = "5000"

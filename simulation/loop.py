@@ -30,7 +30,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 # More callbacks than this without time moving is a busy loop, not work.
-MOST_STEPS_IN_AN_INSTANT = 1_000_000
+MAX_STEPS_IN_AN_INSTANT = 1_000_000
 # How often the cost of a run is looked at, in steps.
 _STEPS_BETWEEN_LOOKS = 1024
 _RUNNING = State.RUNNING
@@ -311,7 +311,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def _step(self) -> None:
         """Runs the next callback that is ready, unless it was cancelled or its process cannot."""
         self._steps_at_this_instant += 1
-        if self._steps_at_this_instant > MOST_STEPS_IN_AN_INSTANT:
+        if self._steps_at_this_instant > MAX_STEPS_IN_AN_INSTANT:
             raise SimulationError(f"a busy loop: time stands still\n{self.describe_tasks()}")
         handle = self._ready.popleft()
         if handle.is_cancelled:

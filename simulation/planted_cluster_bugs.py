@@ -32,7 +32,7 @@ def skip_truncation() -> list[Patch]:
 
 
 def ignore_min_isr() -> list[Patch]:
-    return [(Partition, "least_in_sync", 1)]
+    return [(Partition, "min_in_sync", 1)]
 
 
 def elect_unclean() -> list[Patch]:

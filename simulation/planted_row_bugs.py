@@ -46,11 +46,11 @@ from odradek.metadata.compare_and_set import attempt, change_node
 from odradek.metadata.layout import ConfigOverrides, broker_path
 from odradek.metadata.store import ANY_VERSION, Check, Create
 from odradek.protocol.acls import Operation
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.replication import in_sync_sets
 from odradek.replication.missing_logs import MissingLogs
 from odradek.replication.partition_log import PartitionLog
-from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions
 from odradek.replication.term import UNKNOWN, Term
@@ -295,13 +295,13 @@ def coordinate_without_lease() -> list[Patch]:
     def runner(self: Any, partition: int) -> Any:
         kept = self._kept.get(partition)
         if kept is None:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
         if not kept.is_loaded:
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return kept.runner
 
     def refusal(self: PartitionLog) -> Exception | None:
-        return None if self._is_led() else Refused(ErrorCode.NOT_COORDINATOR)
+        return None if self._is_led() else ApiError(ErrorCode.NOT_COORDINATOR)
 
     return [
         (StatePartitions, "_runner", runner),

@@ -14,7 +14,7 @@ from odradek.world import World
 from simulation.brokers import Brokers
 from simulation.checkers import Violation
 
-_MOST_RECORDS: Final = 2**31 - 1
+_MAX_RECORDS: Final = 2**31 - 1
 # The highest version that names topics by their names.
 _VERSION: Final = 9
 
@@ -27,9 +27,7 @@ def poisoned(random: Random, now_ms: int) -> bytes:
     header, payload = read_header(batch), batch[HEADER_SIZE:]
     match random.randrange(3):
         case 0:
-            claims = header._replace(
-                record_count=_MOST_RECORDS, last_offset_delta=_MOST_RECORDS - 1
-            )
+            claims = header._replace(record_count=_MAX_RECORDS, last_offset_delta=_MAX_RECORDS - 1)
             return assemble(claims, payload)
         case 1:
             return assemble(header, random.randbytes(len(payload)))

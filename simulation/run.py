@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from odradek import invariants
 from odradek.world import timeslice
 from simulation.process import current_process
 from simulation.trace import Trace
@@ -107,10 +108,16 @@ def run(
     """Runs `main(simulation)` on a host of its own, to its end or to the first failure.
 
     A failure raises and carries the seed and the end of the trace as a note. So does
-    a run that costs more than `cpu_limit_s` of a processor's time.
+    a run that costs more than `cpu_limit_s` of a processor's time. Invariants are checked
+    thoroughly (`odradek.invariants`).
     """
-    with _own_garbage():
-        return _run(main, seed, time_limit_s=time_limit_s, cpu_limit_s=cpu_limit_s)
+    was_thorough = invariants.is_thorough()
+    invariants.check_thoroughly(True)
+    try:
+        with _own_garbage():
+            return _run(main, seed, time_limit_s=time_limit_s, cpu_limit_s=cpu_limit_s)
+    finally:
+        invariants.check_thoroughly(was_thorough)
 
 
 def _run(

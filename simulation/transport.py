@@ -21,7 +21,7 @@ from odradek.world.disk import Buffer
 if TYPE_CHECKING:
     from simulation.network import Link, Network
 
-MOST_BYTES_IN_A_READ = 256 * 1024
+MAX_BYTES_IN_A_READ = 256 * 1024
 _HIGH_WATER_BYTES = 64 * 1024
 
 
@@ -179,7 +179,7 @@ class SimulatedTransport(asyncio.Transport):
 
     def _take(self) -> bytes:
         """The next bytes for the program: all that is there, or a part cut anywhere."""
-        size = min(sum(map(len, self._unread)), MOST_BYTES_IN_A_READ)
+        size = min(sum(map(len, self._unread)), MAX_BYTES_IN_A_READ)
         size = self._network.cut_size(size)
         if isinstance(self._protocol, asyncio.BufferedProtocol):
             self._target = memoryview(self._protocol.get_buffer(-1))

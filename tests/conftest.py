@@ -1,7 +1,7 @@
 """What every test has: `async def` tests run on a fresh asyncio loop of their own.
 
 Hypothesis looks for new examples on a developer's machine; in CI it repeats the same ones, so
-that a change is judged by the change.
+that a change is judged by the change. Invariants are checked thoroughly (`odradek.invariants`).
 """
 
 import asyncio
@@ -10,6 +10,10 @@ import os
 
 import pytest
 from hypothesis import settings
+
+from odradek.invariants import check_thoroughly
+
+check_thoroughly(True)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("exploring", deadline=None)

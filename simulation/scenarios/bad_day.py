@@ -27,7 +27,7 @@ PATIENCE_S = 300.0
 GROUP = "workers"
 
 _FIRST_PAUSE_S = 0.5
-_LONGEST_PAUSE_S = 20.0
+_MAX_PAUSE_S = 20.0
 
 _BROKER = {
     "offsets.topic.num.partitions": "2",
@@ -189,7 +189,7 @@ class BadDay:
                 raise Unseen(f"unseen: {what()}")
             # Looking costs real time, so what takes long is looked at less often.
             await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+            pause_s = min(pause_s * 1.5, _MAX_PAUSE_S)
 
 
 async def _until_it_works(ask: Callable[[], Awaitable[object]]) -> None:

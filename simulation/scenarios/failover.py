@@ -24,7 +24,7 @@ from simulation.world import Simulation
 BROKERS: Final = 3
 _COMMIT_TIMEOUT_S: Final = 2.0
 # A small request waits at most for the commit timeout, for the lease, and for a load.
-_LONGEST_ANSWER_S: Final = 9.0
+_MAX_ANSWER_S: Final = 9.0
 _LOOK_S: Final = 0.2
 _LEDGER: Final = "ledger"
 
@@ -59,7 +59,7 @@ class FailoverDay(TransactionDay):
                 {GROUP: self.groups, _LEDGER: self._ledger},
                 self.sources,
                 acknowledged=self.history.log,
-                longest_s=_LONGEST_ANSWER_S,
+                longest_s=_MAX_ANSWER_S,
             )
             for broker in day.brokers
         ]

@@ -25,7 +25,7 @@ from simulation.world import Simulation
 TOPIC: Final = "orders"
 GROUP: Final = "ledger"
 BROKERS: Final = 3
-_LONGEST_ANSWER_S: Final = 9.0
+_MAX_ANSWER_S: Final = 9.0
 
 
 class LeaseDay:
@@ -43,7 +43,7 @@ class LeaseDay:
                 {GROUP: self._groups},
                 self._partitions,
                 acknowledged=self._history,
-                longest_s=_LONGEST_ANSWER_S,
+                longest_s=_MAX_ANSWER_S,
             )
             for broker in brokers.all
         ]

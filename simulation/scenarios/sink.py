@@ -32,7 +32,7 @@ from simulation.world import Simulation
 
 TOPIC: Final = "written"
 _QUERY: Final = "query"
-_MOST_ATTEMPTS: Final = 30
+_MAX_ATTEMPTS: Final = 30
 _THEMES: Final = (
     ("rows", "batch", "restore"),
     ("rows", "batch", "driver-dies", "task-dies"),
@@ -117,7 +117,7 @@ class SinkWalk:
         """When some tasks of the next batch are done and others have not begun."""
         self._backup()
         if self._plan() and self._tasks > 1:
-            await self._write_batch(most_tasks=self._random.randint(1, self._tasks - 1))
+            await self._write_batch(max_tasks=self._random.randint(1, self._tasks - 1))
         self._runs += 1
 
     async def _resplit(self) -> None:
@@ -164,7 +164,7 @@ class SinkWalk:
             self._checkpoint.written += 1
             self._backup()
 
-    async def _write_batch(self, most_tasks: int | None = None) -> bool:
+    async def _write_batch(self, max_tasks: int | None = None) -> bool:
         """Whether all tasks have succeeded. A refusal ends the query, and somebody puts back the
         newest copy of the checkpoint and the number of tasks that the batch was begun with."""
         checkpoint = self._checkpoint
@@ -172,10 +172,10 @@ class SinkWalk:
         rows = range(checkpoint.end, checkpoint.ends[batch])
         shares = []
         try:
-            for task in self._random.sample(range(self._tasks), self._tasks)[:most_tasks]:
+            for task in self._random.sample(range(self._tasks), self._tasks)[:max_tasks]:
                 values = [b"%d" % row for row in rows if row % self._tasks == task]
                 shares.append(await self._write_task(task, batch, values))
-            if most_tasks is not None:
+            if max_tasks is not None:
                 if any(one.rows and one.pending is None for one in shares):
                     self._tasks_before = self._tasks
                 return False
@@ -214,12 +214,12 @@ class SinkWalk:
         write = TaskWrite(
             f"{self._options.id_prefix}{_QUERY}-{TOPIC}-{task}", batch, run=f"run-{self._runs}"
         )
-        for _ in range(_MOST_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             outcome = await self._try(write, values)
             if outcome is not None:
                 return TaskShare(write, outcome.rows, outcome.was_done_before, outcome.pending)
             await asyncio.sleep(0.2)
-        raise Unseen(f"unseen: {write} in {_MOST_ATTEMPTS} attempts")
+        raise Unseen(f"unseen: {write} in {_MAX_ATTEMPTS} attempts")
 
     async def _try(self, write: TaskWrite, values: list[bytes]) -> Outcome | None:
         self._attempts += 1

@@ -32,7 +32,7 @@ from tests.conformance.test_storage_both_ways import (
 )
 from tests.unit.storage.key_index.test_model import do_jobs
 
-LIMITS = KeyIndexLimits(least_bytes=1000, job_bytes=20_000, job_entries=500)
+LIMITS = KeyIndexLimits(min_bytes=1000, job_bytes=20_000, job_entries=500)
 
 
 async def look_up_all(directory: Path, count: int, *, has_index: bool) -> None:
@@ -54,7 +54,7 @@ async def look_up_all(directory: Path, count: int, *, has_index: bool) -> None:
             assert found is not None
             assert (found.record.offset, found.record.value) == (number, value_of(number))
         do_jobs(index, world)
-        assert index.unindexed_bytes() < LIMITS.least_bytes
+        assert index.unindexed_bytes() < LIMITS.min_bytes
     await manager.close()
     world.workers.close()
 

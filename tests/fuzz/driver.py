@@ -26,7 +26,7 @@ _SENTINEL = b"".join(
     encode_request(ApiVersionsRequest(), 0, _SENTINEL_ID, None)  # type: ignore[arg-type]
 )
 _WAITING = {ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 _SLOW_S = 0.02
 _SILENCE_S = 0.3
 _TORN_S = 0.03
@@ -109,11 +109,11 @@ class Driver:
         if (elapsed_s > _SLOW_S and not may_wait(entry)) or elapsed_s > 2 * _SLOW_S:
             self.slowest.append((elapsed_s, _describe(entry, number)))
             self.slowest.sort(reverse=True)
-            del self.slowest[_MOST_SHOWN:]
+            del self.slowest[_MAX_SHOWN:]
 
     def _violation(self, entry: Input, number: int, reason: str) -> None:
         self.violation_count += 1
-        if len(self.violations) < _MOST_SHOWN:
+        if len(self.violations) < _MAX_SHOWN:
             shown = entry.data[:200].hex()
             self.violations.append(f"{_describe(entry, number)}: {reason}: {shown}")
 

@@ -22,7 +22,7 @@ from odradek.protocol.schema import Request, Response
 from tests.fuzz.requests import Surroundings
 
 # More than any answer to a fuzzer should be.
-MOST_RESPONSE_BYTES = 64 << 20
+MAX_RESPONSE_BYTES = 64 << 20
 PARTITIONS = 3
 
 
@@ -50,7 +50,7 @@ class Wire:
         """The next frame without its size; `ConnectionError` when the broker hung up."""
         try:
             (size,) = struct.unpack(">i", await self._reader.readexactly(4))
-            if not 4 <= size <= MOST_RESPONSE_BYTES:
+            if not 4 <= size <= MAX_RESPONSE_BYTES:
                 raise MalformedAnswer(f"a response of {size} bytes")
             return await self._reader.readexactly(size)
         except asyncio.IncompleteReadError as error:

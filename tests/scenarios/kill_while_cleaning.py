@@ -58,14 +58,14 @@ class Tally:
     written: int = 0
     # What lay about when the broker died.
     unfinished: Counter[str] = field(default_factory=Counter)
-    least_records: int = sys.maxsize
+    min_records: int = sys.maxsize
 
     def __str__(self) -> str:
         found = ", ".join(f"{count} {suffix}" for suffix, count in sorted(self.unfinished.items()))
         return (
             f"{self.kills} kills in the middle of compaction (unfinished files: {found}), "
             f"{self.workers_killed} of the worker alone; {self.written} records written, "
-            f"{self.least_records} left at the smallest; nothing newest lost, no file left over"
+            f"{self.min_records} left at the smallest; nothing newest lost, no file left over"
         )
 
 
@@ -232,7 +232,7 @@ class KillWhileCleaning:
                 positions = [
                     max(one, two.offset) for one, two in zip(positions, reached, strict=True)
                 ]
-        self.tally.least_records = min(self.tally.least_records, records)
+        self.tally.min_records = min(self.tally.min_records, records)
         newest = {where: value for where, value in self._newest.items() if value is not None}
         kept = {where: value for where, value in found.items() if value is not None}
         wrong = [where for where in newest | kept if newest.get(where) != kept.get(where)]

@@ -156,6 +156,6 @@ async def day(simulation: Simulation) -> None:
 def test_an_answer_is_never_older_than_what_was_acknowledged(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = KeyIndexLimits(least_bytes=500, job_bytes=2000, job_entries=20)
+    limits = KeyIndexLimits(min_bytes=500, job_bytes=2000, job_entries=20)
     monkeypatch.setattr(KeyIndexes, "limits", limits)
     run(day, seed=seed)

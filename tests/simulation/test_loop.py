@@ -161,7 +161,7 @@ def test_a_run_that_never_ends_is_ended() -> None:
 
 
 def test_a_busy_loop_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("simulation.loop.MOST_STEPS_IN_AN_INSTANT", 1000)
+    monkeypatch.setattr("simulation.loop.MAX_STEPS_IN_AN_INSTANT", 1000)
 
     async def main(_: Simulation) -> None:
         while True:  # noqa: ASYNC110 - it is the point

@@ -11,7 +11,7 @@ from simulation.__main__ import look_for, play_one
 from simulation.findings import FINDINGS
 from simulation.planted_bugs import PLANTS, planted
 
-MOST_SEEDS = 200
+MAX_SEEDS = 200
 
 
 def test_it_is_said_of_every_bug_how_it_shows() -> None:
@@ -22,10 +22,10 @@ def test_it_is_said_of_every_bug_how_it_shows() -> None:
 def test_a_planted_bug_is_found(plant: str) -> None:
     known = FINDINGS[plant].seed
     assert known is not None
-    for seed in chain([known], range(1, MOST_SEEDS + 1)):
+    for seed in chain([known], range(1, MAX_SEEDS + 1)):
         if look_for(plant, seed)[1] is not None:
             return
-    pytest.fail(f"{MOST_SEEDS} seeds of {FINDINGS[plant].scenario} did not find {plant}")
+    pytest.fail(f"{MAX_SEEDS} seeds of {FINDINGS[plant].scenario} did not find {plant}")
 
 
 def test_a_planted_bug_is_taken_back() -> None:

@@ -38,28 +38,28 @@ class Driver:
         )
         frame.write.format("kafka").options(**self._servers).save()
 
-    def stream_to_files(self, topic: str, most_a_batch: int) -> dict[str, Any]:
+    def stream_to_files(self, topic: str, max_a_batch: int) -> dict[str, Any]:
         """One life of a query: what is in the topic by now, into files, and all that is in them."""
         files = f"{self._directory}/{topic}-files"
-        stream = self._stream(topic, most_a_batch, includeHeaders="true")
+        stream = self._stream(topic, max_a_batch, includeHeaders="true")
         writer = stream.writeStream.format("parquet").option("path", files)
         batches = self._until_caught_up(writer, f"{topic}-files-checkpoint")
         rows = self._spark.read.parquet(files).collect()
         return {"batches": batches, "rows": [_plain(row) for row in rows]}
 
-    def stream_to_topic(self, source: str, sink: str, most_a_batch: int) -> list[int]:
+    def stream_to_topic(self, source: str, sink: str, max_a_batch: int) -> list[int]:
         """One life of a query that copies in capitals, compressed."""
-        stream = self._stream(source, most_a_batch)
+        stream = self._stream(source, max_a_batch)
         louder = stream.select("key", f.upper(f.col("value").cast("string")).alias("value"))
         writer = louder.writeStream.format("kafka").options(**self._servers, topic=sink)
         writer = writer.option("kafka.compression.type", "zstd")
         return self._until_caught_up(writer, f"{sink}-checkpoint")
 
-    def _stream(self, topic: str, most_a_batch: int, **options: str) -> DataFrame:
+    def _stream(self, topic: str, max_a_batch: int, **options: str) -> DataFrame:
         return (
             self._spark.readStream.format("kafka")
             .options(**self._servers, **options, subscribe=topic, startingOffsets="earliest")
-            .option("maxOffsetsPerTrigger", str(most_a_batch))
+            .option("maxOffsetsPerTrigger", str(max_a_batch))
             .load()
         )
 

@@ -133,11 +133,11 @@ def test_a_stream_is_read_and_goes_on_from_its_checkpoint(
     connector: Connector, brokers: Cluster
 ) -> None:
     topic = source(brokers, 100)
-    first = connector.ask("stream_to_files", topic=topic, most_a_batch=40)
+    first = connector.ask("stream_to_files", topic=topic, max_a_batch=40)
     assert sum(first["batches"]) == 100
     assert len(first["batches"]) >= 3
     grow(brokers, topic, 100, 130)
-    again = connector.ask("stream_to_files", topic=topic, most_a_batch=40)
+    again = connector.ask("stream_to_files", topic=topic, max_a_batch=40)
     assert sum(again["batches"]) == 30
     assert places(again["rows"]) == as_seen(brokers, topic)
 
@@ -160,11 +160,11 @@ def test_a_stream_is_written_and_goes_on_from_its_checkpoint(
 ) -> None:
     topic = source(brokers, 100)
     copy = brokers.create_topic(partitions=_PARTITIONS)
-    first = connector.ask("stream_to_topic", source=topic, sink=copy, most_a_batch=40)
+    first = connector.ask("stream_to_topic", source=topic, sink=copy, max_a_batch=40)
     assert sum(first) == 100
     assert len(values_in(brokers, copy, _PARTITIONS)) == 100
     grow(brokers, topic, 100, 130)
-    again = connector.ask("stream_to_topic", source=topic, sink=copy, most_a_batch=40)
+    again = connector.ask("stream_to_topic", source=topic, sink=copy, max_a_batch=40)
     assert sum(again) == 30
     assert sorted(values_in(brokers, copy, _PARTITIONS)) == sorted(
         b"VALUE %d" % index for index in range(130)

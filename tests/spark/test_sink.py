@@ -57,7 +57,7 @@ def copying(
     checkpoint: Path,
     *,
     reads: Mapping[str, str] | None = None,
-    most_tasks: int = 3,
+    max_tasks: int = 3,
     **options: str,
 ) -> None:
     """One run of a query that copies a topic, in batches of 100 offsets and three tasks."""
@@ -72,7 +72,7 @@ def copying(
         .load()
     )
     query = (
-        stream.coalesce(most_tasks)
+        stream.coalesce(max_tasks)
         .select("key", "value")
         .writeStream.format(options.pop("format", "odradek"))
         .options(**options)
@@ -133,7 +133,7 @@ def test_a_half_written_batch_that_is_split_in_another_way_is_refused_as_a_whole
         # As if the first task had not been written.
         admin.delete_groups([f"odradek-sink-{query}-{sink}-0"])
     with pytest.raises(Exception, match="split into tasks in another way"):
-        copying(spark, brokers, source, sink, checkpoint, most_tasks=1)
+        copying(spark, brokers, source, sink, checkpoint, max_tasks=1)
     assert len(values_in(brokers, sink, 1)) == 90
     copying(spark, brokers, source, sink, checkpoint)
     assert len(values_in(brokers, sink, 1)) == 120

@@ -87,7 +87,7 @@ class Broker:
         self._id = BrokerId(settings.node_id)
         self._connections = Connections(
             most=settings.max_connections,
-            most_per_address=settings.max_connections_per_ip,
+            max_per_address=settings.max_connections_per_ip,
             overrides=dict(settings.max_connections_per_ip_overrides),
             frame_bytes=settings.socket_request_max_bytes,
             send_buffer_bytes=settings.socket_send_buffer_bytes,
@@ -502,7 +502,7 @@ class Broker:
     def _reconfigure(self) -> None:
         settings = self._settings.broker
         self._connections.most = settings.max_connections
-        self._connections.most_per_address = settings.max_connections_per_ip
+        self._connections.max_per_address = settings.max_connections_per_ip
         self._connections.overrides = dict(settings.max_connections_per_ip_overrides)
         self._connections.rate.per_second = settings.max_connection_creation_rate
 

@@ -5,9 +5,9 @@ from enum import IntEnum
 from typing import Protocol
 
 from odradek.broker.services import Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId
-from odradek.replication.refusal import Refused
 
 
 class ResourceType(IntEnum):
@@ -23,7 +23,7 @@ def broker_resource(services: Services, name: str) -> BrokerId | None:
     if not name:
         return None
     if name != str(services.broker_id):
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Broker {services.broker_id} answers for itself; ask broker {name!r} directly.",
         )
@@ -54,7 +54,7 @@ async def change_overrides(
             change,
             validate_only=validate_only,
         )
-    except Refused as refusal:
+    except ApiError as refusal:
         return refusal.code, refusal.message
     return ErrorCode.NONE, None
 
@@ -75,6 +75,6 @@ async def _change(
     elif resource_type == ResourceType.GROUP:
         await services.configs.change_group(name, change, validate_only=validate_only)
     else:
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Resource type {resource_type} has no settings here."
         )

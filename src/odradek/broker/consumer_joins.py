@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from odradek.broker.coordinators import GroupCoordinators
 from odradek.groups.consumer.commands import ConsumerHeartbeat, JoinTogether
-from odradek.replication.refusal import Refused
+from odradek.protocol.api_error import ApiError
 
 # More than these are decided in several turns, so that others are answered in between.
-_MOST_TOGETHER: Final = 50
+_MAX_TOGETHER: Final = 50
 
 
 class _Join(NamedTuple):
@@ -42,13 +42,13 @@ class ConsumerJoins:
         if len(held) == 1:
             loop.call_soon(self._decide, command.group_id)
         answer = await join.answer
-        if isinstance(answer, Refused):
+        if isinstance(answer, ApiError):
             raise answer
         return answer
 
     def _decide(self, group_id: str) -> None:
         held = self._held[group_id]
-        joins, rest = held[:_MOST_TOGETHER], held[_MOST_TOGETHER:]
+        joins, rest = held[:_MAX_TOGETHER], held[_MAX_TOGETHER:]
         if rest:
             self._held[group_id] = rest
             asyncio.get_running_loop().call_soon(self._decide, group_id)

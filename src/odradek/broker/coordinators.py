@@ -17,10 +17,10 @@ from odradek.groups.group import GroupChanged
 from odradek.groups.machine import GroupMachine
 from odradek.metadata import ClusterImage, ImageChange, ImageKeeper
 from odradek.metadata.layout import NO_LEADER
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.peers import Peers
-from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions, partition_of
 from odradek.statemachine.machine import Marker
@@ -56,12 +56,12 @@ class Joins:
         self._remote: RemoteJoins | None = None
 
     async def add(self, command: AddPartitions) -> Added:
-        """The coordinator's answer. Raises `Refused` if none could be had."""
+        """The coordinator's answer. Raises `ApiError` if none could be had."""
         image = self._images.image
         partition = partition_of(command.transactional_id, image, TRANSACTIONS)
         state = image.partition(TRANSACTIONS, partition)
         if state is None or state.leader == NO_LEADER:
-            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if state.leader == self._broker_id:
             return cast(Added, await self._transactions.ask(command.transactional_id, command))
         if self._remote is None:
@@ -169,10 +169,10 @@ class Coordinators:
             self.groups.note(partition.partition, marker, end_offset)
 
 
-def _commit_timed_out() -> Refused:
+def _commit_timed_out() -> ApiError:
     """As Kafka answers for all writes of the group coordinator that time out; clients look for
     the coordinator and try again."""
-    return Refused(
+    return ApiError(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         "The replicas of the group's state did not answer within offsets.commit.timeout.ms.",
     )

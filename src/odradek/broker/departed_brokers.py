@@ -24,7 +24,7 @@ from odradek.protocol.types import BrokerId
 
 _LISTED_S: Final = 3.0
 # An election takes some hundredths of a second; on a busy machine some tenths.
-_LONGEST_HOLD_S: Final = 0.3
+_MAX_HOLD_S: Final = 0.3
 _DOUBTED_S: Final = 1.0
 
 
@@ -77,7 +77,7 @@ class Absences:
         """Waits, not for long, while somebody else may be about to lead one of those topics."""
         if not self._doubted and not self._gone:
             return
-        deadline_s = asyncio.get_running_loop().time() + _LONGEST_HOLD_S
+        deadline_s = asyncio.get_running_loop().time() + _MAX_HOLD_S
         while self._is_unsettled(images.image, topics):
             try:
                 async with asyncio.timeout_at(deadline_s):

@@ -14,12 +14,12 @@ from typing import Final
 
 from odradek.broker.services import Services
 from odradek.cluster.internal_settings import GROUPS
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 
 # What nearly all members bring; no need to look up what is allowed.
 _ALWAYS_FITS_BYTES: Final = 16 * 1024
-_MOST_BYTES_OF_A_CHARACTER: Final = 4
+_MAX_BYTES_OF_A_CHARACTER: Final = 4
 # The length of a text that is longer than 127 bytes and shorter than 16 KiB, as a record has it.
 _LENGTH_BYTES: Final = 2
 
@@ -30,12 +30,12 @@ def largest_group_record(services: Services) -> int:
 
 
 def check_group_record(services: Services, size: int, code: ErrorCode) -> None:
-    """Raises `Refused` with this code if no record of this size may be written about a group."""
+    """Raises `ApiError` with this code if no record of this size may be written about a group."""
     if size <= _ALWAYS_FITS_BYTES:
         return
     largest = largest_group_record(services)
     if size > largest:
-        raise Refused(
+        raise ApiError(
             code,
             f"What is to be kept has {size} bytes; max.message.bytes of {GROUPS} is {largest}.",
         )
@@ -44,7 +44,7 @@ def check_group_record(services: Services, size: int, code: ErrorCode) -> None:
 def size_of_texts(texts: Iterable[str | None]) -> int:
     """The bytes that these texts take in a record, or no less."""
     present = [text for text in texts if text is not None]
-    most = sum(map(len, present)) * _MOST_BYTES_OF_A_CHARACTER + len(present) * _LENGTH_BYTES
+    most = sum(map(len, present)) * _MAX_BYTES_OF_A_CHARACTER + len(present) * _LENGTH_BYTES
     if most <= _ALWAYS_FITS_BYTES:
         return most
     return sum(len(text.encode()) + _LENGTH_BYTES for text in present)

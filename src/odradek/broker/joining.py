@@ -18,9 +18,9 @@ from typing import Final
 
 from odradek.broker.services import Services
 from odradek.cluster.internal_topics import GROUPS
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.replication.state_partitions import partition_of
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Added, AddPartitions
@@ -50,11 +50,11 @@ async def join(
 ) -> Set[TopicPartition]:
     """Adds partitions to the open transaction, or only asks; returns those that are not in it.
 
-    `last_markers` says where the producer's last markers stand in them. Raises `Refused` if the
+    `last_markers` says where the producer's last markers stand in them. Raises `ApiError` if the
     producer may not write there at all.
     """
     if not transactional_id:
-        raise Refused(ErrorCode.INVALID_REQUEST, "The transactional id is empty.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "The transactional id is empty.")
     command = AddPartitions(
         transactional_id,
         producer.producer_id,
@@ -77,16 +77,16 @@ async def join(
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, settings.add_partitions_to_txn_retry_backoff_ms / 1000)
     if added.error is ErrorCode.PRODUCER_FENCED:
-        raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+        raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
     if added.error is not ErrorCode.NONE:
-        raise Refused(added.error)
+        raise ApiError(added.error)
     return added.missing
 
 
 async def _ask(services: Services, command: AddPartitions) -> Added:
     try:
         return await services.joins.add(command)
-    except Refused as refusal:
+    except ApiError as refusal:
         return Added(refusal.code)
 
 
@@ -102,11 +102,11 @@ async def join_with_offsets(
     partition = TopicPartition(GROUPS, partition_of(group_id, services.images.image, GROUPS))
     try:
         producers = services.replicas.leader(*partition).log.producers
-    except Refused as refusal:
-        raise Refused(ErrorCode.NOT_COORDINATOR) from refusal
+    except ApiError as refusal:
+        raise ApiError(ErrorCode.NOT_COORDINATOR) from refusal
     known = producers.entries.get(producer.producer_id)
     if known is not None and known.epoch > producer.producer_epoch:
-        raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
+        raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
     if known is not None and known.is_in_transaction(producer.producer_epoch):
         return
     try:
@@ -118,19 +118,19 @@ async def join_with_offsets(
             adds=adds,
             last_markers=lambda: producers.last_marker_offset(producer.producer_id),
         )
-    except Refused as refusal:
+    except ApiError as refusal:
         if refusal.code in _NO_COORDINATOR_NOW:
             # Of the transaction; the client is to come again, not to look for the group's.
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, refusal.message) from refusal
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, refusal.message) from refusal
         raise
     if missing:
-        raise Refused(ErrorCode.INVALID_TXN_STATE, "The group was not added to the transaction.")
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "The group was not added to the transaction.")
 
 
-def retriable(refusal: Refused) -> Refused:
+def retriable(refusal: ApiError) -> ApiError:
     """As produce tells it: the wrong coordinator is no reason to look for another leader."""
     if refusal.code in _TRY_AGAIN:
-        return Refused(
+        return ApiError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"The transaction cannot be verified now: {refusal.message}",
         )

@@ -24,7 +24,7 @@ logger = logging.getLogger("odradek.server")
 # How often a session is looked at: this part of its timeout, but not more often or seldom than so.
 _PART_OF_SESSION: Final = 0.05
 _SHORTEST_PAUSE_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 0.5
+_MAX_PAUSE_S: Final = 0.5
 
 
 class SessionLease:
@@ -50,7 +50,7 @@ async def watch_lease(
 
     Nobody begins to wait after that: without a lease every request is refused at once.
     """
-    pause_s = min(max(session_s * _PART_OF_SESSION, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
+    pause_s = min(max(session_s * _PART_OF_SESSION, _SHORTEST_PAUSE_S), _MAX_PAUSE_S)
     was_leased = True
     lost_session = 0
     while True:

@@ -12,8 +12,8 @@ from typing import Protocol
 from odradek.broker.services import Services
 from odradek.config.describe import AlterOperation, Description, Source
 from odradek.config.setting import Kind
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 from odradek.telemetry import logs
 
 logger = logging.getLogger(logs.SERVER)
@@ -62,7 +62,7 @@ def alter_loggers(
     _require_this_broker(services, broker)
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
-        raise Refused(ErrorCode.INVALID_REQUEST, "A logger is named twice.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A logger is named twice.")
     levels = [(change.name, _level(change)) for change in changes]
     if validate_only:
         return
@@ -77,27 +77,27 @@ def _level(change: Change) -> str | None:
     try:
         operation = AlterOperation(change.config_operation)
     except ValueError as error:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation: {error}.") from error
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation: {error}.") from error
     try:
         logs.require_logger(change.name)
         if operation is AlterOperation.DELETE:
             return None
         if operation is not AlterOperation.SET:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"A level is set or deleted, not {operation.name}."
             )
         if change.value is None:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Null value for {change.name}.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value for {change.name}.")
         logs.require_level(change.value)
     except ValueError as error:
         text = str(error)
-        raise Refused(ErrorCode.INVALID_CONFIG, f"{text[0].upper()}{text[1:]}.") from error
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{text[0].upper()}{text[1:]}.") from error
     return change.value
 
 
 def _require_this_broker(services: Services, broker: str) -> None:
     if broker != str(services.broker_id):
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"Broker {services.broker_id} has loggers of its own; ask broker {broker!r} directly."
             if broker

@@ -18,10 +18,10 @@ from odradek.cluster.controller import LongestLog
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Response
 from odradek.protocol.types import BrokerId, Part
-from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import Authorizer
 from odradek.storage.key_index.keeper import KeyIndexes
@@ -61,7 +61,7 @@ class Services:
     def require_authorizer(self) -> None:
         """Access rules that nobody follows are not taken: somebody might rely on them."""
         if self.authorizer is None:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.SECURITY_DISABLED,
                 "No authorizer is configured on this broker; set authorizer.class.name.",
             )

@@ -198,14 +198,14 @@ class ClusterView:
 class Backoff:
     """Waits that double with every failure, up to a limit, with a fifth of jitter."""
 
-    def __init__(self, first_ms: int, most_ms: int, randomness: Randomness) -> None:
+    def __init__(self, first_ms: int, max_ms: int, randomness: Randomness) -> None:
         self._first_ms = first_ms
-        self._most_ms = max(first_ms, most_ms)
+        self._max_ms = max(first_ms, max_ms)
         self._randomness = randomness
 
     def delay_s(self, failures: int) -> float:
         """How long to wait after this many failures in a row."""
-        grown = min(self._first_ms * 2.0 ** min(max(failures - 1, 0), 30), self._most_ms)
+        grown = min(self._first_ms * 2.0 ** min(max(failures - 1, 0), 30), self._max_ms)
         return grown * (0.8 + 0.4 * self._randomness.fraction()) / 1000
 
 

@@ -47,7 +47,7 @@ _API_VERSIONS_KEY: Final = ApiVersionsRequest.api_key
 _UNSUPPORTED_VERSION: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 # Fewer bytes than this are cheaper to join than to hand over one by one.
 _JOIN_BYTES: Final = 65_536
-_MOST_CORRELATION_IDS: Final = 1 << 31
+_MAX_CORRELATION_IDS: Final = 1 << 31
 
 
 class Connection:
@@ -205,7 +205,7 @@ class Connection:
     def _write(self, message: Request, version: int) -> None:
         if self._failure is not None:
             raise ConnectionClosed(str(self._failure))
-        self._correlation_id = (self._correlation_id + 1) % _MOST_CORRELATION_IDS
+        self._correlation_id = (self._correlation_id + 1) % _MAX_CORRELATION_IDS
         # Clients send bytes; parts that are written later are for brokers' responses.
         parts = cast(
             "list[Buffer]", encode_request(message, version, self._correlation_id, self._client_id)

@@ -22,8 +22,8 @@ from odradek.metadata.acl_nodes import (
 from odradek.metadata.compare_and_set import change_node
 from odradek.metadata.layout import MalformedNode
 from odradek.protocol.acls import AccessEntry, AclFilter, ResourcePattern
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 
 Entries = tuple[AccessEntry, ...]
 
@@ -84,4 +84,4 @@ def _entries(path: str, value: bytes) -> Entries:
     try:
         return decode_entries(path, value)
     except MalformedNode as error:
-        raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error

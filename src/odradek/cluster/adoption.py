@@ -89,7 +89,7 @@ async def adopt(
             logs_of,
             broker_id,
             is_alone,
-            least_epoch=coordinator_epoch + 1 if name == TRANSACTIONS else 0,
+            min_epoch=coordinator_epoch + 1 if name == TRANSACTIONS else 0,
             partitions=_partition_count(name, max(logs_of) + 1, settings, is_alone=is_alone),
             overrides=internal_topic(name, 1, settings, 1).overrides
             if name in INTERNAL_TOPICS
@@ -154,7 +154,7 @@ class _Found(NamedTuple):
     logs: Mapping[int, Log]
     broker_id: BrokerId
     is_alone: bool
-    least_epoch: int
+    min_epoch: int
     partitions: int
     overrides: Mapping[str, str]
 
@@ -162,7 +162,7 @@ class _Found(NamedTuple):
         log = self.logs.get(index)
         if log is None and not self.is_alone:
             return PartitionState(NO_LEADER, LeaderEpoch(0), (), 1)
-        latest = max(0 if log is None else log.leader_epochs.latest, self.least_epoch)
+        latest = max(0 if log is None else log.leader_epochs.latest, self.min_epoch)
         epoch = LeaderEpoch(latest + _EPOCHS_SKIPPED)
         return PartitionState(self.broker_id, epoch, (self.broker_id,), 1)
 

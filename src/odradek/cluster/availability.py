@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from odradek.metadata import ChangeTooBig, OutcomeUnknown, SessionExpired, StoreUnavailable
 from odradek.metadata.compare_and_set import Contended
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 
 
 @contextmanager
@@ -15,12 +15,12 @@ def answering() -> Iterator[None]:
     try:
         yield
     except ChangeTooBig as error:
-        raise Refused(
+        raise ApiError(
             ErrorCode.POLICY_VIOLATION, f"This is too much at a time: {error}."
         ) from error
     except Contended as error:
-        raise Refused(ErrorCode.REQUEST_TIMED_OUT, f"{error}; try again.") from error
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, f"{error}; try again.") from error
     except (StoreUnavailable, OutcomeUnknown, SessionExpired) as error:
-        raise Refused(
+        raise ApiError(
             ErrorCode.REQUEST_TIMED_OUT, "The metadata store does not answer; try again."
         ) from error

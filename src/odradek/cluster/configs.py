@@ -3,7 +3,7 @@
 A change is a function from the overrides that a resource has to those that it shall have. It is
 applied to what the store holds at that moment, by compare-and-set: two changes of different
 settings of one resource at the same time both count, whichever brokers make them. So the function
-may be called more than once, and may raise `Refused`.
+may be called more than once, and may raise `ApiError`.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,8 +28,8 @@ from odradek.metadata.layout import (
     user_config_path,
     user_of_config_path,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 
 Overrides = Mapping[str, str]
 OverridesChange = Callable[[Overrides], Overrides]
@@ -54,7 +54,7 @@ class Configs:
     def group_overrides(self, group_id: str) -> Overrides:
         """The group need not exist."""
         if not group_id:
-            raise Refused(ErrorCode.INVALID_REQUEST, "The name of a group is missing.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The name of a group is missing.")
         return self._images.image.group_config(group_id)
 
     async def change_topic(
@@ -153,8 +153,8 @@ def _validated(change: OverridesChange, before: Overrides) -> Overrides:
     try:
         return change(before)
     except InvalidSetting as error:
-        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
-def _no_topic(topic: str) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{topic}'.")
+def _no_topic(topic: str) -> ApiError:
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{topic}'.")

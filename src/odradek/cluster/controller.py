@@ -35,9 +35,9 @@ from odradek.metadata import (
     Node,
     NodeExists,
     Operation,
+    OperationFailed,
     OutcomeUnknown,
     PartitionImage,
-    Refused,
     Set,
     StoreUnavailable,
 )
@@ -182,7 +182,7 @@ class Controller:
         node = await self._store.read(CONTROLLER)
         if node is not None and node.owner == self._store.session_id:
             logger.warning("somebody else changed %s; standing again", CONTROLLER_EPOCH)
-            with suppress(Refused):
+            with suppress(OperationFailed):
                 await attempt(self._images, Delete(CONTROLLER, node.version))
 
     def _follow(self, change: ImageChange) -> None:

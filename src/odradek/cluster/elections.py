@@ -174,7 +174,7 @@ def needs_unclean(
     ]
 
 
-def out_of_balance(image: ClusterImage, most_percent: int) -> list[TopicPartition]:
+def out_of_balance(image: ClusterImage, max_percent: int) -> list[TopicPartition]:
     """The partitions to give back to their preferred leaders: those of brokers that lead too
     few of what they should. Partitions that are being moved are left alone."""
     led: dict[int, int] = {}
@@ -189,7 +189,7 @@ def out_of_balance(image: ClusterImage, most_percent: int) -> list[TopicPartitio
     return [
         where
         for broker, missing in sorted(away.items())
-        if broker in image.brokers and 100 * len(missing) > most_percent * led[broker]
+        if broker in image.brokers and 100 * len(missing) > max_percent * led[broker]
         for where in missing
         if _can_be_given_back(image, where)
     ]

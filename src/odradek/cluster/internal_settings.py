@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from odradek.config import BrokerSettings
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.partition import INTERNAL_TOPICS
-from odradek.replication.refusal import Refused
 
 __all__ = [
     "GROUPS",
@@ -81,12 +81,12 @@ def internal_topic(
 
 def required_overrides(name: str, overrides: Mapping[str, str]) -> Mapping[str, str]:
     """The overrides with what a topic of this name must have; those of other topics as they are.
-    Raises `Refused` if they contradict it."""
+    Raises `ApiError` if they contradict it."""
     if name not in INTERNAL_TOPICS:
         return overrides
     policy = overrides.get(_POLICY, _COMPACT)
     if policy.strip() != _COMPACT:
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_CONFIG,
             f"{_POLICY} of '{name}' is {_COMPACT}, not {policy}: the coordinators would lose "
             "what they keep there.",

@@ -8,8 +8,8 @@ from odradek.cluster.configs import Configs
 from odradek.cluster.internal_settings import GROUPS, INTERNAL_TOPICS, TRANSACTIONS
 from odradek.cluster.topics import NewTopic, Topics
 from odradek.metadata import ImageKeeper
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 
 __all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure", "repair"]
 
@@ -22,7 +22,7 @@ async def ensure(name: str, topics: Topics, images: ImageKeeper) -> None:
         return
     try:
         await topics.create(NewTopic(name))
-    except Refused as refusal:
+    except ApiError as refusal:
         if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
 
@@ -36,7 +36,7 @@ async def repair(images: ImageKeeper, configs: Configs) -> None:
             continue
         try:
             await configs.change_topic(name, _compacted, validate_only=False)
-        except Refused as refusal:
+        except ApiError as refusal:
             logger.error("topic %s: its cleanup.policy could not be put right: %s", name, refusal)
             continue
         logger.warning(

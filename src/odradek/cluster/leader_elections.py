@@ -8,11 +8,11 @@ from odradek.cluster.elections import needs_unclean, preferred
 from odradek.cluster.state_changes import change_states
 from odradek.metadata import ClusterImage, ImageKeeper, PartitionImage
 from odradek.metadata.layout import PartitionState
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 
-Results = dict[TopicPartition, Refused | None]
+Results = dict[TopicPartition, ApiError | None]
 
 
 async def elect_preferred(images: ImageKeeper, wanted: Sequence[TopicPartition]) -> Results:
@@ -28,18 +28,18 @@ async def elect_preferred(images: ImageKeeper, wanted: Sequence[TopicPartition])
     for where in possible:
         partition = images.image.partition(*where)
         if partition is not None and partition.leader != partition.replicas[0]:
-            results[where] = Refused(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+            results[where] = ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     return results
 
 
-def _refusal(image: ClusterImage, where: TopicPartition) -> Refused | None:
+def _refusal(image: ClusterImage, where: TopicPartition) -> ApiError | None:
     partition = image.partition(*where)
     if partition is None:
         return _unknown(where)
     if partition.leader == partition.replicas[0]:
-        return Refused(ErrorCode.ELECTION_NOT_NEEDED)
+        return ApiError(ErrorCode.ELECTION_NOT_NEEDED)
     if preferred(partition, image.brokers, image.controller_epoch) is None:
-        return Refused(
+        return ApiError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             f"Broker {partition.replicas[0]} is not there, or not in sync.",
         )
@@ -58,7 +58,7 @@ async def elect_any(
         if partition is None:
             results[where] = _unknown(where)
         elif partition.leader in image.brokers:
-            results[where] = Refused(ErrorCode.ELECTION_NOT_NEEDED)
+            results[where] = ApiError(ErrorCode.ELECTION_NOT_NEEDED)
         else:
             candidates = needs_unclean(partition, image.brokers, is_asked_for=True)
             with answering():
@@ -68,13 +68,13 @@ async def elect_any(
             results[where] = (
                 None
                 if elected
-                else Refused(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of it is there.")
+                else ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica is alive.")
             )
     return results
 
 
-def _unknown(where: TopicPartition) -> Refused:
-    return Refused(
+def _unknown(where: TopicPartition) -> ApiError:
+    return ApiError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         f"There is no partition {where.topic}-{where.partition}.",
     )

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from odradek.cluster.elections import Remains, partitions_of, restored, returning
 from odradek.cluster.replaced_disks import ReplacedDisks, announce
-from odradek.cluster.state_changes import MOST_OPERATIONS, change_states
+from odradek.cluster.state_changes import MAX_OPERATIONS, change_states
 from odradek.metadata import (
     BadVersion,
     ClusterImage,
@@ -47,7 +47,7 @@ logger = logging.getLogger("odradek.server")
 _NEVER_REGISTERED: Final = -1
 _LOOK_AGAIN_S: Final = 0.05
 # Nobody else is kept waiting by a big write to a store that has one broker.
-_MOST_OPERATIONS_ALONE: Final = 5_000
+_MAX_OPERATIONS_ALONE: Final = 5_000
 
 
 class BrokerIdTaken(Exception):
@@ -213,7 +213,7 @@ class Membership:
         disks = await self._replaced_disks()
         lost = [where for where in held if disks.is_lost(where)]
         others = image.brokers.keys() - {self._id}
-        most = MOST_OPERATIONS if others else _MOST_OPERATIONS_ALONE
+        most = MAX_OPERATIONS if others else _MAX_OPERATIONS_ALONE
         if lost:
             announce(image, self._id, lost, disks.missing)
             reason = f"broker {self._id} starts without its log"
@@ -243,7 +243,7 @@ class Membership:
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
             return returning(partition, self._id, image.brokers, image.controller_epoch, remains)
 
-        await change_states(self._images, held, decide, reason, most_operations=most)
+        await change_states(self._images, held, decide, reason, max_operations=most)
 
     async def _replaced_disks(self) -> ReplacedDisks:
         node = await self._epoch_node()

@@ -36,9 +36,9 @@ from odradek.metadata.layout import (
     partition_state_path,
     topic_path,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
-from odradek.replication.refusal import Refused
 from odradek.wording import counted
 
 logger = logging.getLogger("odradek.state_change")
@@ -150,23 +150,23 @@ async def reassign(
     wanted: Mapping[int, Sequence[int] | None],
     *,
     may_change_factor: bool = True,
-) -> dict[int, Refused]:
+) -> dict[int, ApiError]:
     """Begins, replaces or (None) gives up the moves of a topic's partitions, and returns why not
     where it cannot."""
     tries = Tries(f"the assignment of topic '{name}'")
     waiting = dict(wanted)
-    refusals: dict[int, Refused] = {}
+    refusals: dict[int, ApiError] = {}
     most, may_be_given_up = len(waiting), set[int]()
     while waiting:
         image = images.image
         topic = image.topics.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
         steps: dict[int, Step] = {}
         for index, replicas in list(waiting.items())[:most]:
             try:
                 steps[index] = _first_step(image, topic, index, replicas, may_change_factor)
-            except Refused as refusal:
+            except ApiError as refusal:
                 del waiting[index]
                 if index not in may_be_given_up:
                     refusals[index] = refusal
@@ -198,7 +198,7 @@ def _first_step(
     may_change_factor: bool,
 ) -> Step:
     if not 0 <= index < len(topic.partitions):
-        raise Refused(
+        raise ApiError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"Topic '{topic.name}' has no partition {index}.",
         )
@@ -206,12 +206,12 @@ def _first_step(
     try:
         if replicas is None:
             if not is_moving(partition):
-                raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+                raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
             return cancel(partition, image.brokers, image.controller_epoch)
         _check(image, partition, replicas, may_change_factor)
         return begin(partition, replicas, image.brokers, image.controller_epoch)
     except TooFewInSync:
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Too few of the replicas that would stay are in sync: wait until they are.",
         ) from None
@@ -221,16 +221,16 @@ def _check(
     image: ClusterImage, partition: PartitionImage, replicas: Sequence[int], may_change_factor: bool
 ) -> None:
     if not replicas or len(set(replicas)) != len(replicas):
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"A partition needs at least one replica and each but once, not {list(replicas)}.",
         )
     kept = original(partition)
     for replica in replicas:
         if replica not in image.brokers and replica not in kept:
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {replica}.")
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {replica}.")
     if not may_change_factor and len(replicas) != len(kept):
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"The partition has {counted(len(kept), 'replica')}, {len(replicas)} were given.",
         )

@@ -24,7 +24,7 @@ from odradek.protocol.types import TopicPartition
 
 logger = logging.getLogger("odradek.state_change")
 
-MOST_OPERATIONS: Final = 200
+MAX_OPERATIONS: Final = 200
 """In one multi: what a ZooKeeper ensemble takes without holding up everybody else."""
 
 _LAG_S: Final = 0.01
@@ -39,7 +39,7 @@ async def change_states(
     reason: str,
     *,
     fence: int | None = None,
-    most_operations: int = MOST_OPERATIONS,
+    max_operations: int = MAX_OPERATIONS,
 ) -> int:
     """Changes each partition to what `decide` says of it, and decides again where somebody else
     was faster. Returns how many were changed.
@@ -49,7 +49,7 @@ async def change_states(
     """
     waiting = list(partitions)
     waiting.reverse()  # the next ones are taken from the end
-    changed, most = 0, most_operations
+    changed, most = 0, max_operations
     while waiting:
         image = images.image
         taken = [waiting.pop() for _ in range(min(most, len(waiting)))]
@@ -71,7 +71,7 @@ async def change_states(
             if len(taken) == 1:
                 raise
             waiting.extend(reversed(taken))
-            most = most_operations = len(taken) // 2
+            most = max_operations = len(taken) // 2
             continue
         if outcome is not Outcome.WRITTEN:
             waiting.extend(reversed(taken))
@@ -80,7 +80,7 @@ async def change_states(
                 await asyncio.sleep(_LAG_S)
             most = max(1, most // 2)
             continue
-        most = most_operations
+        most = max_operations
         changed += len(states)
         for where, before, after in states:
             logger.info("%s-%d: %s: %s", *where, describe(before, after), reason)

@@ -45,9 +45,9 @@ from odradek.metadata.layout import (
     topic_config_path,
     topic_path,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
-from odradek.replication.refusal import Refused
 from odradek.wording import counted
 from odradek.world import Randomness
 
@@ -56,9 +56,9 @@ logger = logging.getLogger("odradek.controller")
 _LONGEST_NAME: Final = 249
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _FROM_SETTINGS: Final = -1
-_MOST_PARTITIONS: Final = 100_000
+_MAX_PARTITIONS: Final = 100_000
 # As in Kafka 4: a slip of one digit must not keep the broker busy for minutes.
-_MOST_NEW_PARTITIONS: Final = 10_000
+_MAX_NEW_PARTITIONS: Final = 10_000
 
 
 class NewTopic(NamedTuple):
@@ -136,7 +136,7 @@ class Topics:
                     raise
                 count = (count + 1) // 2
         if not await self._add(name, assignment.topic_id, count, assignment.replicas[count:]):
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REQUEST,
                 f"Topic '{name}' was changed while it was being made; look what it has become.",
             )
@@ -225,7 +225,7 @@ class Topics:
         """Deletes the topic with this id; without one, the topic that has this name now. A topic
         that is made under the same name meanwhile is another one, and stays."""
         if not self._settings.broker.delete_topic_enable:
-            raise Refused(ErrorCode.TOPIC_DELETION_DISABLED)
+            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
         with answering():
             await self._delete(name, topic_id)
         logger.info("topic %s: deleted", name)
@@ -242,7 +242,7 @@ class Topics:
                 await self._images.caught_up(topic_path(name))
                 if may_be_done:
                     return
-                raise Refused(code, _unknown(name) if found is None else _another(name))
+                raise ApiError(code, _unknown(name) if found is None else _another(name))
             topic_id = found
             config = await self._store.read(topic_config_path(name))
             operations = delete_topic(name, tree, config)
@@ -284,9 +284,9 @@ class Topics:
                 image = await self._images.caught_up(topic_path(name))
         topic = image.topics.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _unknown(name))
         if any(is_moving(partition) for partition in topic.partitions):
-            raise Refused(
+            raise ApiError(
                 ErrorCode.REASSIGNMENT_IN_PROGRESS,
                 f"Partitions of '{name}' are being moved; try again when they have arrived.",
             )
@@ -296,7 +296,7 @@ class Topics:
         with answering():
             is_added = await self._add(name, topic.topic_id, len(topic.partitions), added)
         if not is_added:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_PARTITIONS, f"Topic '{name}' changed at the same time; try again."
             )
         logger.info("topic %s: grown to partitions: %d", name, partitions)
@@ -333,18 +333,18 @@ class Topics:
         try:
             check_topic_overrides(overrides, self._settings.broker.topic_defaults)
         except InvalidSetting as error:
-            raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return {name: value for name, value in overrides.items() if value is not None}
 
     def _replicas(self, image: ClusterImage, new: NewTopic) -> tuple[tuple[int, ...], ...]:
         if new.assignment:
             if new.partitions != _FROM_SETTINGS or new.replication_factor != _FROM_SETTINGS:
-                raise Refused(
+                raise ApiError(
                     ErrorCode.INVALID_REQUEST,
                     "Give either a replica assignment or numbers of partitions and replicas.",
                 )
             if sorted(new.assignment) != list(range(len(new.assignment))):
-                raise Refused(
+                raise ApiError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     "Partitions are numbered from 0 without gaps.",
                 )
@@ -355,13 +355,13 @@ class Topics:
             partitions = settings.num_partitions
         if factor == _FROM_SETTINGS:
             factor = settings.default_replication_factor
-        if not 0 < partitions <= _MOST_PARTITIONS:
-            raise Refused(
+        if not 0 < partitions <= _MAX_PARTITIONS:
+            raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"The number of partitions is 1 to {_MOST_PARTITIONS}, not {partitions}.",
+                f"The number of partitions is 1 to {_MAX_PARTITIONS}, not {partitions}.",
             )
         if factor < 1:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR, "The replication factor is at least 1."
             )
         _check_new_partitions(partitions)
@@ -376,21 +376,21 @@ class Topics:
     ) -> tuple[tuple[int, ...], ...]:
         now = len(topic.partitions)
         if partitions <= now:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_PARTITIONS,
                 f"Topic '{topic.name}' has {counted(now, 'partition')}; "
                 f"{partitions} would not be an increase.",
             )
-        if partitions > _MOST_PARTITIONS:
-            raise Refused(
-                ErrorCode.INVALID_PARTITIONS, f"A topic has at most {_MOST_PARTITIONS} partitions."
+        if partitions > _MAX_PARTITIONS:
+            raise ApiError(
+                ErrorCode.INVALID_PARTITIONS, f"A topic has at most {_MAX_PARTITIONS} partitions."
             )
         if assignment is None:
             _check_new_partitions(partitions - now)
             factor = len(topic.partitions[0].replicas)
             return self._placed(image, partitions - now, factor, first_partition=now)
         if len(assignment) != partitions - now:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"{counted(partitions - now, 'partition is', 'partitions are')} added,"
                 f" {len(assignment)} assigned.",
@@ -406,7 +406,7 @@ class Topics:
                 racks, partitions, factor, self._randomness, first_partition=first_partition
             )
         except NotEnoughBrokers as error:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR, f"Cannot place the replicas: {error}."
             ) from error
         return tuple(tuple(brokers) for brokers in placed)
@@ -424,14 +424,14 @@ def check_name(name: str) -> None:
         reason = "it may hold only letters and digits of ASCII, '.', '_' and '-'"
     else:
         return
-    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name '{name}' is invalid: {reason}.")
+    raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name '{name}' is invalid: {reason}.")
 
 
 def _check_new_partitions(count: int) -> None:
-    if count > _MOST_NEW_PARTITIONS:
-        raise Refused(
+    if count > _MAX_NEW_PARTITIONS:
+        raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"At most {_MOST_NEW_PARTITIONS} partitions can be made at a time, not {count}.",
+            f"At most {_MAX_NEW_PARTITIONS} partitions can be made at a time, not {count}.",
         )
 
 
@@ -441,7 +441,7 @@ def _check_collision(image: ClusterImage, name: str) -> None:
         folded = name.replace(".", "_")
         for other in image.topics:
             if other != name and other.replace(".", "_") == folded:
-                raise Refused(
+                raise ApiError(
                     ErrorCode.INVALID_TOPIC_EXCEPTION,
                     f"Topic '{name}' collides with existing topic '{other}': "
                     "'.' and '_' are the same in metric names.",
@@ -453,18 +453,19 @@ def _checked(
 ) -> tuple[tuple[int, ...], ...]:
     factors = {len(brokers) for brokers in assignment}
     if len(factors) != 1 or factors == {0}:
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Every partition needs the same number of replicas, at least one.",
         )
     for brokers in assignment:
         if len(set(brokers)) != len(brokers):
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{list(brokers)} names a broker twice."
             )
         unknown = [broker for broker in brokers if broker not in image.brokers]
         if unknown:
-            raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"There is no broker {unknown[0]}.")
+            message = f"There is no broker {unknown[0]}."
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     return tuple(tuple(brokers) for brokers in assignment)
 
 
@@ -474,8 +475,8 @@ def _led_by_first(brokers: Sequence[int], image: ClusterImage) -> PartitionState
     )
 
 
-def _exists(name: str) -> Refused:
-    return Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+def _exists(name: str) -> ApiError:
+    return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def _another(name: str) -> str:

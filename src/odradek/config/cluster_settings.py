@@ -3,10 +3,10 @@
 from typing import Final
 
 from odradek.config.setting import (
-    MOST_LONG,
+    MAX_LONG,
     Importance,
+    InvalidValue,
     Kind,
-    Refused,
     Scope,
     Setting,
     Settings,
@@ -22,7 +22,7 @@ _SELECTORS: Final = ("RackAwareReplicaSelector", "LeaderSelector")
 
 def _read_selector(text: str) -> str | None:
     if text and text.rpartition(".")[2] not in _SELECTORS:
-        raise Refused(f"other classes are not loaded; it takes {' or '.join(_SELECTORS)}")
+        raise InvalidValue(f"other classes are not loaded; it takes {' or '.join(_SELECTORS)}")
     return text or None
 
 
@@ -202,14 +202,14 @@ class ClusterSettings(Settings):
     )
     leader_replication_throttled_rate = long(
         "leader.replication.throttled.rate",
-        MOST_LONG,
+        MAX_LONG,
         "Bytes a second this broker sends to throttled replicas.",
         at_least=0,
         scope=Scope.CLUSTER_WIDE,
     )
     follower_replication_throttled_rate = long(
         "follower.replication.throttled.rate",
-        MOST_LONG,
+        MAX_LONG,
         "Bytes a second this broker fetches for throttled replicas.",
         at_least=0,
         scope=Scope.CLUSTER_WIDE,
@@ -218,7 +218,7 @@ class ClusterSettings(Settings):
         "replicas do not move between log directories",
         long(
             "replica.alter.log.dirs.io.max.bytes.per.second",
-            MOST_LONG,
+            MAX_LONG,
             "Bytes a second that moving replicas between log directories may take.",
             at_least=0,
         ),

@@ -3,10 +3,10 @@
 from typing import Final
 
 from odradek.config.setting import (
-    MOST_INT,
+    MAX_INT,
     Importance,
+    InvalidValue,
     Kind,
-    Refused,
     Scope,
     Setting,
     Settings,
@@ -37,10 +37,10 @@ _ASSIGNORS: Final = {
 def _read_assignors(text: str) -> tuple[str, ...]:
     named = split_names(text)
     if not named:
-        raise Refused("name at least one of uniform, range")
+        raise InvalidValue("name at least one of uniform, range")
     for name in named:
         if name not in _ASSIGNORS:
-            raise Refused(f"there is no assignor {in_a_line(name)}; it takes uniform, range")
+            raise InvalidValue(f"there is no assignor {in_a_line(name)}; it takes uniform, range")
     return tuple(_ASSIGNORS[name] for name in named)
 
 
@@ -64,7 +64,7 @@ class GroupSettings(Settings):
         at_least=0,
     )
     group_max_size = integer(
-        "group.max.size", MOST_INT, "The most members of a classic group.", at_least=1
+        "group.max.size", MAX_INT, "The most members of a classic group.", at_least=1
     )
     group_coordinator_rebalance_protocols = names(
         "group.coordinator.rebalance.protocols",
@@ -120,7 +120,7 @@ class GroupSettings(Settings):
         at_least=1,
     )
     group_consumer_max_size = integer(
-        "group.consumer.max.size", MOST_INT, "The most members of a new-style group.", at_least=1
+        "group.consumer.max.size", MAX_INT, "The most members of a new-style group.", at_least=1
     )
     group_consumer_assignors: Setting[tuple[str, ...]] = Setting(
         "group.consumer.assignors",

@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from odradek.config.setting import Importance, Kind, Refused, Scope, Setting, in_a_line, split_names
+from odradek.config.setting import (
+    Importance,
+    InvalidValue,
+    Kind,
+    Scope,
+    Setting,
+    in_a_line,
+    split_names,
+)
 
 T = TypeVar("T")
 
@@ -26,13 +34,15 @@ def parse_listener(text: str) -> Listener:
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     if not separator or not colon or not port.isascii() or not port.isdigit():
-        raise Refused(f"{in_a_line(text)} is not a listener; write it as PLAINTEXT://host:9092")
+        raise InvalidValue(
+            f"{in_a_line(text)} is not a listener; write it as PLAINTEXT://host:9092"
+        )
     if int(port) > 65535:
-        raise Refused(f"the port {in_a_line(port)} of {in_a_line(text)} is more than 65535")
+        raise InvalidValue(f"the port {in_a_line(port)} of {in_a_line(text)} is more than 65535")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise Refused(
+        raise InvalidValue(
             f"the address of {in_a_line(text)} needs brackets, as in PLAINTEXT://[::1]:9092"
         )
     return Listener(name.upper(), host, int(port))
@@ -41,13 +51,13 @@ def parse_listener(text: str) -> Listener:
 def parse_listeners(text: str) -> tuple[Listener, ...]:
     listeners = tuple(map(parse_listener, split_names(text)))
     if not listeners:
-        raise Refused("there must be at least one listener, as in PLAINTEXT://:9092")
+        raise InvalidValue("there must be at least one listener, as in PLAINTEXT://:9092")
     names = [listener.name for listener in listeners]
     if len(set(names)) != len(names):
-        raise Refused("each listener needs a name of its own")
+        raise InvalidValue("each listener needs a name of its own")
     ports = [(listener.host, listener.port) for listener in listeners if listener.port]
     if len(set(ports)) != len(ports):
-        raise Refused("each listener needs a port of its own")
+        raise InvalidValue("each listener needs a port of its own")
     return listeners
 
 
@@ -57,7 +67,7 @@ def _parse_advertised(text: str) -> tuple[Listener, ...] | None:
     listeners = tuple(map(parse_listener, split_names(text)))
     for listener in listeners:
         if listener.host in ("0.0.0.0", "::"):  # noqa: S104  - refused, not bound
-            raise Refused(f"clients cannot connect to {listener.host}; name this machine")
+            raise InvalidValue(f"clients cannot connect to {listener.host}; name this machine")
     return listeners
 
 
@@ -67,7 +77,7 @@ def parse_protocol_map(text: str) -> Mapping[str, str]:
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
         if not colon or protocol not in SECURITY_PROTOCOLS:
             known = ", ".join(SECURITY_PROTOCOLS)
-            raise Refused(f"{in_a_line(entry)} is not NAME:PROTOCOL with one of {known}")
+            raise InvalidValue(f"{in_a_line(entry)} is not NAME:PROTOCOL with one of {known}")
         protocols[name] = protocol
     return protocols
 
@@ -77,7 +87,7 @@ def parse_address_limits(text: str) -> Mapping[str, int]:
     for entry in split_names(text):
         host, colon, limit = entry.rpartition(":")
         if not colon or not host or not limit.isascii() or not limit.isdigit():
-            raise Refused(f"{in_a_line(entry)} is not address:limit, as in 127.0.0.1:200")
+            raise InvalidValue(f"{in_a_line(entry)} is not address:limit, as in 127.0.0.1:200")
         limits[host.strip("[]")] = int(limit)
     return limits
 

@@ -10,7 +10,7 @@ from odradek.config.listeners import (
     parse_protocol_map,
 )
 from odradek.config.setting import (
-    MOST_INT,
+    MAX_INT,
     Importance,
     Scope,
     Settings,
@@ -87,14 +87,14 @@ class NetworkSettings(Settings):
     )
     max_connections = integer(
         "max.connections",
-        MOST_INT,
+        MAX_INT,
         "How many connections the broker holds at once.",
         at_least=0,
         scope=Scope.CLUSTER_WIDE,
     )
     max_connections_per_ip = integer(
         "max.connections.per.ip",
-        MOST_INT,
+        MAX_INT,
         "How many connections one address may hold.",
         at_least=0,
         scope=Scope.CLUSTER_WIDE,
@@ -109,7 +109,7 @@ class NetworkSettings(Settings):
     )
     max_connection_creation_rate = integer(
         "max.connection.creation.rate",
-        MOST_INT,
+        MAX_INT,
         "How many new connections a second the broker serves, on all listeners together. Those "
         "beyond wait; connections of one second may come at once. 0 lets all of them wait for "
         "ever, as in Kafka; only the default means that there is no limit.",

@@ -16,8 +16,8 @@ Whole = TypeVar("Whole", bound=int | None)
 Text = TypeVar("Text", bound=str | None)
 Names = TypeVar("Names", bound=tuple[str, ...] | None)
 
-MOST_INT = 2**31 - 1
-MOST_LONG = 2**63 - 1
+MAX_INT = 2**31 - 1
+MAX_LONG = 2**63 - 1
 
 
 class InvalidSetting(ValueError):
@@ -162,7 +162,7 @@ class Setting(Generic[T_co]):
             return self.read(text.strip())
         except ValueError as error:
             # A reader may know better than the general rule what is wrong.
-            reason = str(error) if isinstance(error, Refused) else f"it takes {self.takes}"
+            reason = str(error) if isinstance(error, InvalidValue) else f"it takes {self.takes}"
             raise InvalidSetting(
                 self.name, "(hidden)" if self.is_sensitive else text, reason
             ) from None
@@ -184,7 +184,7 @@ def without_effect(reason: str, setting: Setting[T]) -> Setting[T]:
     return setting
 
 
-class Refused(ValueError):
+class InvalidValue(ValueError):
     """Raised by a reader that words its own reason."""
 
 
@@ -260,7 +260,7 @@ def boolean(
     )
 
 
-_LIMITS = {Kind.SHORT: 2**15 - 1, Kind.INT: MOST_INT, Kind.LONG: MOST_LONG}
+_LIMITS = {Kind.SHORT: 2**15 - 1, Kind.INT: MAX_INT, Kind.LONG: MAX_LONG}
 
 
 def integer(
@@ -356,7 +356,7 @@ def decimal(
         takes=_range(
             "a number",
             None if at_least == -math.inf else at_least,
-            at_most if at_most != math.inf else MOST_LONG,
+            at_most if at_most != math.inf else MAX_LONG,
         ),
         scope=scope,
         importance=importance,
@@ -365,7 +365,7 @@ def decimal(
 
 
 def _range(noun: str, lowest: float | None, highest: float) -> str:
-    bounded = highest not in (MOST_INT, MOST_LONG, 2**15 - 1)
+    bounded = highest not in (MAX_INT, MAX_LONG, 2**15 - 1)
     if lowest is None:
         return f"{noun} up to {highest}" if bounded else noun
     return f"{noun} from {lowest} to {highest}" if bounded else f"{noun} of at least {lowest}"
@@ -418,7 +418,7 @@ def names(
         if choices and not set(value) <= set(choices):
             raise ValueError(text)
         if check is not None and (complaint := check(value)):
-            raise Refused(complaint)
+            raise InvalidValue(complaint)
         return value
 
     return Setting(

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from odradek.config.setting import (
-    MOST_LONG,
+    MAX_LONG,
     Importance,
     InvalidSetting,
     Scope,
@@ -109,7 +109,7 @@ class TopicSettings(Settings):
     )
     flush_messages = long(
         "flush.messages",
-        MOST_LONG,
+        MAX_LONG,
         "Sync to disk after this many records; 1 means every acknowledged record survives a "
         "power cut.",
         at_least=1,
@@ -117,7 +117,7 @@ class TopicSettings(Settings):
     )
     flush_ms = long(
         "flush.ms",
-        MOST_LONG,
+        MAX_LONG,
         "Sync to disk when the oldest unsynced record is this old.",
         at_least=0,
         synonyms=(Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
@@ -163,7 +163,7 @@ class TopicSettings(Settings):
     )
     max_compaction_lag_ms = long(
         "max.compaction.lag.ms",
-        MOST_LONG,
+        MAX_LONG,
         "The longest a record of a compacted topic may wait for compaction.",
         at_least=1,
         synonyms=_synonym("log.cleaner.max.compaction.lag.ms"),
@@ -184,7 +184,7 @@ class TopicSettings(Settings):
     )
     message_timestamp_before_max_ms = long(
         "message.timestamp.before.max.ms",
-        MOST_LONG,
+        MAX_LONG,
         "How far a producer's timestamp may lie behind the broker's clock.",
         at_least=0,
         synonyms=_synonym("log.message.timestamp.before.max.ms"),
@@ -391,7 +391,7 @@ def _from_broker(synonym: Synonym, text: str) -> object:
     if synonym.factor == 1 or not isinstance(value, int):
         return value
     # Any negative number of hours means "no limit", as -1 ms does.
-    return min(value * synonym.factor, MOST_LONG) if value >= 0 else -1
+    return min(value * synonym.factor, MAX_LONG) if value >= 0 else -1
 
 
 def _broker_settings_of(setting: Setting[object]) -> dict[str, Setting[object]]:

@@ -51,13 +51,13 @@ from odradek.groups.records import (
     group_record,
     group_tombstone,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     decode_versioned,
 )
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller, LogRecord
 
 CONSUMER_PROTOCOL: Final = "consumer"
@@ -250,16 +250,16 @@ class ClassicGroup:
         )
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member that speaks, or `Refused` with the reason why it may not."""
+        """The member that speaks, or `ApiError` with the reason why it may not."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
-                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
             if holder != member_id:
-                raise Refused(ErrorCode.FENCED_INSTANCE_ID)
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
         member = self.members.get(member_id)
         if member is None:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
     def check_commit(self, commit: CommitOffsets) -> None:
@@ -270,20 +270,20 @@ class ClassicGroup:
         if generation_id >= 0 or commit.member_id or commit.group_instance_id is not None:
             self.check_member(commit.member_id, commit.group_instance_id)
             if generation_id != self.generation_id:
-                raise Refused(ErrorCode.ILLEGAL_GENERATION)
+                raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         elif not in_transaction and not self.is_empty:
             # A consumer on its own, while members are at work. Old transactional producers
             # never say who they are, so they are let through.
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not in_transaction and self.state is State.COMPLETING_REBALANCE:
-            raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Anyone may read the offsets of a classic group."""
 
     def check_offset_deletion(self) -> None:
         if not self.is_empty and not self.uses_consumer_protocol:
-            raise Refused(ErrorCode.NON_EMPTY_GROUP)
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def is_subscribed_to(self, topic: str) -> bool:
         if self.subscribed_topics is None:

@@ -1,6 +1,6 @@
 """What may be asked of a coordinator's machine, and what it answers.
 
-Who asks for the impossible gets `Refused` raised at once. The answers below carry an error
+Who asks for the impossible gets `ApiError` raised at once. The answers below carry an error
 where something happened all the same: a member was noted, a rebalance went another way.
 """
 

@@ -41,16 +41,16 @@ class Group(Protocol):
     def listing(self) -> GroupListing: ...
 
     def check_commit(self, commit: CommitOffsets) -> PartitionCheck | None:
-        """Raises `Refused` unless this group takes such a commit; may leave single partitions
+        """Raises `ApiError` unless this group takes such a commit; may leave single partitions
         to a check of their own."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raises `Refused` unless this member may read the group's offsets."""
+        """Raises `ApiError` unless this member may read the group's offsets."""
         ...
 
     def check_offset_deletion(self) -> None:
-        """Raises `Refused` unless offsets may be deleted now."""
+        """Raises `ApiError` unless offsets may be deleted now."""
         ...
 
     def is_subscribed_to(self, topic: str) -> bool: ...

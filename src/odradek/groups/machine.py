@@ -47,9 +47,9 @@ from odradek.groups.records import (
     read_group,
     read_group_key,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.records import BatchBuilder
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import (
     Caller,
     Deadline,
@@ -251,15 +251,15 @@ class GroupMachine:
 
     def _group_for_commit(self, commit: CommitOffsets) -> Group:
         if commit.producer is not None and not commit.group_id:
-            raise Refused(ErrorCode.INVALID_GROUP_ID)
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
         group = self.groups.get(commit.group_id)
         if group is not None:
             return group
         if commit.generation_id < 0:
             return ClassicGroup(commit.group_id, -1)
         if commit.knows_missing_groups and commit.producer is None:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND)
-        raise Refused(ErrorCode.ILLEGAL_GENERATION)
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
     def _fetch(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
         query = cast(FetchOffsets, command)
@@ -302,7 +302,7 @@ class GroupMachine:
             builder.append(key, value, (), 0)
         largest = self._largest_batch()
         if builder.size_bytes > largest:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"The offsets take {builder.size_bytes} bytes as records, and max.message.bytes of"
                 f" the internal topic is {largest}: send them in several requests.",
@@ -381,7 +381,9 @@ class GroupMachine:
         group_id = cast(DescribeGroup, command).group_id
         group = self._existing(group_id)
         if not isinstance(group, ClassicGroup):
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
+            raise ApiError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group."
+            )
         return Outcome(
             replies=_reply(caller, group.description()), subjects=_everything_of(group_id)
         )
@@ -389,7 +391,7 @@ class GroupMachine:
     def _delete_group(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
         group = self._existing(cast(DeleteGroup, command).group_id)
         if not group.is_empty:
-            raise Refused(ErrorCode.NON_EMPTY_GROUP)
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
         group_id = group.group_id
         offsets = self.offsets.tombstones(group_id, self.offsets.known(group_id))
         return Outcome(
@@ -401,7 +403,7 @@ class GroupMachine:
     def _existing(self, group_id: str) -> Group:
         group = self.groups.get(group_id)
         if group is None:
-            raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
 

@@ -23,8 +23,8 @@ from odradek.groups.commands import (
 )
 from odradek.groups.group import GroupOutcome, members_of
 from odradek.groups.rebalance import JOIN, NEW_MEMBER_TIMEOUT_MS, SESSION, SYNC, Turn
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
 
 _NOTHING: Final[GroupOutcome] = Outcome()
@@ -39,13 +39,13 @@ class Membership:
         self, group: ClassicGroup | None, command: ClassicCommand, caller: Caller | None, now: Now
     ) -> GroupOutcome:
         if not command.group_id:
-            raise Refused(ErrorCode.INVALID_GROUP_ID)
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
         if isinstance(command, JoinGroup):
             return self._join(group, command, caller, now)
         if isinstance(command, LeaveGroup):
             return self._leave(group, command, caller, now)
         if group is None:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if isinstance(command, SyncGroup):
             return self._sync(group, command, caller, now)
         return _heartbeat(group, command, caller)
@@ -57,7 +57,7 @@ class Membership:
     ) -> GroupOutcome:
         self._check_session_timeout(command.session_timeout_ms)
         if group is None and command.member_id:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         is_new_group = group is None
         draft = ClassicGroup(command.group_id, now.wall_ms) if group is None else group.copy()
         turn = Turn(draft, self._settings, now)
@@ -68,7 +68,7 @@ class Membership:
             self._turn_away(turn, command, caller)
             return turn.outcome()
         if not draft.supports(command.protocol_type, command.protocols):
-            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not command.member_id:
             self._join_as_new(turn, command, caller)
         elif command.member_id in draft.pending_joins and command.group_instance_id is None:
@@ -81,7 +81,7 @@ class Membership:
         lowest = self._settings.group_min_session_timeout_ms
         highest = self._settings.group_max_session_timeout_ms
         if not lowest <= session_timeout_ms <= highest:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_SESSION_TIMEOUT,
                 f"The session timeout must be between {lowest} and {highest} ms"
                 " (group.min.session.timeout.ms, group.max.session.timeout.ms).",
@@ -138,7 +138,7 @@ class Membership:
         group = turn.group
         member = group.check_member(command.member_id, command.group_instance_id)
         if group.is_empty:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         unchanged = member.protocols == command.protocols
         if group.state is State.COMPLETING_REBALANCE:
             may_stay = unchanged
@@ -169,18 +169,18 @@ class Membership:
         self, group: ClassicGroup, command: SyncGroup, caller: Caller | None, now: Now
     ) -> GroupOutcome:
         if group.is_empty:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.check_member(command.member_id, command.group_instance_id)
         if command.generation_id != group.generation_id:
-            raise Refused(ErrorCode.ILLEGAL_GENERATION)
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         for said, is_so in (
             (command.protocol_type, group.protocol_type),
             (command.protocol_name, group.protocol_name),
         ):
             if said is not None and is_so is not None and said != is_so:
-                raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+                raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if group.state is State.PREPARING_REBALANCE:
-            raise Refused(ErrorCode.REBALANCE_IN_PROGRESS)
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         turn = Turn(group.copy(), self._settings, now)
         turn.has_synchronised(member.member_id)
         if group.state is State.STABLE:
@@ -300,7 +300,7 @@ def _check_size(records: Iterable[LogRecord], largest: int | None) -> None:
     removed unless it synchronises in time with less. The error is Kafka's."""
     size = sum(len(key) + len(value or b"") for key, value in records)
     if largest is not None and size > largest:
-        raise Refused(
+        raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
             f"The group's record would have {size} bytes, max.message.bytes allows {largest}.",
         )
@@ -316,7 +316,7 @@ def _heartbeat(group: ClassicGroup, command: Heartbeat, caller: Caller | None) -
     """
     member = group.check_member(command.member_id, command.group_instance_id)
     if command.generation_id != group.generation_id:
-        raise Refused(ErrorCode.ILLEGAL_GENERATION)
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     rebalancing = group.state is State.PREPARING_REBALANCE
     error = ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE
     return Outcome(
@@ -341,7 +341,7 @@ def _remove(turn: Turn, leaving: LeavingMember) -> ErrorCode:
         member_id = group.static_members.get(leaving.group_instance_id or "", "")
     try:
         turn.remove(group.check_member(member_id, leaving.group_instance_id))
-    except Refused as refusal:
+    except ApiError as refusal:
         return refusal.code
     return ErrorCode.NONE
 

@@ -141,7 +141,7 @@ def _start_logs(
         files = LogFiles(
             directory,
             OsDisk(),
-            most_bytes=settings.odradek_logs_max_file_bytes,
+            max_bytes=settings.odradek_logs_max_file_bytes,
             kept=settings.odradek_logs_kept_files,
         )
         start_logging(

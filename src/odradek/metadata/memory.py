@@ -16,8 +16,8 @@ from odradek.metadata.store import (
     EVERYTHING,
     Node,
     Operation,
+    OperationFailed,
     OutcomeUnknown,
-    Refused,
     StoreUnavailable,
 )
 from odradek.metadata.tree import Overlay, Tree, View
@@ -162,7 +162,7 @@ class MemorySession(LocalSession):
             self._lose_reply()
         try:
             versions = await self._backend.commit(session_id, operations)
-        except Refused:
+        except OperationFailed:
             # Refusals stand in the order of changes too: whoever hears one sees all before it.
             self._catch_up()
             raise

@@ -33,7 +33,7 @@ from odradek.world.unix_sockets import socket_address
 logger = logging.getLogger("odradek.metadata")
 
 _SHORTEST_RETRY_S: Final = 0.01
-_LONGEST_RETRY_S: Final = 0.1
+_MAX_RETRY_S: Final = 0.1
 _PINGS_PER_TIMEOUT: Final = 3
 _CLOSING_S: Final = 1.0
 _NEVER_S: Final = float("-inf")
@@ -165,7 +165,7 @@ class SocketStore:
                 if isinstance(error, (ConnectionRefusedError, FileNotFoundError)):
                     self._prolong(tried_s)
                 await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
+                retry_s = min(2 * retry_s, _MAX_RETRY_S)
             finally:
                 self._line = None
                 line.drop()
@@ -285,10 +285,10 @@ class _Line(asyncio.Protocol):
             and transport.get_write_buffer_size() == 0
         )
 
-    def note_silence(self, most_pings: int) -> None:
+    def note_silence(self, max_pings: int) -> None:
         """Lets nobody wait for a service that has stopped answering. The connection stays: if
         it is only stopped, it will know us again."""
-        if self._unanswered_pings >= most_pings and not self.is_silent:
+        if self._unanswered_pings >= max_pings and not self.is_silent:
             self.is_silent = True
             self._fail_waiting()
 

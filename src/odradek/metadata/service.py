@@ -29,7 +29,7 @@ logger = logging.getLogger("odradek.metadata")
 
 # How often silence is looked for, at most and at least.
 _SHORTEST_CHECK_S: Final = 0.02
-_LONGEST_CHECK_S: Final = 1.0
+_MAX_CHECK_S: Final = 1.0
 # A process that was itself stopped reads what lies in its sockets before it expires anybody.
 _LAST_CHANCE_S: Final = 0.01
 
@@ -104,7 +104,7 @@ class MetadataService:
     def _look_for_silence(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
-        shortest_s = _LONGEST_CHECK_S
+        shortest_s = _MAX_CHECK_S
         for connection in self._connections:
             shortest_s = min(shortest_s, connection.timeout_s / 6)
             if connection.is_overdue(now_s):
@@ -124,7 +124,7 @@ class _Connection(asyncio.Protocol):
         self._is_dropped = False
         self._transport: asyncio.Transport
         self._heard_at = asyncio.get_running_loop().time()
-        self.timeout_s = _LONGEST_CHECK_S * 6
+        self.timeout_s = _MAX_CHECK_S * 6
         self._methods: dict[str, Callable[..., Any]] = {}
 
     # The transport's calls

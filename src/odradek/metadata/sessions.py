@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from odradek.metadata.store import EVERYTHING, SessionExpired
 
 # Beyond this many paths, reading everything again is cheaper than remembering each.
-_MOST_PATHS = 50_000
+_MAX_PATHS = 50_000
 
 
 class Sessions:
@@ -64,7 +64,7 @@ class PathWatch:
         if self.closed:
             return
         self._changed.update(dict.fromkeys(paths))
-        if len(self._changed) > _MOST_PATHS:
+        if len(self._changed) > _MAX_PATHS:
             self._changed = {EVERYTHING: None}
         self._wakened.set()
         if self._on_note is not None:

@@ -8,7 +8,7 @@ connection nobody knows whether a change happened: read back before trying again
 Exceptions:
 
     MetadataError
-    ├── Refused            the answer is certain: nothing changed
+    ├── OperationFailed            the answer is certain: nothing changed
     │   ├── NodeExists     Create: the path is taken
     │   ├── NoNode         the node, or the parent of a new one, is missing
     │   ├── BadVersion     the node has another version than expected
@@ -37,7 +37,7 @@ class MetadataError(Exception):
     pass
 
 
-class Refused(MetadataError):
+class OperationFailed(MetadataError):
     reason = "refused"
 
     def __init__(self, path: str, detail: str = "") -> None:
@@ -45,23 +45,23 @@ class Refused(MetadataError):
         super().__init__(f"{path}: {self.reason}{detail}")
 
 
-class NodeExists(Refused):
+class NodeExists(OperationFailed):
     reason = "the node exists already"
 
 
-class NoNode(Refused):
+class NoNode(OperationFailed):
     reason = "there is no such node"
 
 
-class BadVersion(Refused):
+class BadVersion(OperationFailed):
     reason = "the node has another version"
 
 
-class NotEmpty(Refused):
+class NotEmpty(OperationFailed):
     reason = "there are nodes below it"
 
 
-class InvalidPath(Refused):
+class InvalidPath(OperationFailed):
     reason = "no node can have this path"
 
 

@@ -164,8 +164,10 @@ class Overlay:
         self._counts.update(above._counts)
 
     def plan(self, session_id: int, operations: Iterable[Operation], transaction: int) -> list[int]:
-        """Notes what the operations change and returns the new versions, or raises `Refused`:
-        then throw the overlay away."""
+        """Notes what the operations change and returns the new versions of their nodes.
+
+        After it has raised `OperationFailed` the overlay must be thrown away.
+        """
         versions = []
         for operation in operations:
             match operation:

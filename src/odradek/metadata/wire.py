@@ -28,8 +28,8 @@ from odradek.metadata.store import (
     NoNode,
     NotEmpty,
     Operation,
+    OperationFailed,
     OutcomeUnknown,
-    Refused,
     SessionExpired,
     Set,
     StoreUnavailable,
@@ -40,9 +40,9 @@ CHANGED: Final = "changed"
 EXPIRED: Final = "expired"
 
 _LENGTH_BYTES: Final = 4
-_MOST_BYTES: Final = 256 * 1024 * 1024
+_MAX_BYTES: Final = 256 * 1024 * 1024
 
-_REFUSALS: Final[dict[str, type[Refused]]] = {
+_REFUSALS: Final[dict[str, type[OperationFailed]]] = {
     kind.__name__: kind for kind in (NodeExists, NoNode, BadVersion, NotEmpty, InvalidPath)
 }
 
@@ -75,7 +75,7 @@ class FrameReader:
         while len(buffer) - position >= _LENGTH_BYTES:
             start = position + _LENGTH_BYTES
             length = int.from_bytes(buffer[position:start], "big")
-            if length > _MOST_BYTES:
+            if length > _MAX_BYTES:
                 raise NotOurProtocol(f"a message of {length} bytes")
             if len(buffer) - start < length:
                 break
@@ -151,7 +151,7 @@ def decode_operation(encoded: list[Any]) -> Operation:
 
 
 def encode_error(request: int, error: MetadataError) -> list[Any]:
-    path = error.path if isinstance(error, Refused) else ""
+    path = error.path if isinstance(error, OperationFailed) else ""
     return [request, type(error).__name__, path, str(error)]
 
 

@@ -36,8 +36,8 @@ from odradek.metadata.store import (
     NoNode,
     NotEmpty,
     Operation,
+    OperationFailed,
     OutcomeUnknown,
-    Refused,
     Set,
     StoreUnavailable,
     Watch,
@@ -51,7 +51,7 @@ _BEATS_PER_TIMEOUT: Final = 6
 _CERTAIN: Final = 2 / 3
 _NEVER_S: Final = float("-inf")
 # ZooKeeper's jute.maxbuffer is 1 MiB unless set, and it hangs up on whoever exceeds it.
-_MOST_BYTES: Final = 1_000_000
+_MAX_BYTES: Final = 1_000_000
 _BYTES_PER_OPERATION: Final = 64
 _READS_TOGETHER: Final = 100
 # Whoever starts a broker is told what it waits for after this.
@@ -403,7 +403,7 @@ def _check_before_sending(operations: Iterable[Operation]) -> None:
         if isinstance(operation, Create):
             check_path(path)
         size += len(path) + len(getattr(operation, "value", b"")) + _BYTES_PER_OPERATION
-    if size > _MOST_BYTES:
+    if size > _MAX_BYTES:
         raise ChangeTooBig(
             f"a change of {size} bytes is more than ZooKeeper takes at once; make it in parts"
         )
@@ -426,7 +426,7 @@ def _versions(operations: Iterable[Operation], results: list[Any]) -> list[int]:
     return versions
 
 
-_REFUSALS: Final[dict[type[Exception], type[Refused]]] = {
+_REFUSALS: Final[dict[type[Exception], type[OperationFailed]]] = {
     kazoo.NodeExistsError: NodeExists,
     kazoo.NoNodeError: NoNode,
     kazoo.BadVersionError: BadVersion,
@@ -436,7 +436,7 @@ _REFUSALS: Final[dict[type[Exception], type[Refused]]] = {
 }
 
 
-def _refusal(operation: Operation, error: Exception) -> Refused | OutcomeUnknown | None:
+def _refusal(operation: Operation, error: Exception) -> OperationFailed | OutcomeUnknown | None:
     """What one operation's error means; nothing for those that merely went with another."""
     path = operation.path
     if isinstance(error, kazoo.RolledBackError | kazoo.RuntimeInconsistency):

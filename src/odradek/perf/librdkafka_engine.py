@@ -45,7 +45,7 @@ _METADATA_ATTEMPTS = 10
 _LOOKS = 5
 _LOOK_AGAIN_S = 0.2
 _CONSUME_AT_ONCE = 10_000
-_MOST_QUEUED_KILOBYTES = 1024 * 1024
+_MAX_QUEUED_KILOBYTES = 1024 * 1024
 
 
 def librdkafka_settings(properties: dict[str, str]) -> dict[str, object]:
@@ -183,7 +183,7 @@ def consume_load(arguments: argparse.Namespace, properties: dict[str, str]) -> i
     failures = _Failures(properties["bootstrap.servers"])
     settings |= {"group.id": "perf-consumer", "enable.auto.commit": False}
     settings |= {"error_cb": failures.note}
-    settings.setdefault("queued.max.messages.kbytes", _MOST_QUEUED_KILOBYTES)
+    settings.setdefault("queued.max.messages.kbytes", _MAX_QUEUED_KILOBYTES)
     settings.setdefault("queued.min.messages", 1_000_000)
     settings.setdefault("socket.receive.buffer.bytes", arguments.socket_buffer_size)
     consumer = Consumer(settings, logger=_silent())

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from odradek.world.clock import Clock
 
 _MEGABYTE = 1024 * 1024
-_MOST_SAMPLES = 500_000
+_MAX_SAMPLES = 500_000
 PERCENTILES = (0.5, 0.95, 0.99, 0.999)
 
 
@@ -90,7 +90,7 @@ class ProducerStatistics:
     )
 
     def __init__(self, expected: int, start_s: float) -> None:
-        self._sampling = max(1, expected // _MOST_SAMPLES)
+        self._sampling = max(1, expected // _MAX_SAMPLES)
         self._latencies_us = array("q")
         self._start_s = start_s
         self.count = self.bytes = 0

@@ -24,7 +24,7 @@ from odradek.protocol.layout import (
     Field,
     StructType,
     contains_records,
-    least_size,
+    min_size,
     plain_fields,
     tagged_fields,
 )
@@ -47,18 +47,18 @@ StepwiseDecoder = Callable[[Buffer, int, int], Generator[None, None, tuple[objec
 
 
 def compile_decoder(
-    layout: StructType, version: int, *, flexible: bool, most_elements: int
+    layout: StructType, version: int, *, flexible: bool, max_elements: int
 ) -> Decoder:
     source = _DecoderSource(version, flexible)
-    source.function(layout, most_elements)
+    source.function(layout, max_elements)
     return cast("Decoder", source.compile(f"<decode {layout.__name__} v{version}>"))
 
 
 def compile_stepwise_decoder(
-    layout: StructType, version: int, *, flexible: bool, most_elements: int
+    layout: StructType, version: int, *, flexible: bool, max_elements: int
 ) -> StepwiseDecoder:
     source = _DecoderSource(version, flexible, stepwise=True)
-    source.function(layout, most_elements)
+    source.function(layout, max_elements)
     name = f"<decode {layout.__name__} v{version} stepwise>"
     return cast("StepwiseDecoder", source.compile(name))
 
@@ -137,11 +137,11 @@ class _DecoderSource:
 
     # Structs
 
-    def function(self, layout: StructType, most_elements: int) -> None:
+    def function(self, layout: StructType, max_elements: int) -> None:
         with self.block("def decode(buffer, position, end):"):
             if self.stepwise:
                 self.line("yield")
-            self.line(f"allowance = {most_elements}")
+            self.line(f"allowance = {max_elements}")
             if contains_records(layout, self.version):
                 self.line("view = memoryview(buffer)")
             message = self.struct(layout)
@@ -265,7 +265,7 @@ class _DecoderSource:
             raise TypeError(f"{field.name} is an array of nothing")
         nullable = self.version in field.nullable
         with self.length(field.name, "array", target, nullable=nullable):
-            size = least_size(element, self.version, self.flexible)
+            size = min_size(element, self.version, self.flexible)
             self.line(f"if n * {size} > end - position: refuse_length('{field.name}')")
             self.spend("n")
             if isinstance(element, str) and element in FIXED_FORMATS:

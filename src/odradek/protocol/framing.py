@@ -15,7 +15,7 @@ _SIZE: Final = struct.Struct(">i")
 
 # A small frame is copied out of its chunk; a view would cost more to make and to read, and
 # would keep the whole chunk alive.
-_MOST_COPIED_BYTES: Final = 8192
+_MAX_COPIED_BYTES: Final = 8192
 
 
 class BadFrameSize(MalformedMessage):
@@ -68,7 +68,7 @@ class FrameSplitter:
                 self._begun += chunk[start - 4 :]
                 self._missing = position - end
                 return frames
-            if size <= _MOST_COPIED_BYTES:
+            if size <= _MAX_COPIED_BYTES:
                 frames.append(chunk[start:position])
             else:
                 frames.append(memoryview(chunk)[start:position])

@@ -19,7 +19,7 @@ _REQUEST: Final = struct.Struct(">hhih")
 _SIZED_REQUEST: Final = struct.Struct(">ihhih")
 _SIZED_RESPONSE: Final = struct.Struct(">ii")
 _SIZED_RESPONSE_WITH_TAGS: Final = struct.Struct(">iix")
-_MOST_HEADER_TAGS: Final = 1000
+_MAX_HEADER_TAGS: Final = 1000
 _CORRELATION_ID: Final = struct.Struct(">i")
 
 # Half the time of a NamedTuple's own constructor: every request has a header.
@@ -61,7 +61,7 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
             raise MalformedMessage("the client id has a negative length")
         if api_version >= _FLEXIBLE_FROM.get(api_key, api_version + 1):
             if frame[position]:
-                position, _ = skip_tagged_fields(frame, position, len(frame), _MOST_HEADER_TAGS)
+                position, _ = skip_tagged_fields(frame, position, len(frame), _MAX_HEADER_TAGS)
             else:
                 position += 1
     except (struct.error, IndexError) as error:
@@ -117,7 +117,7 @@ def decode_response(frame: Buffer, api_key: int, version: int) -> tuple[int, Res
     position = 4
     try:
         if response_header_version(api_key, version):
-            position, _ = skip_tagged_fields(frame, position, len(frame), _MOST_HEADER_TAGS)
+            position, _ = skip_tagged_fields(frame, position, len(frame), _MAX_HEADER_TAGS)
     except IndexError as error:
         raise MalformedMessage("the response ends within its header") from error
     return correlation_id, APIS[api_key].response.decode(frame, version, position)

@@ -154,7 +154,7 @@ def contains_records(layout: StructType, version: int) -> bool:
     )
 
 
-def least_size(kind: "str | StructType", version: int, flexible: bool) -> int:
+def min_size(kind: "str | StructType", version: int, flexible: bool) -> int:
     """The fewest bytes one value can take. It bounds what an array's length may claim."""
     if isinstance(kind, str):
         if kind in FIXED_SIZES:
@@ -165,9 +165,9 @@ def least_size(kind: "str | StructType", version: int, flexible: bool) -> int:
     size = 1 if flexible else 0
     for field in plain_fields(kind, version):
         if field.kind != "struct":
-            size += least_size(field.kind, version, flexible)
+            size += min_size(field.kind, version, flexible)
         elif version in field.nullable:
             size += 1
         elif field.element is not None:
-            size += least_size(field.element, version, flexible)
+            size += min_size(field.element, version, flexible)
     return max(size, 1)

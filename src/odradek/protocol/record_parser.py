@@ -14,9 +14,9 @@ from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.varint import read_zigzag
 
 # Beyond this (a hundred million years) sums of timestamps would leave 64 bits.
-MOST_TIMESTAMP = 1 << 62
+MAX_TIMESTAMP = 1 << 62
 # Length, attributes, time, offset, key, value and header count, each of one byte.
-LEAST_RECORD_BYTES = 7
+MIN_RECORD_BYTES = 7
 
 
 class MalformedRecords(MalformedMessage):
@@ -41,7 +41,7 @@ def parse_records(
     append_time_ms: int | None,
 ) -> list[Record]:
     """Exactly `count` records; `append_time_ms` is in place of their own time if it is given."""
-    if count * LEAST_RECORD_BYTES > len(data):
+    if count * MIN_RECORD_BYTES > len(data):
         raise MalformedRecords(f"{len(data)} bytes cannot hold {count} records")
     try:
         return _parse(data, count, base_offset, base_timestamp_ms, append_time_ms)
@@ -81,7 +81,7 @@ def _parse(  # noqa: C901, PLR0912, PLR0915 - a call a field would halve its spe
         position += 2
         if elapsed > 127:
             elapsed, position = read_zigzag(data, position - 1, 64)
-            if elapsed > MOST_TIMESTAMP:
+            if elapsed > MAX_TIMESTAMP:
                 raise MalformedRecords("a record's timestamp is out of range")
         offset_delta = data[position]
         position += 1
@@ -192,7 +192,7 @@ def parse_times(data: bytes, count: int) -> Iterator[tuple[int, int]]:
                     position += 1
                 else:
                     elapsed, position = read_zigzag(data, position - 1, 64)
-                    if elapsed > MOST_TIMESTAMP:
+                    if elapsed > MAX_TIMESTAMP:
                         raise MalformedRecords("a record's timestamp is out of range")
             yield (elapsed >> 1) ^ -(elapsed & 1), position
             position = end
@@ -233,7 +233,7 @@ def parse_outlines(  # noqa: C901, PLR0912, PLR0915 - a call a field would halve
                 position += 1
                 if elapsed > 16383:
                     elapsed, position = read_zigzag(data, position - 2, 64)
-                if elapsed > MOST_TIMESTAMP:
+                if elapsed > MAX_TIMESTAMP:
                     raise MalformedRecords("a record's timestamp is out of range")
             delta = data[position]
             position += 1
@@ -287,7 +287,7 @@ def check_record(
     position += 2
     if elapsed > 127:
         elapsed, position = read_zigzag(data, position - 1, 64)
-        if elapsed > MOST_TIMESTAMP:
+        if elapsed > MAX_TIMESTAMP:
             raise MalformedRecords("a record's timestamp is out of range")
     delta = data[position]
     position += 1

@@ -14,7 +14,7 @@ large; for random values of a hundred bytes a guess is wrong about once in two h
 
 from typing import Final
 
-from odradek.protocol.record_parser import LEAST_RECORD_BYTES, MalformedRecords, check_record
+from odradek.protocol.record_parser import MIN_RECORD_BYTES, MalformedRecords, check_record
 from odradek.protocol.varint import encode_varint, read_zigzag
 
 # Up to so many records, or if they are this large on average, walking costs less than searching.
@@ -22,14 +22,14 @@ _FEW: Final = 16
 _LARGE_BYTES: Final = 1024
 # How much of the end is searched for the last record, and how many places are tried.
 _SEARCHED_BYTES: Final = 4096
-_MOST_TRIES: Final = 4
-_MOST_TIMESTAMP_BYTES: Final = 10
+_MAX_TRIES: Final = 4
+_MAX_TIMESTAMP_BYTES: Final = 10
 
 
 def check_sample(data: bytes | bytearray | memoryview, start: int, count: int) -> None:
     """`data` ends with the batch, whose records begin at `start`. Raises `MalformedRecords`."""
     size = len(data)
-    if count < 1 or count * LEAST_RECORD_BYTES > size - start:
+    if count < 1 or count * MIN_RECORD_BYTES > size - start:
         raise MalformedRecords(f"{size - start} bytes cannot hold {count} records")
     try:
         end = check_record(data, start, size, 0)
@@ -83,12 +83,12 @@ def _find_last(data: bytes | bytearray | memoryview, second: int, count: int) ->
     tail = bytes(data[window:])
     offset = encode_varint(count - 1)
     end = len(tail)
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         # A record: its length, attributes, timestamp, offset and the rest.
         found = tail.rfind(offset, 0, end)
         if found < 0:
             break
-        for attributes in range(found - 2, max(found - 2 - _MOST_TIMESTAMP_BYTES, 0), -1):
+        for attributes in range(found - 2, max(found - 2 - _MAX_TIMESTAMP_BYTES, 0), -1):
             length = encode_varint(len(tail) - attributes)
             start = attributes - len(length)
             if start >= 0 and tail[start:attributes] == length:

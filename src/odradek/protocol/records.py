@@ -31,7 +31,7 @@ from odradek.protocol.control_records import (
     end_transaction_key_and_value,
 )
 from odradek.protocol.record_parser import (
-    MOST_TIMESTAMP,
+    MAX_TIMESTAMP,
     MalformedRecords,
     Record,
     parse_offset,
@@ -99,8 +99,8 @@ _DELETE_HORIZON = 0x40
 
 _MAGIC = 2
 _MAGIC_POSITION = 16
-_MOST_SEQUENCES = 1 << 31
-_MOST_INT64 = (1 << 63) - 1
+_MAX_SEQUENCES = 1 << 31
+_MAX_INT64 = (1 << 63) - 1
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _PREFIX = struct.Struct(">qii")
@@ -149,7 +149,7 @@ class BatchHeader(NamedTuple):
     def last_sequence(self) -> int:
         if self.base_sequence < 0:
             return NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) % _MOST_SEQUENCES
+        return (self.base_sequence + self.last_offset_delta) % _MAX_SEQUENCES
 
     @property
     def codec(self) -> Codec:
@@ -236,9 +236,9 @@ def decode_records(
 
 
 def _check_ranges(header: BatchHeader) -> None:
-    if header.base_offset < 0 or header.last_offset > _MOST_INT64:
+    if header.base_offset < 0 or header.last_offset > _MAX_INT64:
         raise MalformedRecords("the offsets of a batch are out of range")
-    if abs(header.base_timestamp) > MOST_TIMESTAMP:
+    if abs(header.base_timestamp) > MAX_TIMESTAMP:
         raise MalformedRecords("the timestamps of a batch are out of range")
 
 
@@ -291,7 +291,7 @@ def open_batch(
 
 
 def find_timestamp(
-    batch: Buffer, target_ms: int, *, least_offset: int = 0, max_bytes: int = OPENED_BYTES
+    batch: Buffer, target_ms: int, *, min_offset: int = 0, max_bytes: int = OPENED_BYTES
 ) -> tuple[int, int] | None:
     """Timestamp and offset of the first record, from an offset on, not older than `target_ms`.
 
@@ -299,21 +299,21 @@ def find_timestamp(
     one record: whoever reads from its first offset misses nothing.
     """
     header = read_header(batch)
-    if header.max_timestamp < target_ms or header.last_offset < least_offset:
+    if header.max_timestamp < target_ms or header.last_offset < min_offset:
         return None
     if not header.record_count:
         return None
-    whole = header.max_timestamp, max(header.base_offset, least_offset)
+    whole = header.max_timestamp, max(header.base_offset, min_offset)
     if header.is_log_append_time or header.record_count > OPENED_RECORDS:
         return whole
     try:
         data = _payload(batch, 0, header, max_bytes)
         _check_ranges(header)
-        least_elapsed = target_ms - header.base_timestamp
+        min_elapsed = target_ms - header.base_timestamp
         for elapsed, position in parse_times(data, header.record_count):
-            if elapsed >= least_elapsed:
+            if elapsed >= min_elapsed:
                 found = _time_and_offset(header, data, elapsed, position)
-                if found[1] >= least_offset:
+                if found[1] >= min_offset:
                     return found
     except MalformedRecords:
         return whole

@@ -241,7 +241,7 @@ class Message(Struct):
 
     versions: ClassVar[VersionRange]
     flexible_versions: ClassVar[VersionRange]
-    most_elements: ClassVar[int] = 2**31 - 1
+    max_elements: ClassVar[int] = 2**31 - 1
     """How many elements all arrays of a message, and its unknown tags, may have together."""
 
     _decoders: ClassVar[dict[int, Decoder]]
@@ -277,7 +277,7 @@ class Message(Struct):
         if decoder is None:
             cls._check(version)
             decoder = cls._stepwise_decoders[cls, version] = compile_stepwise_decoder(
-                cls, version, flexible=cls.is_flexible(version), most_elements=cls.most_elements
+                cls, version, flexible=cls.is_flexible(version), max_elements=cls.max_elements
             )
         try:
             message, _ = yield from decoder(buffer, position, len(buffer))
@@ -329,7 +329,7 @@ class Message(Struct):
     def _compile_decoder(cls, version: int) -> Decoder:
         cls._check(version)
         decoder = compile_decoder(
-            cls, version, flexible=cls.is_flexible(version), most_elements=cls.most_elements
+            cls, version, flexible=cls.is_flexible(version), max_elements=cls.max_elements
         )
         cls._decoders[version] = decoder
         return decoder
@@ -352,7 +352,7 @@ class Request(Message):
 
     # A hundred megabytes hold thirty million empty topics, and would hold up a broker for ten
     # seconds. Nobody asks for that many of anything in one request; so many take some 40 ms.
-    most_elements = 50_000
+    max_elements = 50_000
 
 
 class Response(Message):

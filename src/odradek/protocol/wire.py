@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.types import Buffer
 
-_MOST_VARINT_BITS: Final = 31
+_MAX_VARINT_BITS: Final = 31
 _LONGEST_KEPT_ARRAY: Final = 32
 
 LONGEST_STRING_BYTES: Final = 2**15 - 1
@@ -28,7 +28,7 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
         shift += 7
         if shift > 28:
             raise MalformedMessage("a varint is longer than five bytes")
-    if value >> _MOST_VARINT_BITS:
+    if value >> _MAX_VARINT_BITS:
         raise MalformedMessage("a varint is larger than any length can be")
     return value, position
 

@@ -9,7 +9,7 @@ from odradek.recipes.stage import Stage, as_json
 _EVENTS = 24_000
 _MINUTES = 30
 _AREAS = ("airport", "centre", "harbour", "station", "suburb")
-_MOST = 3.0
+_MAX = 3.0
 
 
 def run(stage: Stage) -> None:
@@ -40,7 +40,7 @@ def run(stage: Stage) -> None:
         .agg(f.sum("wanted").alias("wanted"), f.sum("free").alias("free"))
         .withColumn(
             "surge",
-            f.least(f.lit(_MOST), f.greatest(f.lit(1.0), f.col("wanted") / (f.col("free") + 1))),
+            f.least(f.lit(_MAX), f.greatest(f.lit(1.0), f.col("wanted") / (f.col("free") + 1))),
         )
     )
     rows = stage.into_table(prices, "surge_prices").collect()

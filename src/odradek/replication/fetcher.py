@@ -38,7 +38,7 @@ logger = logging.getLogger("odradek.replication")
 
 _FIRST_RETRY_S: Final = 0.02
 # News of an election is a matter of milliseconds, and producers wait for this follower meanwhile.
-_LONGEST_NEWS_S: Final = 0.1
+_MAX_NEWS_S: Final = 0.1
 # A leader that is not waiting answers within this time; one that is gets interrupted.
 _GRACE_S: Final = 0.002
 _NEWS_IS_LATE: Final = frozenset(
@@ -357,7 +357,7 @@ class LeaderFetcher:
     def _delay(self, key: Key, following: Following, now_s: float, *, is_news_late: bool) -> None:
         longest_s = self._settings.broker.replica_fetch_backoff_ms / 1000
         if is_news_late:
-            delay_s = min(_FIRST_RETRY_S * 2**following.failures, _LONGEST_NEWS_S, longest_s)
+            delay_s = min(_FIRST_RETRY_S * 2**following.failures, _MAX_NEWS_S, longest_s)
             following.failures = min(following.failures + 1, 16)
         else:
             delay_s = longest_s

@@ -19,7 +19,7 @@ from odradek.config.live import LiveSettings
 from odradek.metadata import ImageChange, ImageKeeper
 from odradek.metadata.compare_and_set import attempt
 from odradek.metadata.layout import PartitionState, broker_epoch_path, partition_state_path
-from odradek.metadata.store import Check, MetadataError, Operation, Refused, Set
+from odradek.metadata.store import Check, MetadataError, Operation, OperationFailed, Set
 from odradek.protocol.types import BrokerId
 from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
@@ -27,7 +27,7 @@ from odradek.replication.term import Term
 
 logger = logging.getLogger("odradek.state_change")
 
-_MOST_AT_ONCE: Final = 100
+_MAX_AT_ONCE: Final = 100
 _RETRY_S: Final = 0.05
 
 
@@ -107,8 +107,8 @@ class InSyncSets:
                     if partition.term is not None and partition.term.followers:
                         self._noted[partition] = None
             noted, self._noted = list(self._noted), {}
-            for first in range(0, len(noted), _MOST_AT_ONCE):
-                await self._change(noted[first : first + _MOST_AT_ONCE])
+            for first in range(0, len(noted), _MAX_AT_ONCE):
+                await self._change(noted[first : first + _MAX_AT_ONCE])
 
     async def _pause(self, longest_s: float) -> None:
         timer = asyncio.get_running_loop().call_later(max(longest_s, 0.0), self._woken.set)
@@ -148,7 +148,7 @@ class InSyncSets:
         lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
         alive = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
         wanted = partition.wanted_in_sync(alive, now_s=now_s, longest_lag_s=lag_s)
-        eligible = _eligible(term, wanted, partition.least_in_sync)
+        eligible = _eligible(term, wanted, partition.min_in_sync)
         if wanted == term.in_sync and eligible == term.eligible:
             return None
         stored = PartitionState(
@@ -175,7 +175,7 @@ class InSyncSets:
         operations = list(dict.fromkeys(one for each in proposals for one in each.operations))
         try:
             await attempt(self._images, *operations)
-        except Refused as refusal:
+        except OperationFailed as refusal:
             logger.info("the in-sync sets were not changed: %s", refusal)
             await self._read_back(operations)
             # Alone it was refused for what it is; among others perhaps for theirs.

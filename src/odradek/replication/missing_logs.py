@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 _FIRST_PAUSE_S: Final = 0.5
-_LONGEST_PAUSE_S: Final = 30.0
+_MAX_PAUSE_S: Final = 30.0
 
 
 class MissingLogs:
@@ -37,4 +37,4 @@ class MissingLogs:
             self._noted.clear()
             follow_again(topics)
             is_done = not self._topics
-            pause_s = _FIRST_PAUSE_S if is_done else min(2 * pause_s, _LONGEST_PAUSE_S)
+            pause_s = _FIRST_PAUSE_S if is_done else min(2 * pause_s, _MAX_PAUSE_S)

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from odradek.metadata import PartitionImage
 from odradek.metadata.layout import NO_LEADER
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import (
     ControlType,
@@ -29,7 +30,6 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.replication.term import Term
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.statemachine.watermark import Watermark
@@ -79,7 +79,7 @@ class Appended(NamedTuple):
         try:
             await self.watermark.reached(self.end_offset)
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
         if self.awaiting is not None:
             self.awaiting.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
@@ -153,7 +153,7 @@ class Partition:
             term.update(state.replicas, state.isr, state.version, state.eligible)
             if self._is_held_back(term):
                 # Nothing is committed as long as this lasts: whoever waits is told so.
-                self._renew_watermarks(Refused(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+                self._renew_watermarks(ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
             self._advance()
             return
         self._end_role(_not_leader())
@@ -186,14 +186,14 @@ class Partition:
         # An epoch in which nothing was written here means nothing to the next leader.
         self.log.leader_epochs.truncate_from_end(self.log.log_end_offset)
 
-    def resign(self, reason: Refused) -> None:
+    def resign(self, reason: ApiError) -> None:
         """Serves nobody any more; everyone who waits is told so at once."""
         self._end_role(reason)
         self.leader = NO_LEADER
         self.leader_epoch = LeaderEpoch(_NO_EPOCH)
         self.high_watermark.fail(reason)
 
-    def send_away(self, reason: Refused) -> None:
+    def send_away(self, reason: ApiError) -> None:
         """Tells everyone who waits now that this broker cannot answer, without ending its role: it
         lost its lease, and does not know whether it still leads."""
         self.high_watermark.send_away(reason)
@@ -202,7 +202,7 @@ class Partition:
         if self.term is not None:
             self.term.appended.nudge()
 
-    def _end_role(self, reason: Refused) -> None:
+    def _end_role(self, reason: ApiError) -> None:
         self.is_leader = False
         if self.term is not None:
             self.term.appended.fail(reason)
@@ -236,7 +236,7 @@ class Partition:
         if believed in (_NO_EPOCH, self.leader_epoch):
             return
         older = believed < self.leader_epoch
-        raise Refused(
+        raise ApiError(
             ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
             f"The leader epoch is {self.leader_epoch}, not {believed}.",
         )
@@ -244,16 +244,16 @@ class Partition:
     # Writing
 
     def check_in_sync(self, refusal: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
-        wanted = self.least_in_sync
+        wanted = self.min_in_sync
         if wanted > 1 and self.term is not None and len(self.term.in_sync) < wanted:
-            raise Refused(
+            raise ApiError(
                 refusal,
                 f"{counted(len(self.term.in_sync), 'replica is', 'replicas are')} in sync, "
                 f"min.insync.replicas asks for {wanted}.",
             )
 
     @property
-    def least_in_sync(self) -> int:
+    def min_in_sync(self) -> int:
         """Like Kafka since 4.0, asks for no more replicas than the partition has."""
         return min(self.log.settings.min_insync_replicas, self._replica_count)
 
@@ -261,7 +261,7 @@ class Partition:
         """Fewer are in sync than what is committed must be on, or others who left the set may
         still be elected (KIP-966): the high watermark stays where it is."""
         return bool(term.followers) and (
-            bool(term.eligible) or len(term.in_sync) < self.least_in_sync
+            bool(term.eligible) or len(term.in_sync) < self.min_in_sync
         )
 
     async def admit(self, records: Buffer) -> Admitted:
@@ -269,9 +269,9 @@ class Partition:
         try:
             return await self.log.admit(records)
         except AppendRejected as error:
-            raise Refused(error.code, error.message, error.record_errors) from error
+            raise ApiError(error.code, error.message, error.record_errors) from error
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
 
     def append(
         self,
@@ -286,7 +286,7 @@ class Partition:
         the batch must be admitted first.
         """
         if self._is_internal:
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, "Clients cannot write to this topic.")
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "Clients cannot write to this topic.")
         if acks == _ACKS_ALL:
             self.check_in_sync()
         try:
@@ -296,9 +296,9 @@ class Partition:
         except TransactionNotOpen:
             raise
         except AppendRejected as error:
-            raise Refused(error.code, error.message, error.record_errors) from error
+            raise ApiError(error.code, error.message, error.record_errors) from error
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
         return self._appended(result, acks)
 
     async def append_patiently(
@@ -314,14 +314,14 @@ class Partition:
         except TransactionNotOpen:
             raise
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
 
     def append_as_coordinator(self, records: Buffer) -> Appended:
         """Writes a batch that this broker made itself."""
         try:
             result = self.log.append(records, leader_epoch=self.leader_epoch, by_coordinator=True)
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
         return self._appended(result)
 
     def append_marker(self, marker: TransactionMarker, now_ms: int) -> Appended | None:
@@ -336,7 +336,7 @@ class Partition:
             ):
                 return None
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
         kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
         batch = encode_end_transaction_marker(
             EndTransactionMarker(kind, marker.coordinator_epoch),
@@ -409,7 +409,7 @@ class Partition:
                 if self.is_leader:
                     self._advance()
         except StorageError as error:
-            self._renew_watermarks(Refused(error.code, str(error)))
+            self._renew_watermarks(ApiError(error.code, str(error)))
 
     # Following and being followed
 
@@ -513,25 +513,25 @@ class Partition:
     def delete_records(self, upto: Offset | None) -> int:
         """Moves the log start up to an offset, or to the high watermark; returns where it is."""
         if self._is_internal:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION, "Records of internal topics cannot be deleted."
             )
         if not self.log.settings.removes_old_segments:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.POLICY_VIOLATION,
                 f"The cleanup.policy of {self.topic_partition.topic} has no delete.",
             )
         high_watermark = self.high_watermark.value
         offset = high_watermark if upto is None else upto
         if not 0 <= offset <= high_watermark:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"Records can be deleted up to {high_watermark}, not {offset}.",
             )
         try:
             self._start_at(offset)
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
         self.start_moved()
         return self.log.log_start_offset
 
@@ -577,9 +577,9 @@ class Partition:
         try:
             return self.log.read(offset, max_bytes, end_offset=end_offset, min_one=at_least_one)
         except OffsetOutOfRange as error:
-            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, str(error)) from error
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
 
     def find_time(
         self, timestamp_ms: int | None, *, committed_only: bool
@@ -592,7 +592,7 @@ class Partition:
                 else self.log.offset_for_timestamp(timestamp_ms)
             )
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
         if found is None or found.offset >= self.readable(committed_only).value:
             return None
         return found
@@ -604,7 +604,7 @@ class Partition:
         """Where a reader's history parts from ours, if it does."""
         end = self.end_of_epoch(last_fetched_epoch)
         if end.offset < 0:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"Leader epoch {last_fetched_epoch} is not in the log.",
             )
@@ -619,7 +619,7 @@ class Partition:
         try:
             return self.log.read(offset, max_bytes, min_one=at_least_one)
         except StorageError as error:
-            raise Refused(error.code, str(error)) from error
+            raise ApiError(error.code, str(error)) from error
 
     def diverging_replica(self, last_fetched_epoch: int, fetch_offset: int) -> EndOfEpoch | None:
         """Where a follower's log parts from ours, if it does: also when ours is the shorter one,
@@ -635,5 +635,5 @@ class Partition:
         return EndOfEpoch(log.leader_epochs.latest, log.log_end_offset)
 
 
-def _not_leader() -> Refused:
-    return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+def _not_leader() -> ApiError:
+    return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from itertools import islice
 from typing import Final
 
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import (
     BatchBuilder,
@@ -16,7 +17,6 @@ from odradek.protocol.records import (
     split_batches,
 )
 from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import LogRecord, Marker, ProducerIdentity, Written
 from odradek.statemachine.runner import NotWritten
 from odradek.storage import CorruptLog
@@ -24,7 +24,7 @@ from odradek.world.timeslice import Timeslice
 
 _REPLAY_BYTES: Final = 1024 * 1024
 # How many records are held back at most in case that others replace them.
-_MOST_HELD: Final = 20_000
+_MAX_HELD: Final = 20_000
 # How many records are made into objects at a time.
 _PART: Final = 500
 
@@ -45,7 +45,7 @@ class PartitionLog:
     def refusal(self) -> Exception | None:
         """A partition that was resigned never answers from memory, with or without a lease."""
         if not self._is_led():
-            return Refused(ErrorCode.NOT_COORDINATOR)
+            return ApiError(ErrorCode.NOT_COORDINATOR)
         return None if self._is_leased() else unleased()
 
     @property
@@ -64,8 +64,8 @@ class PartitionLog:
             raise NotWritten(unleased())
         try:
             self._partition.check_in_sync()
-        except Refused as refusal:
-            reason = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
+        except ApiError as refusal:
+            reason = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
             raise NotWritten(reason) from refusal
         builder = BatchBuilder()
         for key, value in records:
@@ -81,10 +81,10 @@ class PartitionLog:
         )
         try:
             return self._partition.append_as_coordinator(batch).base_offset
-        except Refused as refusal:
+        except ApiError as refusal:
             if self._partition.log.is_usable:
                 # The disk is full: nothing was written, and what is in memory is still right.
-                reason = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
+                reason = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
                 raise NotWritten(reason) from refusal
             raise _lost(refusal) from refusal
 
@@ -94,7 +94,7 @@ class PartitionLog:
             try:
                 await self._partition.high_watermark.reached(offset)
                 return
-            except Refused as refusal:
+            except ApiError as refusal:
                 if self._is_leased():
                     raise _lost(refusal) from refusal
                 # Everyone who waits is sent away when the lease is lost (`Replicas.send_away`).
@@ -124,7 +124,7 @@ class PartitionLog:
                     is_plain = not header.is_control and not header.is_transactional
                     if is_plain:
                         _hold(newest, decode_records(buffer, position))
-                    if not is_plain or len(newest) >= _MOST_HELD:
+                    if not is_plain or len(newest) >= _MAX_HELD:
                         for entries in _let_go(newest):
                             yield entries
                     if not is_plain:
@@ -154,20 +154,20 @@ class PartitionLog:
 
     def _require_leadership(self) -> None:
         if not self._is_led():
-            raise Refused(ErrorCode.NOT_COORDINATOR)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
 
 
-def unleased() -> Refused:
+def unleased() -> ApiError:
     """The answer of a coordinator whose broker may have lost its leadership unheard."""
-    return Refused(
+    return ApiError(
         ErrorCode.NOT_COORDINATOR,
         "This broker lost touch with its cluster; another one may be the coordinator by now.",
     )
 
 
-def _lost(refusal: Refused) -> Refused:
+def _lost(refusal: ApiError) -> ApiError:
     """What the coordinator's clients understand: look for another one."""
-    return Refused(ErrorCode.NOT_COORDINATOR, refusal.message)
+    return ApiError(ErrorCode.NOT_COORDINATOR, refusal.message)
 
 
 _Newest = dict[bytes, tuple[bytes | None, int]]

@@ -23,11 +23,11 @@ from typing import Final, Protocol
 
 from odradek.config.live import LiveSettings
 from odradek.metadata import ClusterImage, ImageChange, PartitionImage, TopicImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from odradek.replication.missing_logs import MissingLogs
 from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
 from odradek.replication.throttle import Throttle
 from odradek.storage import Log, LogManager, StorageError
 from odradek.wording import counted
@@ -39,7 +39,7 @@ logger = logging.getLogger("odradek.state_change")
 # More roles than these, taken up at once, are told in one line (each of them at DEBUG).
 _FEW: Final = 10
 # More partitions than these, made or ended at once, are prepared: each takes about 0.2 ms.
-_MOST_AT_ONCE: Final = 20
+_MAX_AT_ONCE: Final = 20
 
 
 class Lease(Protocol):
@@ -102,7 +102,7 @@ class Replicas:
         if partition is None or not partition.is_leader:
             topic = self._image.topics_by_id.get(topic_id)
             if topic is None:
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
             raise self._refusal(topic, index)
         if self.lease is not None:
             self._require_lease(self.lease)
@@ -148,16 +148,16 @@ class Replicas:
         if not self._is_valid(lease):
             raise _unleased()
 
-    def _refusal(self, topic: TopicImage | None, index: int) -> Refused:
+    def _refusal(self, topic: TopicImage | None, index: int) -> ApiError:
         if topic is None or not 0 <= index < len(topic.partitions):
-            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.topic_id in self._ending:
-            return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if self._broker_id in topic.partitions[index].replicas:
             log = self._logs.get(TopicPartition(topic.name, index))
             if log is None or not log.is_usable:
-                return Refused(ErrorCode.KAFKA_STORAGE_ERROR)
-        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _start_moved(self, topic_partition: TopicPartition) -> None:
         partition = self._by_name.get(topic_partition)
@@ -179,7 +179,7 @@ class Replicas:
             if self._broker_id in state.replicas
             and (topic.topic_id, state.partition) not in self._by_id
         ]
-        if len(new) + sum(len(topic.partitions) for topic in gone) <= _MOST_AT_ONCE:
+        if len(new) + sum(len(topic.partitions) for topic in gone) <= _MAX_AT_ONCE:
             return
         timeslice = Timeslice.of_running_loop()
         for topic in gone:
@@ -254,7 +254,7 @@ class Replicas:
     def resign(self) -> None:
         """Leads nothing any more: everyone who waits is sent on at once."""
         for partition in self._by_name.values():
-            partition.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            partition.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     async def send_away(self) -> None:
         """Refuses everyone who waits at a partition, because the lease is lost (`broker.lease`).
@@ -347,7 +347,7 @@ class Replicas:
         name = partition.topic_partition
         del self._by_name[name]
         del self._by_id[(topic_id, name.partition)]
-        partition.resign(Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        partition.resign(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if partition.log.directory.store_id != self._image.store_id:
             # Not the topic is gone but the store, and another one is in its place.
             logger.error("%s: its metadata store was lost; the log is kept", name)
@@ -365,8 +365,8 @@ def _gone(change: ImageChange, name: str) -> TopicImage | None:
     return before if is_gone else None
 
 
-def _unleased() -> Refused:
-    return Refused(
+def _unleased() -> ApiError:
+    return ApiError(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         "This broker lost touch with its cluster; others may lead by now.",
     )

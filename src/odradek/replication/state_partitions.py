@@ -17,10 +17,10 @@ from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 from odradek.metadata import ClusterImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication.partition_log import PartitionLog, unleased
-from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.statemachine.machine import Caller, Machine, Marker
 from odradek.statemachine.pending_replies import CommitLimit
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 _FIRST_PAUSE_S: Final = 0.02
-_LONGEST_PAUSE_S: Final = 1.0
+_MAX_PAUSE_S: Final = 1.0
 
 
 class _Kept(Generic[Command, Event]):
@@ -144,9 +144,9 @@ class StatePartitions(Generic[Command, Event]):
             kept.runner.note(marker, end_offset)
 
     def machines(self) -> Iterator[Machine[Command, Event]]:
-        """The machines that are loaded here. Raises `Refused` while there is no lease."""
+        """The machines that are loaded here. Raises `ApiError` while there is no lease."""
         if not self._replicas.is_leased:
-            raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE, unleased().message)
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, unleased().message)
         return self._loaded_machines()
 
     def _loaded_machines(self) -> Iterator[Machine[Command, Event]]:
@@ -172,7 +172,7 @@ class StatePartitions(Generic[Command, Event]):
         if runner is None:
             return False
         while runner.is_loaded and not self._replicas.is_leased:
-            await self._news_within(_LONGEST_PAUSE_S)
+            await self._news_within(_MAX_PAUSE_S)
         return runner.is_loaded and runner.may_answer
 
     async def _news_within(self, longest_s: float) -> None:
@@ -194,11 +194,11 @@ class StatePartitions(Generic[Command, Event]):
     def _runner(self, partition: int) -> Runner[Command, Event]:
         kept = self._kept.get(partition)
         if kept is None:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
         if not self._replicas.is_leased:
             raise unleased()
         if kept.runner is None or not kept.runner.is_loaded:
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return kept.runner
 
     # Following leadership
@@ -231,10 +231,10 @@ class StatePartitions(Generic[Command, Event]):
                 runner = Runner(self._make_machine(partition), log, self._clock, self._limit)
                 kept.runner = runner
                 await runner.load()
-            except (Refused, StorageError) as error:
+            except (ApiError, StorageError) as error:
                 logger.warning("cannot load %s-%d yet: %s", self.topic, partition, error)
                 if kept.runner is not None:
-                    kept.runner.end(Refused(ErrorCode.NOT_COORDINATOR))
+                    kept.runner.end(ApiError(ErrorCode.NOT_COORDINATOR))
             else:
                 pause_s = _FIRST_PAUSE_S
                 untold, kept.untold = kept.untold, []
@@ -244,14 +244,14 @@ class StatePartitions(Generic[Command, Event]):
                 await runner.ended.wait()
                 logger.warning("loading %s-%d again: its log failed", self.topic, partition)
             await self._news_within(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
     def _unload(self, partition: int) -> None:
         kept = self._kept.pop(partition)
         if kept.task is not None:
             kept.task.cancel()
         if kept.runner is not None:
-            kept.runner.end(Refused(ErrorCode.NOT_COORDINATOR))
+            kept.runner.end(ApiError(ErrorCode.NOT_COORDINATOR))
         self.wake()
 
 
@@ -259,7 +259,7 @@ def partition_of(key: str, image: ClusterImage, topic: str) -> int:
     """The partition of an internal topic that keeps the state of a key."""
     found = image.topics.get(topic)
     if found is None:
-        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return (_java_hash(key) & 0x7FFFFFFF) % len(found.partitions)
 
 

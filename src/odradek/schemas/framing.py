@@ -13,7 +13,7 @@ MAGIC: Final = 0
 HEADER_SIZE: Final = 5
 FIRST_MESSAGE: Final = (0,)
 _HEADER: Final = struct.Struct(">BI")
-_MOST_INDEXES: Final = 100
+_MAX_INDEXES: Final = 100
 
 
 class Framed(NamedTuple):
@@ -51,7 +51,7 @@ def unframe_message(data: bytes) -> FramedMessage:
     count, position = _read_varint(rest, 0)
     if count == 0:
         return FramedMessage(schema_id, FIRST_MESSAGE, rest[position:])
-    if not 0 < count <= _MOST_INDEXES:
+    if not 0 < count <= _MAX_INDEXES:
         raise BadPayload(f"a path of {count} indexes to a Protobuf message cannot be")
     indexes = []
     for _ in range(count):

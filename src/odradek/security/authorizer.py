@@ -19,7 +19,7 @@ _KAFKAS_NAMES: Final = (
     "kafka.security.authorizer.AclAuthorizer",
     "kafka.security.auth.SimpleAclAuthorizer",
 )
-_MOST_REMEMBERED: Final = 50_000
+_MAX_REMEMBERED: Final = 50_000
 
 
 class Authorizer(ABC):
@@ -76,7 +76,7 @@ class AclAuthorizer(Authorizer):
         if remembered is not None:
             return remembered
         # Whoever asks for ever new names is not to fill our memory.
-        if len(self._remembered) >= _MOST_REMEMBERED:
+        if len(self._remembered) >= _MAX_REMEMBERED:
             self._remembered.clear()
         allowed = self._remembered[action] = principal in self._super_users or self._is_allowed(
             self._index.decide(str(principal), host, operation, kind, name).ruling

@@ -11,8 +11,8 @@ import hmac
 from enum import IntEnum
 from typing import NamedTuple
 
-LEAST_ITERATIONS = 4096
-MOST_ITERATIONS = 16384
+MIN_ITERATIONS = 4096
+MAX_ITERATIONS = 16384
 
 
 class ScramMechanism(IntEnum):

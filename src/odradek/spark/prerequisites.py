@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Final
 
 _PACKAGES: Final = ("pyspark", "pyarrow", "numba")
-_LEAST_JAVA: Final = 17
+_MIN_JAVA: Final = 17
 _NO_JAVA: Final = (
     "Spark needs Java 17 or newer, and there is none: install it (Debian: apt-get install"
     " openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME"
@@ -62,7 +62,7 @@ def find_java() -> tuple[str, str]:
         raise JavaMissing(_NO_JAVA)
     version = _version_of(java)
     major = _MAJOR.match(version)
-    if major is None or int(major[1]) < _LEAST_JAVA:
+    if major is None or int(major[1]) < _MIN_JAVA:
         raise JavaMissing(f"{java} is Java {version or '(unknown)'}. {_NO_JAVA}")
     return java, version
 

@@ -55,9 +55,9 @@ class OffsetOutOfRange(StorageError):
 class TooLargeToOpen(StorageError):
     code = ErrorCode.MESSAGE_TOO_LARGE
 
-    def __init__(self, base_offset: int, most_bytes: int) -> None:
+    def __init__(self, base_offset: int, max_bytes: int) -> None:
         super().__init__(
-            f"the batch at offset {base_offset} holds more than the {most_bytes >> 20} MiB that a "
+            f"the batch at offset {base_offset} holds more than the {max_bytes >> 20} MiB that a "
             "broker looks into; read the partition with a consumer"
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from odradek.storage.cutting import REMOVED_AT_ONCE
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log
-from odradek.storage.validation import MOST_LONG
+from odradek.storage.validation import MAX_LONG
 from odradek.world import World
 from odradek.world.timeslice import Timeslice
 
@@ -83,7 +83,7 @@ class Housekeeping:
 
     def _next_tick_s(self) -> float:
         shortest_ms = min(
-            (log.settings.flush_ms for log in self._manager.flushed_by_age), default=MOST_LONG
+            (log.settings.flush_ms for log in self._manager.flushed_by_age), default=MAX_LONG
         )
         return max(_SHORTEST_TICK_S, min(_TICK_S, shortest_ms / 1000))
 

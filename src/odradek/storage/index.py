@@ -19,7 +19,7 @@ from typing import Protocol
 
 OFFSET_ENTRY_SIZE = 8
 TIME_ENTRY_SIZE = 12
-MOST_RELATIVE_OFFSET = (1 << 31) - 1
+MAX_RELATIVE_OFFSET = (1 << 31) - 1
 
 _TIME_ENTRY = struct.Struct(">qi")
 _LITTLE_ENDIAN = sys.byteorder == "little"
@@ -58,18 +58,18 @@ class OffsetIndex:
 
     def floor(self, offset: int) -> int:
         """Where to start looking for an offset: no batch before this position holds it."""
-        number = bisect_right(self.offsets, min(offset - self.base_offset, MOST_RELATIVE_OFFSET))
+        number = bisect_right(self.offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
         return self.positions[number - 1] if number else 0
 
     def batch_start_below(self, position: int) -> int:
         """The last known start of a batch at or before a position; 0 if none is known."""
-        number = bisect_right(self.positions, min(position, MOST_RELATIVE_OFFSET))
+        number = bisect_right(self.positions, min(position, MAX_RELATIVE_OFFSET))
         return self.positions[number - 1] if number else 0
 
     def truncate_to(self, offset: int, position: int) -> None:
         """Forgets everything at or behind the offset and position."""
         keep = min(
-            bisect_left(self.offsets, min(offset - self.base_offset, MOST_RELATIVE_OFFSET)),
+            bisect_left(self.offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET)),
             bisect_left(self.positions, position),
         )
         del self.offsets[keep:], self.positions[keep:]
@@ -130,7 +130,7 @@ class TimeIndex:
         return self.base_offset + (self.offsets[number - 1] if number else 0)
 
     def truncate_to(self, offset: int) -> None:
-        keep = bisect_left(self.offsets, min(offset - self.base_offset, MOST_RELATIVE_OFFSET))
+        keep = bisect_left(self.offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
         del self.timestamps[keep:], self.offsets[keep:]
         self.written = min(self.written, keep)
 

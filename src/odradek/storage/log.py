@@ -47,7 +47,7 @@ from odradek.storage.names import partition_directory
 from odradek.storage.producer_state import Membership, ProducerStates, RememberedBatch
 from odradek.storage.producing import check_producer, note_producer, write_lacking_aborted
 from odradek.storage.retention import apply_retention
-from odradek.storage.rolling import MOST_RELATIVE_OFFSET, must_roll
+from odradek.storage.rolling import MAX_RELATIVE_OFFSET, must_roll
 from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
 from odradek.storage.segment import Segment
 from odradek.storage.segments import Segments
@@ -390,7 +390,7 @@ class Log:
                     self._write_run(view[written:position], run)
                     run, written = [], position
                     rolling.roll(self, self.log_end_offset)
-                    if header.last_offset - self.log_end_offset > MOST_RELATIVE_OFFSET:
+                    if header.last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
                         rolling.roll(self, header.base_offset)
                 run.append(header)
             self._write_run(view[written : batches[-1][0] + last.size_bytes], run)

@@ -41,7 +41,7 @@ from odradek.storage.names import (
 from odradek.storage.ownership import Owner
 from odradek.storage.recovery import LogLoader, create_log, write_topic_id
 from odradek.storage.segment import SegmentStores
-from odradek.storage.validation import MOST_LONG, AppendRules
+from odradek.storage.validation import MAX_LONG, AppendRules
 from odradek.world import World
 
 logger = logging.getLogger("odradek.storage")
@@ -49,7 +49,7 @@ logger = logging.getLogger("odradek.storage")
 # Loading yields to the loop after this many logs.
 _LOGS_A_TURN = 64
 # Anybody may ask for directories of partitions that never come.
-_MOST_PREFERENCES = 100_000
+_MAX_PREFERENCES = 100_000
 # How many logs are made durable at once when the broker stops.
 _CLOSES_AT_ONCE = 16
 
@@ -72,7 +72,7 @@ class LogManager:
         cluster_id: str,
         node_id: int,
         store_id: str = "",
-        most_open_files: int | None = None,
+        max_open_files: int | None = None,
     ) -> None:
         self.settings = settings
         self.logs: dict[TopicPartition, Log] = {}
@@ -98,8 +98,8 @@ class LogManager:
         self.on_start_moved: Callable[[TopicPartition], None] | None = None
         self.checkpoints = Checkpointer(self.logs, world)
         # Half of what is allowed: the other half is for connections.
-        most_open_files = most_open_files or world.disk.most_open_files() // 2
-        descriptors = Descriptors(world.disk, most_open_files)
+        max_open_files = max_open_files or world.disk.max_open_files() // 2
+        descriptors = Descriptors(world.disk, max_open_files)
         indexes = LoadedIndexes()
         self.directories = [
             LogDirectory(
@@ -318,7 +318,7 @@ class LogManager:
         """Where `create` is to make this log, until the broker stops. Forgets the oldest wishes."""
         self._preferred.pop(topic_partition, None)
         self._preferred[topic_partition] = directory
-        if len(self._preferred) > _MOST_PREFERENCES:
+        if len(self._preferred) > _MAX_PREFERENCES:
             del self._preferred[next(iter(self._preferred))]
 
     def delete(self, topic_partition: TopicPartition) -> None:
@@ -369,7 +369,7 @@ class LogManager:
 
     def _configure(self, log: Log, rules: AppendRules) -> None:
         log.configure(rules)
-        if rules.flush_ms < MOST_LONG:
+        if rules.flush_ms < MAX_LONG:
             self.flushed_by_age[log] = None
         else:
             self.flushed_by_age.pop(log, None)

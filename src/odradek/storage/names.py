@@ -34,7 +34,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 DELETE_DIRECTORY_SUFFIX = "-delete"
 STRAY_DIRECTORY_SUFFIX = "-stray"
-_MOST_NAME_BYTES = 255
+_MAX_NAME_BYTES = 255
 
 _PARTITION_DIRECTORY = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _DELETED_DIRECTORY = re.compile(r".+\.[0-9a-f]{32}-(delete|stray|future)")
@@ -75,7 +75,7 @@ def stray_directory(topic_partition: TopicPartition, unique: UUID) -> str:
 
 def _renamed(topic_partition: TopicPartition, unique: UUID, ending: str) -> str:
     suffix = f"-{topic_partition.partition}.{unique.hex}{ending}"
-    return topic_partition.topic[: _MOST_NAME_BYTES - len(suffix)] + suffix
+    return topic_partition.topic[: _MAX_NAME_BYTES - len(suffix)] + suffix
 
 
 def is_deleted_directory(name: str) -> bool:

@@ -26,10 +26,10 @@ from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.errors import AppendRejected, StorageError
 
 REMEMBERED_BATCHES = 5
-MOST_SEQUENCE = (1 << 31) - 1
+MAX_SEQUENCE = (1 << 31) - 1
 NO_OFFSET = -1
 # Producers that the coordinator is asked for; beyond, the oldest is forgotten.
-_MOST_ATTEMPTS = 1000
+_MAX_ATTEMPTS = 1000
 
 # Up to so many producers a snapshot is encoded anew every time.
 _FEW_PRODUCERS = 1000
@@ -51,7 +51,7 @@ class RememberedBatch(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) & MOST_SEQUENCE
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
 
     @property
     def first_offset(self) -> int:
@@ -192,7 +192,7 @@ class ProducerStates:
         if epoch == entry.epoch:
             batches = entry.batches
             if batches:
-                if sequence == (batches[-1].last_sequence + 1) & MOST_SEQUENCE:
+                if sequence == (batches[-1].last_sequence + 1) & MAX_SEQUENCE:
                     return None
                 for batch in batches:
                     if (
@@ -259,7 +259,7 @@ class ProducerStates:
         if epoch != header.producer_epoch or header.base_sequence < lowest:
             lowest = header.base_sequence
         self._attempts[header.producer_id] = header.producer_epoch, lowest
-        if len(self._attempts) > _MOST_ATTEMPTS:
+        if len(self._attempts) > _MAX_ATTEMPTS:
             del self._attempts[next(iter(self._attempts))]
 
     def last_marker_offset(self, producer_id: int) -> int:

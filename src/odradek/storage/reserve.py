@@ -12,7 +12,7 @@ from odradek.world.disk import Disk
 
 _NAME = ".odradek_reserve"
 # Without a reserve: as much must be free before appends go on.
-_LEAST_ROOM_BYTES = 1 << 20
+_MIN_ROOM_BYTES = 1 << 20
 # A disk of a few megabytes, as tests have them, is not all reserve.
 _LARGEST_SHARE = 64
 
@@ -48,7 +48,7 @@ class Reserve:
 
     def _room_bytes(self) -> int:
         share_bytes = self._disk.total_bytes(self.directory) // _LARGEST_SHARE
-        return min(self._size_bytes or _LEAST_ROOM_BYTES, share_bytes)
+        return min(self._size_bytes or _MIN_ROOM_BYTES, share_bytes)
 
     def release(self) -> None:
         with suppress(FileNotFoundError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("odradek.storage")
 
 # Indexes and batches tell offsets by their distance from the segment's first one, in 32 bits.
-MOST_RELATIVE_OFFSET: Final = (1 << 31) - 1
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
 def must_roll(
@@ -32,7 +32,7 @@ def must_roll(
     segment, rules = log.active_segment, log.rules
     occupied = segment.size + unwritten
     if not occupied:
-        return last_offset - segment.base_offset > MOST_RELATIVE_OFFSET
+        return last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
     if occupied + size > rules.segment_bytes or segment.indexes_full:
         return True
     first_timestamp = segment.first_timestamp
@@ -43,7 +43,7 @@ def must_roll(
     )
     return (
         age_ms > rules.segment_ms - segment.roll_early_ms
-        or last_offset - segment.base_offset > MOST_RELATIVE_OFFSET
+        or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
     )
 
 

@@ -48,5 +48,5 @@ def _find_in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, log_start_offset: int
 ) -> TimestampOffset | None:
     batch = segment.read_batch(position, header)
-    found = find_timestamp(batch, timestamp_ms, least_offset=log_start_offset)
+    found = find_timestamp(batch, timestamp_ms, min_offset=log_start_offset)
     return None if found is None else TimestampOffset(*found, header.leader_epoch)

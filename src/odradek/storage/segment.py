@@ -26,7 +26,7 @@ from odradek.storage.descriptors import Descriptors, SegmentFile
 from odradek.storage.disk_errors import is_passing
 from odradek.storage.errors import CorruptLog
 from odradek.storage.index import (
-    MOST_RELATIVE_OFFSET,
+    MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     LoadedIndexes,
@@ -39,18 +39,18 @@ from odradek.storage.stage import Stage
 from odradek.world.disk import Buffer, Disk, File
 
 # Boundaries kept for tail reads: trimmed to half when they are this many.
-_MOST_BOUNDARIES = 512
+_MAX_BOUNDARIES = 512
 # Index entries are written to the files when this many wait: half a megabyte of log.
 _LUMP = 128
 # How many ends of slices are remembered in a segment.
-_MOST_RESUME_POINTS = 64
+_MAX_RESUME_POINTS = 64
 
 # Enough for the headers between two index entries, unless batches are large.
 _SCAN_BYTES = 8192
 
 # Base offset, length and last offset delta: all that a search needs of a header.
 _SEARCHED = struct.Struct(">qi11xi")
-_LEAST_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
+_MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 
 
 class SegmentStores:
@@ -113,7 +113,7 @@ class Segment:
         self.is_active = True
         self.file = SegmentFile(offset_file(directory, base_offset, LOG_SUFFIX), stores.descriptors)
         self.bytes_since_index = 0
-        self.index_bytes = MOST_RELATIVE_OFFSET
+        self.index_bytes = MAX_RELATIVE_OFFSET
         self.indexes_full = False
         # The first batch's highest timestamp decides when the segment is old enough to roll.
         self.first_timestamp = -1
@@ -213,9 +213,9 @@ class Segment:
             self._add_index_entry(last_offset, position)
         else:
             self.bytes_since_index += size
-        if len(offsets) > _MOST_BOUNDARIES:
-            del offsets[: _MOST_BOUNDARIES // 2]
-            del self.tail_positions[: _MOST_BOUNDARIES // 2]
+        if len(offsets) > _MAX_BOUNDARIES:
+            del offsets[: _MAX_BOUNDARIES // 2]
+            del self.tail_positions[: _MAX_BOUNDARIES // 2]
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
         index = self.index
@@ -431,7 +431,7 @@ class Segment:
         resume = self._resume
         if resume is None:
             resume = self._resume = {}
-        elif len(resume) >= _MOST_RESUME_POINTS:
+        elif len(resume) >= _MAX_RESUME_POINTS:
             del resume[next(iter(resume))]
         resume[base_offset] = position
 
@@ -449,7 +449,7 @@ class Segment:
                     base, length, delta = _SEARCHED.unpack_from(buffer, position - start)
                     if base + delta >= offset:
                         return position
-                    if length < _LEAST_LENGTH:
+                    if length < _MIN_LENGTH:
                         raise CorruptLog(file.path, position, f"batch length {length}")
                     position += length + LENGTH_OVERHEAD
             return size

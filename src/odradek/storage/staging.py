@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from odradek.storage.log import Log
 
 # How often a batch is staged again when something that cannot wait came in between.
-_MOST_TRIES: Final = 3
+_MAX_TRIES: Final = 3
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def room_for(log: "Log", records: Buffer) -> AsyncIterator[None]:
 
 
 async def _stage(log: "Log", records: Buffer) -> None:
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         stage = _begin(log, records)
         try:
             await stage.write(log.world.workers)

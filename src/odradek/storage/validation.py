@@ -43,7 +43,7 @@ from odradek.wording import counted
 from odradek.world import Workers
 from odradek.world.timeslice import Timeslice
 
-MOST_LONG = (1 << 63) - 1
+MAX_LONG = (1 << 63) - 1
 _CODEC_MASK = 0x07
 _LOG_APPEND_TIME = 0x08
 _TRANSACTIONAL = 0x10
@@ -53,12 +53,12 @@ _FORBIDDEN = _LOG_APPEND_TIME | _CONTROL
 # The largest batch that is opened at all, one at a time. Apache Kafka opens any; here whoever may
 # write could make a small broker large by a few kilobytes (decision 18).
 LARGEST_OPENED_BYTES: Final = 32 << 20
-_MOST_RECORDS: Final = 10_000_000
+_MAX_RECORDS: Final = 10_000_000
 # What is opened at once: a few milliseconds' work.
 _BYTES_AT_ONCE: Final = 256 << 10
 _RECORDS_AT_ONCE: Final = 5_000
 # Whoever sent a batch of a hundred thousand wrong records does not need to hear of each.
-_MOST_RECORD_ERRORS: Final = 100
+_MAX_RECORD_ERRORS: Final = 100
 _NEEDS_KEY: Final = "a compacted topic needs a key in every record"
 
 _TARGET_CODECS: Final = {
@@ -122,7 +122,7 @@ class AppendRules:
         self._codec = _TARGET_CODECS[settings.compression_type]
         self._level = _level(settings, self._codec)
         self._is_compacted = settings.is_compacted
-        self._limits_age = self._before_max_ms != MOST_LONG and not self.is_log_append_time
+        self._limits_age = self._before_max_ms != MAX_LONG and not self.is_log_append_time
         self._looks_inside = self._is_compacted or self._limits_age
 
     def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
@@ -134,8 +134,8 @@ class AppendRules:
         if self._looks_inside or _is_doubtful(header):
             if header.record_count > _RECORDS_AT_ONCE:
                 raise TakesLong
-            most_bytes = _BYTES_AT_ONCE if attributes & _CODEC_MASK else OPENED_BYTES
-            for _ in self._inspection(_opened(records, most_bytes), now_ms):
+            max_bytes = _BYTES_AT_ONCE if attributes & _CODEC_MASK else OPENED_BYTES
+            for _ in self._inspection(_opened(records, max_bytes), now_ms):
                 pass
         if self._codec is not None and attributes & _CODEC_MASK != self._codec:
             records, header = self._recompressed(records, self._codec, _BYTES_AT_ONCE)
@@ -169,10 +169,10 @@ class AppendRules:
         header: BatchHeader,
         now_ms: int,
         workers: Workers,
-        most_bytes: int,
+        max_bytes: int,
     ) -> Admitted:
         if self._looks_inside or _is_doubtful(header):
-            opened = await workers.compute(partial(_opened, records, most_bytes))
+            opened = await workers.compute(partial(_opened, records, max_bytes))
             timeslice = Timeslice.of_running_loop()
             for _ in self._inspection(opened, now_ms):
                 if timeslice.is_over():
@@ -180,7 +180,7 @@ class AppendRules:
             del opened
         if self._codec is not None and header.attributes & _CODEC_MASK != self._codec:
             records, header = await workers.compute(
-                partial(self._recompressed, records, self._codec, most_bytes)
+                partial(self._recompressed, records, self._codec, max_bytes)
             )
         if header.batch_length + LENGTH_OVERHEAD > self.segment_bytes:
             raise self._larger_than_a_segment(header)
@@ -287,7 +287,7 @@ class AppendRules:
                         if -1 < base_ms + elapsed < oldest_ms
                     )
                 first += len(outlines)
-                if len(without_key) >= _MOST_RECORD_ERRORS or len(too_old) >= _MOST_RECORD_ERRORS:
+                if len(without_key) >= _MAX_RECORD_ERRORS or len(too_old) >= _MAX_RECORD_ERRORS:
                     break
                 yield
         except MalformedRecords as error:
@@ -297,15 +297,15 @@ class AppendRules:
             (ErrorCode.INVALID_TIMESTAMP, too_old),
         ):
             if faults:
-                raise AppendRejected(code, faults[0][1], tuple(faults[:_MOST_RECORD_ERRORS]))
+                raise AppendRejected(code, faults[0][1], tuple(faults[:_MAX_RECORD_ERRORS]))
 
     def _recompressed(
-        self, records: Buffer, codec: Codec, most_bytes: int
+        self, records: Buffer, codec: Codec, max_bytes: int
     ) -> tuple[Buffer, BatchHeader]:
         try:
-            records = recompress(records, codec, self._level, max_bytes=most_bytes)
+            records = recompress(records, codec, self._level, max_bytes=max_bytes)
         except TooLargeInside as error:
-            raise _too_large_inside(error, most_bytes, ErrorCode.CORRUPT_MESSAGE) from None
+            raise _too_large_inside(error, max_bytes, ErrorCode.CORRUPT_MESSAGE) from None
         except MalformedRecords as error:
             raise AppendRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from None
         size = len(records)
@@ -337,18 +337,18 @@ def _is_doubtful(header: BatchHeader) -> bool:
     return bool(header.attributes & _CODEC_MASK) and header.record_count > header.batch_length
 
 
-def _opened(records: Buffer, most_bytes: int) -> OpenedBatch:
+def _opened(records: Buffer, max_bytes: int) -> OpenedBatch:
     try:
-        return open_batch(records, max_bytes=most_bytes, max_records=_MOST_RECORDS)
+        return open_batch(records, max_bytes=max_bytes, max_records=_MAX_RECORDS)
     except TooLargeInside as error:
-        raise _too_large_inside(error, most_bytes, ErrorCode.INVALID_RECORD) from None
+        raise _too_large_inside(error, max_bytes, ErrorCode.INVALID_RECORD) from None
     except MalformedRecords as error:
         raise AppendRejected(ErrorCode.INVALID_RECORD, str(error)) from None
 
 
-def _too_large_inside(error: TooLargeInside, most_bytes: int, code: ErrorCode) -> Exception:
+def _too_large_inside(error: TooLargeInside, max_bytes: int, code: ErrorCode) -> Exception:
     """What is too large to be opened at once takes patience; to be opened at all, is refused."""
-    return TakesLong() if most_bytes < LARGEST_OPENED_BYTES else AppendRejected(code, str(error))
+    return TakesLong() if max_bytes < LARGEST_OPENED_BYTES else AppendRejected(code, str(error))
 
 
 def check_from_leader(

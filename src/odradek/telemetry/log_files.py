@@ -32,7 +32,7 @@ class RollingFile:
         path: str,
         complain: Callable[[str], None],
         *,
-        most_bytes: int = DEFAULT_MOST_BYTES,
+        max_bytes: int = DEFAULT_MOST_BYTES,
         kept: int = DEFAULT_KEPT,
     ) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class RollingFile:
         self._disk = disk
         self._clock = clock
         self._complain = complain
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._kept = kept
         self._file: File | None = None
         self._look_again_s = 0.0
@@ -68,7 +68,7 @@ class RollingFile:
         file = self._file or self._open()
         # Asked each time: a second broker on the same directory, started by mistake, says so here.
         end = file.size()
-        if end and end + len(line) > self._most_bytes:
+        if end and end + len(line) > self._max_bytes:
             file, end = self._roll(), 0
         file.write_at(end, [line])
 

@@ -132,7 +132,7 @@ class LogFiles(logging.Handler):
         *,
         files: Mapping[str, str] = FILES,
         server_log: str = SERVER_LOG,
-        most_bytes: int = DEFAULT_MOST_BYTES,
+        max_bytes: int = DEFAULT_MOST_BYTES,
         kept: int = DEFAULT_KEPT,
     ) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class LogFiles(logging.Handler):
 
         def file(name: str) -> RollingFile:
             path = f"{directory.rstrip('/')}/{name}"
-            return RollingFile(disk, clock, path, self._complain, most_bytes=most_bytes, kept=kept)
+            return RollingFile(disk, clock, path, self._complain, max_bytes=max_bytes, kept=kept)
 
         self._unsaid: list[str] | None = []
         self._server_log = file(server_log)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from odradek.client.settings import ProducerSettings
 
-_MOST_IN_ORDER = 5
+_MAX_IN_ORDER = 5
 
 
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
@@ -12,7 +12,7 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
     if "enable.idempotence" not in properties and (
         properties.get("acks", "all") not in {"all", "-1"}
         or properties.get("retries") == "0"
-        or _number(properties.get("max.in.flight.requests.per.connection")) > _MOST_IN_ORDER
+        or _number(properties.get("max.in.flight.requests.per.connection")) > _MAX_IN_ORDER
     ):
         properties = {**properties, "enable.idempotence": "false"}
     return ProducerSettings.from_properties(properties)

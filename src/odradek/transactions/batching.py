@@ -3,7 +3,7 @@
 Place: between the coordinators and `replication.peers`, for WriteTxnMarkers and
 AddPartitionsToTxn. A broker serves one such request of a connection at a time, so a second one
 under way would only queue there; what comes meanwhile is gathered here instead.
-Invariant: every question is answered exactly once: with its answer, or with `Refused` and
+Invariant: every question is answered exactly once: with its answer, or with `ApiError` and
 NETWORK_EXCEPTION, after which the outcome is unknown and asking again must do no harm.
 """
 
@@ -12,17 +12,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from odradek.client.errors import ClientError
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import BrokerId
 from odradek.replication.peers import PeerUnreachable
-from odradek.replication.refusal import Refused
 
 Question = TypeVar("Question")
 Answer = TypeVar("Answer")
 R = TypeVar("R", bound=Response)
 
-_MOST_QUESTIONS: Final = 500
+_MAX_QUESTIONS: Final = 500
 _STOPS: Final = "this broker stops"
 
 
@@ -59,7 +59,7 @@ class Batches(Generic[Question, Answer]):
 
     async def ask(self, broker_id: BrokerId, question: Question) -> Answer:
         if self._is_closed:
-            raise Refused(ErrorCode.NETWORK_EXCEPTION, _STOPS)
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, _STOPS)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.setdefault(broker_id, []).append((question, answer))
@@ -81,7 +81,7 @@ class Batches(Generic[Question, Answer]):
         questions: list[tuple[Question, asyncio.Future[Answer]]] = []
         try:
             while waiting := self._waiting.pop(broker_id, []):
-                questions, later = waiting[:_MOST_QUESTIONS], waiting[_MOST_QUESTIONS:]
+                questions, later = waiting[:_MAX_QUESTIONS], waiting[_MAX_QUESTIONS:]
                 if later:
                     self._waiting[broker_id] = later
                 await self._ask(broker_id, questions)
@@ -109,4 +109,4 @@ class Batches(Generic[Question, Answer]):
 def _refuse(questions: Sequence[tuple[Question, asyncio.Future[Answer]]], reason: str) -> None:
     for _, waiting in questions:
         if not waiting.done():
-            waiting.set_exception(Refused(ErrorCode.NETWORK_EXCEPTION, reason))
+            waiting.set_exception(ApiError(ErrorCode.NETWORK_EXCEPTION, reason))

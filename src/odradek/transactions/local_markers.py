@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import TransactionMarker
-from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.statemachine.machine import Marker
 from odradek.statemachine.watermark import Watermark
@@ -48,7 +48,7 @@ class LocalMarkers:
                 await timeslice.next_turn()
             try:
                 appended.waiting[partition] = self._append(partition, marker)
-            except Refused as refusal:
+            except ApiError as refusal:
                 appended.outcomes[partition] = refusal.code
         return appended
 
@@ -89,7 +89,7 @@ class AppendedMarkers:
                         await watermark.reached(offset)
             except TimeoutError:
                 error = ErrorCode.REQUEST_TIMED_OUT
-            except (Refused, StorageError) as refusal:
+            except (ApiError, StorageError) as refusal:
                 error = refusal.code
             self.outcomes[partition] = error
         self.waiting.clear()

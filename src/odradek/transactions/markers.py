@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from odradek.metadata import ImageKeeper, MetadataError
 from odradek.metadata.layout import NO_LEADER, topic_path
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.partition import TransactionMarker
-from odradek.replication.refusal import Refused
 from odradek.replication.state_partitions import StatePartitions
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Command, Examine, MarkersWritten
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("odradek.transactions")
 
 _FIRST_PAUSE_S: Final = 0.02
-_LONGEST_PAUSE_S: Final = 1.0
+_MAX_PAUSE_S: Final = 1.0
 _COORDINATOR_IS_ANOTHER: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
@@ -94,7 +94,7 @@ class MarkerWriter:
                 self._called_again.pop(transactional_id, None)
                 try:
                     has_ended_one = await self._end_one(transactional_id)
-                except Refused as refusal:
+                except ApiError as refusal:
                     logger.info("leaving the markers of %s: %s", transactional_id, refusal)
                     # Whoever coordinates now finds the decision in the log and goes on; that may
                     # be this broker, if it had only lost its lease.
@@ -104,13 +104,13 @@ class MarkerWriter:
         finally:
             del self._writing[transactional_id]
 
-    async def _may_go_on(self, transactional_id: str, refusal: Refused) -> bool:
+    async def _may_go_on(self, transactional_id: str, refusal: ApiError) -> bool:
         """Returns whether this broker coordinates the id as before, after it was refused."""
         if refusal.code is not ErrorCode.NOT_COORDINATOR:
             return False
         try:
             return await self._coordinators.regains(transactional_id)
-        except Refused:
+        except ApiError:
             return False  # The internal topic itself is gone.
 
     async def _end_one(self, transactional_id: str) -> bool:
@@ -142,7 +142,7 @@ class MarkerWriter:
             await self._coordinators.ask(
                 transactional_id, MarkersWritten(transactional_id, *marker.producer)
             )
-        except Refused as refusal:
+        except ApiError as refusal:
             if refusal.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise
             logger.info("the end of %s is not written down yet: %s", transactional_id, refusal)
@@ -155,8 +155,8 @@ class MarkerWriter:
         """Waits while this broker still coordinates as it did; returns how long to wait next."""
         await self._image_or_time(pause_s)
         if self._coordinators.leader_epoch(transactional_id) != marker.coordinator_epoch:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
-        return min(2 * pause_s, _LONGEST_PAUSE_S)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return min(2 * pause_s, _MAX_PAUSE_S)
 
     async def _write(
         self, partitions: Iterable[TopicPartition], marker: TransactionMarker
@@ -175,7 +175,7 @@ class MarkerWriter:
         left = []
         for partition, error in outcomes.items():
             if error in _COORDINATOR_IS_ANOTHER:
-                raise Refused(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+                raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
             if error not in _DONE and not await self._is_gone(partition):
                 logger.info("no marker in %s-%d yet: %s", *partition, error.name)
                 left.append(partition)

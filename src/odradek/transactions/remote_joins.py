@@ -28,7 +28,7 @@ class RemoteJoins:
         self._batches: Batches[AddPartitions, Added] = Batches(peers, "joins", _send)
 
     async def add(self, coordinator: BrokerId, command: AddPartitions) -> Added:
-        """Raises `Refused` if it cannot be asked; then it may have added them or not."""
+        """Raises `ApiError` if it cannot be asked; then it may have added them or not."""
         return await self._batches.ask(coordinator, command)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -16,7 +17,6 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.partition import TransactionMarker
-from odradek.replication.refusal import Refused
 from odradek.transactions.batching import Batches, Peer, PeerDirectory
 from odradek.transactions.local_markers import Outcomes
 
@@ -50,7 +50,7 @@ class RemoteMarkers:
     async def _write(self, leader: BrokerId, parcel: _Parcel) -> Outcomes:
         try:
             answered = await self._batches.ask(leader, parcel)
-        except Refused as refusal:
+        except ApiError as refusal:
             return dict.fromkeys(parcel.partitions, refusal.code)
         # One that the answer leaves out is not known to be written.
         return {one: answered.get(one, ErrorCode.NETWORK_EXCEPTION) for one in parcel.partitions}

@@ -20,7 +20,7 @@ _PRIVATE_FILE = 0o600
 _PRIVATE_DIRECTORY = 0o700
 
 # Linux takes at most this many buffers in one writev.
-_MOST_BUFFERS = 1024
+_MAX_BUFFERS = 1024
 
 
 class File(Protocol):
@@ -96,7 +96,7 @@ class Disk(Protocol):
 
     def total_bytes(self, path: str) -> int: ...
 
-    def most_open_files(self) -> int:
+    def max_open_files(self) -> int:
         """How many files may be open at once."""
         ...
 
@@ -125,7 +125,7 @@ class OsFile:
 
     def write_at(self, position: int, buffers: Sequence[Buffer]) -> None:
         expected = sum(map(len, buffers))
-        written = os.pwritev(self.descriptor, buffers[:_MOST_BUFFERS], position)
+        written = os.pwritev(self.descriptor, buffers[:_MAX_BUFFERS], position)
         if written != expected:
             self._write_rest(position + written, b"".join(buffers)[written:])
 
@@ -276,6 +276,6 @@ class OsDisk:
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize
 
-    def most_open_files(self) -> int:
+    def max_open_files(self) -> int:
         """As many as this process is allowed to have, after asking for all of them."""
         return raise_descriptor_limit()

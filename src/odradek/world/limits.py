@@ -4,18 +4,17 @@ import os
 import resource
 
 # More is of no use, and some systems say "no limit" where they mean a number.
-_MOST_DESCRIPTORS = 1 << 20
+_MAX_DESCRIPTORS = 1 << 20
 
 
 def raise_descriptor_limit() -> int:
     """Lets the process open as many files as it is allowed to; returns how many that is."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY or hard > _MOST_DESCRIPTORS:
-        wanted = _MOST_DESCRIPTORS
-    else:
-        wanted = hard
+    wanted = _MAX_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(hard, _MAX_DESCRIPTORS)
     if soft == resource.RLIM_INFINITY:
-        return _MOST_DESCRIPTORS
+        return _MAX_DESCRIPTORS
     if soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

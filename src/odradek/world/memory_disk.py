@@ -153,7 +153,7 @@ class MemoryDisk:
         self.sync_directory(path)
         return self._capacity_bytes
 
-    def most_open_files(self) -> int:
+    def max_open_files(self) -> int:
         return 1 << 20
 
     def _contents(self, path: str) -> bytearray:

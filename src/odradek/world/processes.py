@@ -23,7 +23,7 @@ Message = dict[str, object]
 Work = Callable[[Disk, Clock, Mapping[str, Any]], Generator[Message, None, Message]]
 
 # A message in one line; a job names every segment and every producer of a log.
-_MOST_LINE_BYTES = 256 << 20
+_MAX_LINE_BYTES = 256 << 20
 
 
 class WorkFailed(Exception):
@@ -156,7 +156,7 @@ class ProcessWorker:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env=environment,
-                limit=_MOST_LINE_BYTES,
+                limit=_MAX_LINE_BYTES,
             )
         except OSError as error:
             raise WorkerDied(f"no worker process can be started: {error}") from error

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 # sizeof(sun_path) without the final zero: 108 on Linux, 104 on BSD and macOS.
-_MOST_BYTES: Final = 103
+_MAX_BYTES: Final = 103
 
 
 @contextmanager
@@ -20,16 +20,16 @@ def socket_address(path: str) -> Iterator[str]:
     """A name for the socket at `path` that the system takes, good within the context.
 
     Raises `OSError` if there is none."""
-    if len(os.fsencode(path)) <= _MOST_BYTES:
+    if len(os.fsencode(path)) <= _MAX_BYTES:
         yield path
         return
     directory, name = os.path.split(os.path.abspath(path))
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         short = f"/proc/self/fd/{descriptor}"
-        if not os.path.isdir(short) or len(os.fsencode(f"{short}/{name}")) > _MOST_BYTES:
+        if not os.path.isdir(short) or len(os.fsencode(f"{short}/{name}")) > _MAX_BYTES:
             raise OSError(
-                f"the path of the socket {path} has more than {_MOST_BYTES} bytes; "
+                f"the path of the socket {path} has more than {_MAX_BYTES} bytes; "
                 "choose a directory with a shorter name"
             )
         yield f"{short}/{name}"

@@ -9,8 +9,8 @@ import pytest
 
 from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.groups.consumer.commands import ConsumerHeartbeat, JoinTogether
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller
 from odradek.statemachine.runner import RunnerEnded
 
@@ -32,7 +32,7 @@ class Groups:
         if self.error is not None:
             raise self.error
         if self.loads:
-            raise Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         command = together([(each, Caller()) for each in commands])
         assert command.group_id == key
         self.decided.append([each.member_id for each, _ in command.joins])
@@ -40,7 +40,7 @@ class Groups:
         for each in commands:
             answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
             is_wrong = each.member_id == "wrong"
-            answer.set_result(Refused(ErrorCode.INVALID_REQUEST) if is_wrong else each.member_id)
+            answer.set_result(ApiError(ErrorCode.INVALID_REQUEST) if is_wrong else each.member_id)
             answers.append(answer)
         return answers
 
@@ -69,7 +69,7 @@ async def test_the_refusal_of_one_is_not_that_of_the_others() -> None:
         return_exceptions=True,
     )
     assert (answers[0], answers[2]) == ("one", "two")
-    assert isinstance(answers[1], Refused)
+    assert isinstance(answers[1], ApiError)
 
 
 async def test_a_coordinator_that_is_not_there_refuses_all() -> None:
@@ -77,7 +77,7 @@ async def test_a_coordinator_that_is_not_there_refuses_all() -> None:
     groups.loads = True
     joins = joins_at(groups)
     for _ in range(2):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             await joins.join(ConsumerHeartbeat("g", "one", 0))
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     groups.loads = False
@@ -107,7 +107,7 @@ async def test_a_refusal_that_comes_after_the_client_has_hung_up_is_nobodys_faul
             asked.append(asyncio.get_running_loop().create_future())
             return asked
 
-    refusal = Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    refusal = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     unheard: list[object] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: unheard.append(context.get("exception"))

@@ -11,6 +11,7 @@ import pytest
 from odradek.broker.handlers import describe_log_dirs, offset_fetch
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import FetchedOffset, FetchOffsets
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.find_coordinator import (
@@ -33,7 +34,6 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.world.timeslice import measured_by
 from tests.unit.broker.harness import Client, with_broker
 
@@ -97,7 +97,7 @@ class CountedGroups:
         assert query.partitions is not None
         self.asked.append(len(query.partitions))
         if len(self.asked) > self.refuses_after:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
         return [
             FetchedOffset(each.partition, each.partition.partition) for each in query.partitions
         ]

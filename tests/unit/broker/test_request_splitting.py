@@ -12,6 +12,7 @@ from odradek.broker.network.connection import Connection, Pending
 from odradek.broker.network.connections import Connections
 from odradek.broker.request_splitting import CUTS, Cut, count, cut_up, join
 from odradek.client.errors import ConnectionClosed
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.apis import APIS
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.layout import StructType
@@ -44,7 +45,6 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from odradek.protocol.types import Buffer
-from odradek.replication.refusal import Refused
 from tests.unit.broker.harness import Client, with_broker
 
 Connect = Callable[[], Awaitable[Client]]
@@ -213,7 +213,7 @@ def test_a_large_request_that_is_wrong_ends_its_connection() -> None:
 
 
 def test_a_refusal_that_quotes_a_large_request_is_still_an_answer() -> None:
-    refusal = Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "x" * 100_000)
+    refusal = ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "x" * 100_000)
     assert len(refusal.message) == len(str(refusal)) == 1000
 
 
@@ -228,7 +228,7 @@ async def test_an_answer_that_cannot_be_encoded_ends_its_connection() -> None:
         return Pending(answer(), encode, is_pipelined=False)
 
     loop = asyncio.get_running_loop()
-    connections = Connections(most=1, most_per_address=1, overrides={}, frame_bytes=100)
+    connections = Connections(most=1, max_per_address=1, overrides={}, frame_bytes=100)
     server = await loop.create_server(
         lambda: Connection("PLAINTEXT", connections, serve), "127.0.0.1", 0
     )

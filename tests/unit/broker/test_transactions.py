@@ -8,6 +8,7 @@ import pytest
 
 from odradek.broker.handlers import TABLE
 from odradek.cluster.producer_ids import ProducerIds
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import (
@@ -50,7 +51,6 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from odradek.protocol.types import ProducerId
-from odradek.replication.refusal import Refused
 from odradek.transactions.transaction import LAST_EPOCH
 from simulation.run import run
 from simulation.world import Simulation
@@ -501,7 +501,7 @@ def test_an_end_that_needs_a_producer_id_and_gets_none_is_answered(
     """The metadata store is out of reach: the client tries again on the same connection."""
 
     async def nothing(_: ProducerIds) -> ProducerId:
-        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def test(connect: Connect) -> None:
         client = await connect()

@@ -22,9 +22,9 @@ from odradek.metadata import (
 from odradek.metadata import layout as at
 from odradek.metadata.layout import PartitionState
 from odradek.metadata.memory import MemoryMetadata, MemorySession
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.world import Randomness
 
 
@@ -88,7 +88,7 @@ async def test_many_leaders_change_in_parts() -> None:
         return after_loss(partition, {3}, 1)
 
     led_by_others = sum(leader != 3 for leader in leaders(images))
-    changed = await change_states(images, partitions, decide, "test", most_operations=5_000)
+    changed = await change_states(images, partitions, decide, "test", max_operations=5_000)
     assert changed == led_by_others > store.most
     assert set(leaders(images)) == {3}
 
@@ -96,7 +96,7 @@ async def test_many_leaders_change_in_parts() -> None:
 async def test_what_cannot_be_parted_is_refused_with_the_reason() -> None:
     store, images, topics = await cluster()
     store.most = 2
-    with pytest.raises(Refused, match="more than the store takes at once") as caught:
+    with pytest.raises(ApiError, match="more than the store takes at once") as caught:
         await topics.create(NewTopic("big", 100, 3))
     assert caught.value.code == ErrorCode.POLICY_VIOLATION
     assert "big" not in images.image.topics

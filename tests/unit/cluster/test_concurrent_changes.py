@@ -45,9 +45,9 @@ from odradek.protocol.acls import (
     ResourceType,
 )
 from odradek.protocol.acls import Operation as Action
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.world import Randomness
 
 CALLERS = {
@@ -359,7 +359,7 @@ async def test_a_slow_delete_leaves_a_topic_that_was_made_again_meanwhile(by_id:
 
     pair.racing.rival = rival
     # Somebody has deleted the one that was meant, so there is nothing left to do.
-    with pytest.raises(Refused, match="another id") as caught:
+    with pytest.raises(ApiError, match="another id") as caught:
         await pair.first.topics.delete("t", topic_id if by_id else None)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert caught.value.code == unknown
@@ -401,7 +401,7 @@ async def test_a_topic_that_another_broker_deleted_can_be_made_at_once() -> None
 async def test_a_topic_that_exists_is_refused_before_anything_else_is_checked() -> None:
     pair = Pair()
     await pair.prepare()
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         await pair.first.topics.create(NewTopic("t", partitions=1, replication_factor=100))
     assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
@@ -480,7 +480,7 @@ async def test_settings_of_a_topic_that_is_gone_are_refused() -> None:
         await pair.second.topics.delete("t")
 
     pair.racing.rival = rival
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         await pair.first.configs.change_topic(
             "t", setting("retention.ms", "1"), validate_only=False
         )
@@ -502,7 +502,7 @@ async def test_a_slow_change_of_partitions_leaves_the_next_topic_of_the_name_as_
 
     pair.racing.rival = rival
     before = pair.image.topics["t"]
-    with suppress(Refused):
+    with suppress(ApiError):
         if change == "grow":
             await pair.first.topics.grow("t", 3, [[1, 2]])
         else:

@@ -11,6 +11,7 @@ from odradek.config import BrokerSettings
 from odradek.config.live import LiveSettings
 from odradek.metadata import ClusterImage
 from odradek.metadata.image import ImageChange, PartitionImage, TopicImage, difference
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -18,7 +19,6 @@ from odradek.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
-from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.storage import LogManager
 from odradek.world import MemoryDisk, World
@@ -113,7 +113,7 @@ async def test_a_topic_that_ends_by_turns_is_unknown_meanwhile() -> None:
     await watched.change_to(before)
     going = difference(before, image(number=2))
     await watched.replicas.prepare(going)
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(ApiError) as caught:
         watched.replicas.leader("t", 0)
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     watched.replicas.follow(going)
@@ -150,7 +150,7 @@ async def test_a_change_of_one_partition_costs_nothing_for_the_others() -> None:
     after = before._replace(partitions=tuple(states))
     # A role that somebody took away by hand shows which partitions are looked at.
     for one in watched.replicas.partitions():
-        one.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        one.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     await watched.change_to(image(after, number=2))
     led = [one for one in watched.replicas.partitions() if one.is_leader]
     assert [one.topic_partition.partition for one in led] == [7]

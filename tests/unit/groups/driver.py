@@ -27,13 +27,13 @@ from odradek.groups.commands import (
 )
 from odradek.groups.group import GroupOutcome, OtherGroups
 from odradek.groups.machine import GroupMachine
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     encode_versioned,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller, Marker, Now, ProducerIdentity, Written
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class Coordinator:
         """The code a command is refused with, at once."""
         try:
             waiting = self.ask(command)
-        except Refused as refused:
+        except ApiError as refused:
             return refused.code
         raise AssertionError(f"not refused: {waiting.answers}")
 

@@ -26,9 +26,9 @@ from odradek.groups.commands import (
     Protocol,
     SyncReply,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 from tests.unit.groups.driver import (
     GROUP,
@@ -158,7 +158,7 @@ class GroupModel(RuleBasedStateMachine):
                 assignments[owner] = assignments.get(owner, b"") + bytes([partition])
         try:
             client.syncing = self.coordinator.sync(joined, assignments, instance=client.instance)
-        except Refused as refusal:
+        except ApiError as refusal:
             self.refused(client, refusal.code)
         else:
             assert self.coordinator.group().generation_id == joined.generation_id
@@ -206,7 +206,7 @@ class GroupModel(RuleBasedStateMachine):
                 member_id=client.member_id,
                 generation_id=generation_id,
             )
-        except Refused:
+        except ApiError:
             assert self.coordinator.machine.offsets.committed == before
             return
         group = self.coordinator.group()
@@ -274,7 +274,7 @@ class GroupModel(RuleBasedStateMachine):
     def ask(self, client: Client, command: object) -> Waiting | None:
         try:
             waiting = self.coordinator.ask(command)
-        except Refused as refusal:
+        except ApiError as refusal:
             self.refused(client, refusal.code)
             return None
         self.asked.append(waiting)

@@ -18,9 +18,9 @@ from odradek.groups.commands import (
     OffsetToCommit,
     PartitionToFetch,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 from tests.unit.groups.driver import GROUP, SESSION_MS, START_MS, T0, T1, Coordinator
 
@@ -65,7 +65,7 @@ def test_offsets_that_no_batch_can_hold_are_refused_together(
         offsets = tuple(OffsetToCommit(TopicPartition("t", each), 1) for each in range(count))
         coordinator.ask(CommitOffsets(GROUP, "", None, -1, offsets, producer=producer))
 
-    with pytest.raises(Refused, match="send them in several requests") as caught:
+    with pytest.raises(ApiError, match="send them in several requests") as caught:
         commit(3000)
     assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert coordinator.log == []

@@ -22,9 +22,9 @@ from odradek.groups.group import (
     OtherGroups,
     PartitionCheck,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
 from tests.unit.groups.driver import GROUP, SESSION_MS, T0, T1, Coordinator
 
@@ -56,7 +56,7 @@ class House:
 
     def check_commit(self, commit: CommitOffsets) -> PartitionCheck | None:
         if commit.generation_id != self.visitors:
-            raise Refused(ErrorCode.STALE_MEMBER_EPOCH)
+            raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
         return self._check
 
     def _check(self, partition: TopicPartition, topic_id: TopicId) -> ErrorCode:
@@ -64,7 +64,7 @@ class House:
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is not None:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def check_offset_deletion(self) -> None: ...
 
@@ -108,7 +108,7 @@ class Houses:
     def decide_classic(
         self, group: Group, command: ClassicCommand, caller: Caller | None, now: Now
     ) -> GroupOutcome:
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def group_of(self, key: bytes) -> str:
         return key[2:].decode()

@@ -16,7 +16,7 @@ from odradek.metadata import (
     NoNode,
     NotEmpty,
     Operation,
-    Refused,
+    OperationFailed,
     SessionExpired,
     Set,
     Watch,
@@ -70,7 +70,7 @@ def test_a_node_is_made_read_set_and_removed(run: Run) -> None:
     ],
 )
 def test_a_refusal_names_the_node_and_nothing_happens(
-    run: Run, operation: Operation, error: type[Refused], path: str
+    run: Run, operation: Operation, error: type[OperationFailed], path: str
 ) -> None:
     async def scenario(metadata: Metadata) -> None:
         store = metadata.connect()

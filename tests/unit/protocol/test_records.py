@@ -223,13 +223,13 @@ def test_recompression_keeps_the_records(before: Codec, after: Codec) -> None:
     st.integers(0, 25),
 )
 def test_timestamps_are_found_as_a_search_through_all_records_finds_them(
-    contents: list[Content], target_ms: int, codec: Codec, least_offset: int
+    contents: list[Content], target_ms: int, codec: Codec, min_offset: int
 ) -> None:
     batch = build(contents, codec, 3)
     records = decode_records(batch)
-    later = [r for r in records if r.timestamp_ms >= target_ms and r.offset >= least_offset]
+    later = [r for r in records if r.timestamp_ms >= target_ms and r.offset >= min_offset]
     expected = (later[0].timestamp_ms, later[0].offset) if later else None
-    assert find_timestamp(batch, target_ms, least_offset=least_offset) == expected
+    assert find_timestamp(batch, target_ms, min_offset=min_offset) == expected
     first = next(((r.timestamp_ms, r.offset) for r in records if r.timestamp_ms >= target_ms), None)
     assert find_timestamp(batch, target_ms) == first
     latest = max((r.timestamp_ms for r in records), default=None)
@@ -277,8 +277,8 @@ def test_a_batch_that_cannot_be_searched_counts_as_one_record() -> None:
     large = build([(None, bytes(100_000), [], 5), (None, b"", [], 9)], Codec.ZSTD, 40)
     assert find_timestamp(large, 9) == (9, 41)
     assert find_timestamp(large, 9, max_bytes=100_000) == (9, 40)
-    assert find_timestamp(large, 9, max_bytes=100_000, least_offset=41) == (9, 41)
-    assert find_timestamp(large, 9, max_bytes=100_000, least_offset=42) is None
+    assert find_timestamp(large, 9, max_bytes=100_000, min_offset=41) == (9, 41)
+    assert find_timestamp(large, 9, max_bytes=100_000, min_offset=42) is None
     assert find_max_timestamp(large, max_bytes=100_000) == (9, 40)
     damaged = bytearray(simple_batch(3, base_offset=7))
     damaged[HEADER_SIZE] = 0xFF

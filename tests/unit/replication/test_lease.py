@@ -8,10 +8,10 @@ import pytest
 from odradek.config import BrokerSettings
 from odradek.config.live import LiveSettings
 from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage, difference
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
 from odradek.replication.replicas import Replicas
 from odradek.storage import LogManager
 from odradek.world import MemoryDisk, Randomness, World
@@ -55,7 +55,7 @@ async def test_without_a_lease_nothing_is_led() -> None:
         lambda: replicas.reader("t", TOPIC_ID, 0),
     )
     for ask in asks:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ApiError) as refused:
             ask()
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -67,6 +67,6 @@ async def test_a_follower_without_a_lease_sends_its_consumers_to_the_leader() ->
     replicas.lease = LeaseUntil(clock.monotonic_s() + 6)
     assert not replicas.reader("t", TOPIC_ID, 1).is_leader
     clock.advance(6000)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         replicas.reader("t", TOPIC_ID, 1)
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

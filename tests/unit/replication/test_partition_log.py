@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from odradek.metadata import PartitionImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import HEADER_SIZE
 from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication.partition import Partition, TransactionMarker
 from odradek.replication.partition_log import PartitionLog
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import LogRecord, Marker, Outcome, ProducerIdentity, Written
 from odradek.statemachine.runner import Runner
 from odradek.storage import CorruptLog, LogDirectoryFailed
@@ -39,9 +39,9 @@ async def replayed(log: PartitionLog) -> int:
 async def test_a_partition_that_was_resigned_answers_nothing_from_memory() -> None:
     log = written_log(SimulatedDisk(Random(1)))
     assert log.refusal() is None
-    log._partition.resign(Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    log._partition.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     refusal = log.refusal()
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, ApiError)
     assert refusal.code is ErrorCode.NOT_COORDINATOR
 
 

@@ -16,7 +16,7 @@ from odradek.protocol.records import (
 from odradek.storage import AppendRejected, AppendResult
 from odradek.storage.log import Log
 from odradek.storage.producer_state import (
-    MOST_SEQUENCE,
+    MAX_SEQUENCE,
     CorruptSnapshot,
     Membership,
     ProducerEntry,
@@ -69,12 +69,12 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
 
 def test_the_sequence_wraps() -> None:
     log = make_log()
-    send(log, MOST_SEQUENCE - 1, 4)
-    assert send(log, MOST_SEQUENCE - 1, 4).duplicate
+    send(log, MAX_SEQUENCE - 1, 4)
+    assert send(log, MAX_SEQUENCE - 1, 4).duplicate
     assert refused(log, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(log, 2).base_offset == 4
     other = make_log()
-    send(other, MOST_SEQUENCE)
+    send(other, MAX_SEQUENCE)
     assert send(other, 0).base_offset == 1
 
 
@@ -153,9 +153,9 @@ def states(draw: st.DrawFn) -> ProducerStates:
     for producer_id in draw(st.sets(int64, max_size=5)):
         entry = made.entries[producer_id] = ProducerEntry(draw(st.integers(0, 32767)))
         entry.last_timestamp = draw(int64)
-        entry.coordinator_epoch = draw(st.integers(-1, MOST_SEQUENCE))
+        entry.coordinator_epoch = draw(st.integers(-1, MAX_SEQUENCE))
         if draw(st.booleans()):
-            sequence, delta = draw(st.integers(0, MOST_SEQUENCE)), draw(st.integers(0, 1000))
+            sequence, delta = draw(st.integers(0, MAX_SEQUENCE)), draw(st.integers(0, 1000))
             entry.batches.append(
                 RememberedBatch(sequence, draw(int64), delta, entry.last_timestamp)
             )

@@ -87,7 +87,7 @@ class TransactionsOfALog(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.world = make_world()
-        self.least_end = 0
+        self.min_end = 0
         self.manager = self.run(self.start())
         self.log = self.manager.create(PARTITION, TOPIC_ID, SETTINGS)
 
@@ -130,7 +130,7 @@ class TransactionsOfALog(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        self.log.truncate_to(data.draw(st.integers(self.least_end, self.log.log_end_offset)))
+        self.log.truncate_to(data.draw(st.integers(self.min_end, self.log.log_end_offset)))
 
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
@@ -140,7 +140,7 @@ class TransactionsOfALog(RuleBasedStateMachine):
         if stable > start:
             self.log.advance_log_start(data.draw(st.integers(start, stable)))
             # What was decided when its beginning went stays decided.
-            self.least_end = stable
+            self.min_end = stable
 
     @rule(cleanly=st.booleans())
     def restart(self, cleanly: bool) -> None:

@@ -8,10 +8,10 @@ from itertools import count
 from typing import Any, cast
 
 from odradek.metadata import ClusterImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.partition import TransactionMarker
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Examine, MarkersWritten
 from odradek.transactions.local_markers import LocalMarkers
@@ -56,7 +56,7 @@ class Coordinators:
             assert self.state is DECIDED
             if self.log_takes_nothing:
                 self.not_written.set()
-                raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self.ended.set()
             self.state = AT_REST
             return None
@@ -64,7 +64,7 @@ class Coordinators:
         self.asked.set()
         await self.may_answer.wait()
         if refuses:
-            raise Refused(ErrorCode.NOT_COORDINATOR)
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
         return seen
 
     async def regains(self, _: str) -> bool:
@@ -168,7 +168,7 @@ async def test_markers_of_many_partitions_give_the_others_a_turn_by_time() -> No
     class Replicas:
         def leader(self, topic: str, index: int) -> None:
             asked.append(TopicPartition(topic, index))
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     nobody = cast("Any", None)
     markers = LocalMarkers(cast("Any", Replicas()), nobody, nobody)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -23,7 +24,6 @@ from odradek.protocol.messages.write_txn_markers import (
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.partition import TransactionMarker
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Added, AddPartitions
 from odradek.transactions.remote_joins import RemoteJoins
@@ -214,6 +214,6 @@ async def test_producers_that_wait_for_one_coordinator_are_asked_for_together() 
 
 
 async def test_a_coordinator_that_cannot_be_asked_refuses() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         await RemoteJoins(MemoryPeers()).add(TWO, command())
     assert refused.value.code is ErrorCode.NETWORK_EXCEPTION

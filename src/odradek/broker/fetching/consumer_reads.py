@@ -10,6 +10,7 @@ from odradek.broker.fetching.fetch_reads import FetchReads
 from odradek.broker.fetching.interest import FetchEntry
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import Operation
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
@@ -19,7 +20,6 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
 from odradek.replication.selection import is_rack_aware, nearest
 from odradek.statemachine.watermark import Watermark
 
@@ -49,7 +49,7 @@ class ConsumerReads(FetchReads):
         if self._access is not None:
             name = self._access.topic_name(entry.topic, entry.topic_id)
             if name is not None and not self._access.may_on_topic(Operation.READ, name):
-                raise Refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.partitions[entry] = self._partition(entry)
         partition.check_epoch(entry.current_leader_epoch)
         if entry.last_fetched_epoch >= 0:

@@ -5,9 +5,9 @@ later those that moved meanwhile. Consumers' fetches and replicas' differ in wha
 
 from odradek.broker.fetching.interest import FetchEntry
 from odradek.broker.services import Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.fetch import FetchRequest, PartitionData
 from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import Slice
 
@@ -56,7 +56,7 @@ class FetchReads:
             )
             try:
                 found += self._read_one(entry, data, left - found, first=not found)
-            except Refused as refusal:
+            except ApiError as refusal:
                 data.error_code = refusal.code
                 self.partitions.pop(entry, None)
                 self.is_enough = self.is_refused = True

@@ -13,10 +13,10 @@ from odradek.broker.fetching.fetch_reads import FetchReads
 from odradek.broker.fetching.fetch_sessions import FetchSession
 from odradek.broker.fetching.interest import FetchEntry
 from odradek.broker.services import Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import EpochEndOffset, FetchRequest, PartitionData
 from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
 from odradek.replication.throttle import is_listed
 from odradek.statemachine.watermark import Watermark
 
@@ -84,7 +84,7 @@ class ReplicaReads(FetchReads):
             self.is_enough = True
             return 0
         if offset < partition.log.log_start_offset:
-            raise Refused(ErrorCode.OFFSET_OUT_OF_RANGE)
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.partitions[entry] = partition
         # Later passes serve the same request: it says nothing new.
         if self._passes == 1:
@@ -145,11 +145,11 @@ class ReplicaReads(FetchReads):
         term = partition.term
         if term is None or self._replica_id not in term.followers:
             # Perhaps it was assigned just now, and our image is behind.
-            raise Refused(
+            raise ApiError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {self._replica_id} is not a replica."
             )
         if self._is_outdated:
-            raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The broker has restarted since.")
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The broker has restarted since.")
         return partition
 
     def _note_progress(self, partition: Partition, entry: FetchEntry) -> None:

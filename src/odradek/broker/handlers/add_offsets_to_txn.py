@@ -7,13 +7,13 @@ from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, ensure
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.replication.state_partitions import partition_of
 from odradek.transactions.commands import Added, AddPartitions
 
@@ -45,6 +45,6 @@ async def _add(
             asked_by=context.address,
         )
         answer = await services.transactions.ask(request.transactional_id, command)
-    except Refused as refusal:
+    except ApiError as refusal:
         return refusal.code
     return cast(Added, answer).error

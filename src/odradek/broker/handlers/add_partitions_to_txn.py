@@ -11,6 +11,7 @@ from typing import Final, cast
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import TRANSACTIONS
 from odradek.metadata.layout import topic_path
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -22,7 +23,6 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.transactions.commands import Added, AddPartitions
 
 _FIRST_VERSION_OF_BROKERS: Final = 4
@@ -105,7 +105,7 @@ async def _ask(
     )
     try:
         return cast(Added, await services.transactions.ask(asked.transactional_id, command))
-    except Refused as refusal:
+    except ApiError as refusal:
         return Added(refusal.code)
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from odradek.broker.config_resources import change_overrides
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -15,7 +16,6 @@ from odradek.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -41,8 +41,8 @@ def _given(asked: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, 
     given: dict[str, str] = {}
     for config in asked.configs:
         if config.value is None:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Null value for {config.name}.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value for {config.name}.")
         if config.name in given:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{config.name} is named twice.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name} is named twice.")
         given[config.name] = config.value
     return given

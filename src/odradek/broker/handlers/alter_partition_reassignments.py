@@ -6,6 +6,7 @@ The partitions of one topic are written together, each refused for itself.
 
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.reassignment import reassign
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -14,7 +15,6 @@ from odradek.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
     ReassignableTopicResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -32,13 +32,13 @@ async def handle(
                 {one.partition_index: one.replicas for one in topic.partitions},
                 may_change_factor=request.allow_replication_factor_change,
             )
-        except Refused as refusal:
+        except ApiError as refusal:
             refusals = {one.partition_index: refusal for one in topic.partitions}
         response.responses.append(_shown(topic, refusals))
     return response
 
 
-def _shown(topic: ReassignableTopic, refusals: dict[int, Refused]) -> ReassignableTopicResponse:
+def _shown(topic: ReassignableTopic, refusals: dict[int, ApiError]) -> ReassignableTopicResponse:
     answers = []
     for one in topic.partitions:
         refusal = refusals.get(one.partition_index)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -16,10 +17,9 @@ from odradek.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from odradek.replication.refusal import Refused
 from odradek.security.scram import (
-    LEAST_ITERATIONS,
-    MOST_ITERATIONS,
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
     ScramCredential,
     ScramMechanism,
 )
@@ -42,23 +42,23 @@ async def handle(
         results.append(result)
         try:
             if times[user] > 1:
-                raise Refused(
+                raise ApiError(
                     ErrorCode.DUPLICATE_RESOURCE,
                     f"User {user} is changed {times[user]} times; once a request is allowed.",
                 )
             await _apply(services, change)
-        except Refused as refusal:
+        except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
     return AlterUserScramCredentialsResponse(results=results)
 
 
 async def _apply(services: Services, change: Change) -> None:
     if not change.name:
-        raise Refused(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of a user is missing.")
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The name of a user is missing.")
     try:
         mechanism = ScramMechanism(change.mechanism)
     except ValueError:
-        raise Refused(
+        raise ApiError(
             ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Use SCRAM-SHA-256 or SCRAM-SHA-512."
         ) from None
     if isinstance(change, ScramCredentialDeletion):
@@ -69,13 +69,13 @@ async def _apply(services: Services, change: Change) -> None:
 
 
 def _credential(mechanism: ScramMechanism, asked: ScramCredentialUpsertion) -> ScramCredential:
-    if not LEAST_ITERATIONS <= asked.iterations <= MOST_ITERATIONS:
-        raise Refused(
+    if not MIN_ITERATIONS <= asked.iterations <= MAX_ITERATIONS:
+        raise ApiError(
             ErrorCode.UNACCEPTABLE_CREDENTIAL,
-            f"{asked.iterations} iterations: take {LEAST_ITERATIONS} to {MOST_ITERATIONS}.",
+            f"{asked.iterations} iterations: take {MIN_ITERATIONS} to {MAX_ITERATIONS}.",
         )
     if not asked.salt or not asked.salted_password:
-        raise Refused(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt or the password is empty.")
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt or the password is empty.")
     return ScramCredential.derive(
         mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
     )
@@ -89,7 +89,7 @@ def _with(
 
 def _without(user: str, mechanism: ScramMechanism, before: Mapping[str, str]) -> dict[str, str]:
     if mechanism.title not in before:
-        raise Refused(
+        raise ApiError(
             ErrorCode.RESOURCE_NOT_FOUND, f"User {user} has no {mechanism.title} credential."
         )
     return {name: value for name, value in before.items() if name != mechanism.title}

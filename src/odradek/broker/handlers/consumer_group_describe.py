@@ -17,6 +17,7 @@ from odradek.groups.consumer.commands import (
 from odradek.groups.consumer.member import TopicIdPartition
 from odradek.groups.consumer.records import by_topic
 from odradek.metadata import ClusterImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -25,7 +26,6 @@ from odradek.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
-from odradek.replication.refusal import Refused
 
 _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
@@ -45,7 +45,7 @@ async def handle(
 async def _describe(services: Services, group_id: str) -> DescribedGroup:
     try:
         answer = await services.groups.ask(group_id, DescribeConsumerGroup(group_id))
-    except Refused as refusal:
+    except ApiError as refusal:
         return DescribedGroup(
             group_id=group_id, error_code=refusal.code, error_message=refusal.message
         )

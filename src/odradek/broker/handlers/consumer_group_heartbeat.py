@@ -19,6 +19,7 @@ from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
 from odradek.groups.consumer.member import JOINING_EPOCH, TopicIdPartition
 from odradek.protocol.acls import Operation, ResourceType
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import (
@@ -27,7 +28,6 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_OWN_IDS: Final = 1
 # More than all else in a member's record takes: its address, its timeout and lengths.
@@ -46,7 +46,7 @@ async def handle(
             answer = await services.consumer_joins.join(command)
         else:
             answer = await services.groups.ask(request.group_id, command)
-    except Refused as refusal:
+    except ApiError as refusal:
         return ConsumerGroupHeartbeatResponse(
             error_code=refusal.code, error_message=refusal.message
         )

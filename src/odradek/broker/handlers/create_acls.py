@@ -16,6 +16,7 @@ from odradek.protocol.acls import (
     ResourcePattern,
     ResourceType,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_acls import (
     AclCreation,
@@ -23,7 +24,6 @@ from odradek.protocol.messages.create_acls import (
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from odradek.replication.refusal import Refused
 from odradek.security.principals import Principal
 
 
@@ -37,14 +37,14 @@ async def handle(
         try:
             services.require_authorizer()
             acl = _acl(creation)
-        except Refused as refusal:
+        except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
         else:
             wanted[acl.resource].append((acl.entry, result))
     for resource, entries in wanted.items():
         try:
             await services.access_rules.add(resource, [entry for entry, _ in entries])
-        except Refused as refusal:
+        except ApiError as refusal:
             for _, result in entries:
                 result.error_code, result.error_message = refusal.code, refusal.message
     return CreateAclsResponse(results=results)
@@ -61,7 +61,7 @@ def _acl(asked: AclCreation) -> Acl:
     )
     complaint = _complaint(resource, entry)
     if complaint is not None:
-        raise Refused(ErrorCode.INVALID_REQUEST, complaint)
+        raise ApiError(ErrorCode.INVALID_REQUEST, complaint)
     return Acl(resource, entry)
 
 

@@ -3,13 +3,13 @@
 from collections import Counter
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -23,13 +23,13 @@ async def handle(
         assignment = topic.assignments
         try:
             if named[topic.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is named twice.")
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{topic.name}' is named twice.")
             await services.topics.grow(
                 topic.name,
                 topic.count,
                 None if assignment is None else [one.broker_ids for one in assignment],
                 validate_only=request.validate_only,
             )
-        except Refused as refusal:
+        except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
     return CreatePartitionsResponse(results=results)

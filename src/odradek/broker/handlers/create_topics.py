@@ -12,6 +12,7 @@ from typing import Final
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.topics import CreatedTopic, NewTopic
 from odradek.config import BrokerSettings, describe_topic
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import (
     CreatableTopic,
@@ -20,7 +21,6 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_CONFIGS: Final = 5
 # Topics that are looked at before others get a turn.
@@ -40,11 +40,11 @@ async def handle(
             await asyncio.sleep(0)  # Nothing is awaited where nothing is made.
         try:
             if times > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named {times} times.")
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named {times} times.")
             created = await services.topics.create(
                 _new_topic(by_name[name]), validate_only=request.validate_only
             )
-        except Refused as refusal:
+        except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
             continue
         _show(services, created, result, configs=context.version >= _FIRST_VERSION_WITH_CONFIGS)
@@ -54,7 +54,7 @@ async def handle(
 def _new_topic(asked: CreatableTopic) -> NewTopic:
     assignment = {one.partition_index: one.broker_ids for one in asked.assignments}
     if len(assignment) != len(asked.assignments):
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The assignment names a partition twice."
         )
     return NewTopic(

@@ -2,6 +2,7 @@
 
 from odradek.broker.handlers.describe_acls import read_filter
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
@@ -9,7 +10,6 @@ from odradek.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -39,6 +39,6 @@ async def _delete(services: Services, asked: DeleteAclsFilter) -> DeleteAclsFilt
                         permission_type=entry.permission,
                     )
                 )
-    except Refused as refusal:
+    except ApiError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message
     return result

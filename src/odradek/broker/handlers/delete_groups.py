@@ -2,12 +2,12 @@
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DeleteGroup
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -19,6 +19,6 @@ async def handle(
         results.append(result)
         try:
             await services.groups.ask(group_id, DeleteGroup(group_id))
-        except Refused as refusal:
+        except ApiError as refusal:
             result.error_code = refusal.code
     return DeleteGroupsResponse(results=results)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -21,7 +22,6 @@ from odradek.protocol.messages.delete_records import (
 )
 from odradek.protocol.types import Offset
 from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.watermark import Waiter
 
 _HIGH_WATERMARK: Final = -1
@@ -51,7 +51,7 @@ def handle(
                 partition = services.replicas.leader(topic.name, asked.partition_index)
                 upto = None if asked.offset == _HIGH_WATERMARK else Offset(asked.offset)
                 deletions.append(_Deletion(answer, partition, partition.delete_records(upto)))
-            except Refused as refusal:
+            except ApiError as refusal:
                 answer.error_code = refusal.code
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
     response = DeleteRecordsResponse(topics=topics)
@@ -75,9 +75,9 @@ async def _when_done(
                 if _is_done(services, deletion):
                     continue
                 if is_late:
-                    raise Refused(ErrorCode.REQUEST_TIMED_OUT)
+                    raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
                 undone.append(deletion)
-            except Refused as refusal:
+            except ApiError as refusal:
                 deletion.answer.error_code = refusal.code
         if not undone:
             return response

@@ -3,6 +3,7 @@
 from typing import Final
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -11,7 +12,6 @@ from odradek.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from odradek.protocol.types import NO_TOPIC_ID
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_IDS: Final = 6
 
@@ -32,16 +32,16 @@ async def _delete(services: Services, asked: DeleteTopicState) -> DeletableTopic
     image = services.images.image
     try:
         if (asked.name is None) == (asked.topic_id == NO_TOPIC_ID):
-            raise Refused(ErrorCode.INVALID_REQUEST, "Name a topic by its name or by its id.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Name a topic by its name or by its id.")
         if asked.name is None:
             by_id = image.topics_by_id.get(asked.topic_id)
             if by_id is None:
-                raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
             result.name = by_id.name
         elif asked.name in image.topics:
             result.topic_id = image.topics[asked.name].topic_id
         topic_id = None if asked.topic_id == NO_TOPIC_ID else asked.topic_id
         await services.topics.delete(str(result.name), topic_id)
-    except Refused as refusal:
+    except ApiError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message
     return result

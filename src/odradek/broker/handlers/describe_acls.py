@@ -5,6 +5,7 @@ They are read from the store, so a rule that was just made through another broke
 
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import AclFilter, Operation, PatternType, Permission, ResourceType
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_acls import DeleteAclsFilter
 from odradek.protocol.messages.describe_acls import (
@@ -13,7 +14,6 @@ from odradek.protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -22,7 +22,7 @@ async def handle(
     try:
         services.require_authorizer()
         found = await services.access_rules.find(read_filter(request))
-    except Refused as refusal:
+    except ApiError as refusal:
         return DescribeAclsResponse(error_code=refusal.code, error_message=refusal.message)
     return DescribeAclsResponse(
         error_message=None,
@@ -57,5 +57,5 @@ def read_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
         Permission(asked.permission_type),
     )
     if not found.is_understood:
-        raise Refused(ErrorCode.INVALID_REQUEST, "The filter has an element of an unknown type.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "The filter has an element of an unknown type.")
     return found

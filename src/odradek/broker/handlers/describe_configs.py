@@ -11,6 +11,7 @@ from odradek.broker.logger_levels import describe_loggers
 from odradek.broker.services import RequestContext, Services
 from odradek.config import Description, describe_broker, describe_cluster_default, describe_topic
 from odradek.config.consumer_group_settings import describe_group
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -20,7 +21,6 @@ from odradek.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from odradek.replication.refusal import Refused
 
 
 def handle(
@@ -36,7 +36,7 @@ def handle(
         results.append(result)
         try:
             result.configs = _configs(services, asked, request)
-        except Refused as refusal:
+        except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
     return DescribeConfigsResponse(results=results)
 
@@ -72,7 +72,7 @@ def _described(services: Services, asked: DescribeConfigsResource) -> Iterable[D
         return describe_group(
             settings, services.configs.group_overrides(asked.resource_name), names
         )
-    raise Refused(
+    raise ApiError(
         ErrorCode.INVALID_REQUEST, f"Resource type {asked.resource_type} has no settings here."
     )
 

@@ -8,6 +8,7 @@ from typing import Final, cast
 from odradek.broker.operations import GROUP_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DescribeGroup, GroupDescription
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -15,7 +16,6 @@ from odradek.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_MESSAGE: Final = 6
 
@@ -34,7 +34,7 @@ async def handle(
 async def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
     try:
         answer = await services.groups.ask(group_id, DescribeGroup(group_id))
-    except Refused as refusal:
+    except ApiError as refusal:
         if refusal.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             return DescribedGroup(group_id=group_id, error_code=refusal.code)
         missing = DescribedGroup(group_id=group_id, group_state="Dead")

@@ -5,6 +5,7 @@ transaction that stays there and that no coordinator knows hangs (KIP-664).
 """
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -13,7 +14,6 @@ from odradek.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 def handle(
@@ -36,7 +36,7 @@ def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
     response = PartitionResponse(partition_index=index)
     try:
         log = services.replicas.leader(topic, index).log
-    except Refused as refusal:
+    except ApiError as refusal:
         response.error_code, response.error_message = refusal.code, refusal.message
         return response
     response.active_producers = [

@@ -1,6 +1,7 @@
 """DescribeTransactions 0: the state of transactional ids that this broker coordinates."""
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -8,7 +9,6 @@ from odradek.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from odradek.replication.refusal import Refused
 from odradek.transactions.commands import Examine
 from odradek.transactions.transaction import Transaction
 
@@ -31,7 +31,7 @@ async def _describe(services: Services, transactional_id: str) -> TransactionSta
         return state
     try:
         found = await services.transactions.ask(transactional_id, Examine(transactional_id))
-    except Refused as refusal:
+    except ApiError as refusal:
         state.error_code = refusal.code
         return state
     if not isinstance(found, Transaction):

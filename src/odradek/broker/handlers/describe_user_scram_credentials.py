@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -14,7 +15,6 @@ from odradek.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from odradek.replication.refusal import Refused
 from odradek.security.scram import MalformedCredential, ScramCredential, ScramMechanism
 
 
@@ -23,7 +23,7 @@ async def handle(
 ) -> DescribeUserScramCredentialsResponse:
     try:
         kept = await services.configs.users()
-    except Refused as refusal:
+    except ApiError as refusal:
         return DescribeUserScramCredentialsResponse(
             error_code=refusal.code, error_message=refusal.message
         )

@@ -9,6 +9,7 @@ from typing import Final
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.elections import partitions_of
 from odradek.cluster.leader_elections import Results, elect_any, elect_preferred
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -17,7 +18,6 @@ from odradek.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 
 _PREFERRED: Final = 0
 _UNCLEAN: Final = 1
@@ -44,7 +44,7 @@ async def handle(
             results = await elect_preferred(services.images.keeper, wanted)
         else:
             results = await elect_any(services.images.keeper, wanted, services.longest_log)
-    except Refused as refusal:
+    except ApiError as refusal:
         return ElectLeadersResponse(error_code=refusal.code)
     return ElectLeadersResponse(replica_election_results=_shown(results, asks_for_all))
 

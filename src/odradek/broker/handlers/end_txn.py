@@ -7,9 +7,9 @@ version 2) it carries the identity that the producer goes on with: the next epoc
 from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from odradek.replication.refusal import Refused
 from odradek.transactions.commands import EndTransaction, Identity
 from odradek.transactions.transaction import LAST_EPOCH, NO_PRODUCER
 
@@ -49,5 +49,5 @@ async def _end(services: Services, context: RequestContext, request: EndTxnReque
             asked_by=context.address,
         )
         return cast(Identity, await services.transactions.ask(request.transactional_id, command))
-    except Refused as refusal:
+    except ApiError as refusal:
         return Identity(refusal.code)

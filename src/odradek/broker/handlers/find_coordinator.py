@@ -9,13 +9,13 @@ from typing import Final
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from odradek.replication.refusal import Refused
 from odradek.replication.state_partitions import partition_of
 
 _FIRST_VERSION_WITH_MANY_KEYS: Final = 4
@@ -49,7 +49,7 @@ async def _find(
     try:
         topic = _TOPICS.get(key_type)
         if topic is None:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Key type {key_type} has no coordinator.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Key type {key_type} has no coordinator.")
         await ensure(topic, services.topics, services.images.keeper)
         await services.absences.settled(services.images, (topic,))
         image = services.images.image
@@ -59,7 +59,7 @@ async def _find(
                 coordinator.node_id = broker.id
                 coordinator.host, coordinator.port = listener.host, listener.port
                 return coordinator
-        raise Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    except Refused as refusal:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    except ApiError as refusal:
         coordinator.error_code, coordinator.error_message = refusal.code, refusal.message
     return coordinator

@@ -7,9 +7,9 @@ from typing import cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import Heartbeat
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -20,7 +20,7 @@ async def handle(
     )
     try:
         error = cast(ErrorCode, await services.groups.ask(request.group_id, command))
-    except Refused as refusal:
+    except ApiError as refusal:
         error = refusal.code
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         error = ErrorCode.NONE

@@ -18,6 +18,7 @@ from odradek.config import (
     alter,
 )
 from odradek.config.consumer_group_settings import GROUP_DECLARED
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -25,7 +26,6 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -58,7 +58,7 @@ def _alter_loggers(
 ) -> tuple[ErrorCode, str | None]:
     try:
         alter_loggers(services, asked.resource_name, asked.configs, validate_only=validate_only)
-    except Refused as refusal:
+    except ApiError as refusal:
         return refusal.code, refusal.message
     return ErrorCode.NONE, None
 
@@ -66,7 +66,7 @@ def _alter_loggers(
 def _altered(asked: AlterConfigsResource, current: Mapping[str, str]) -> dict[str, str]:
     names = [config.name for config in asked.configs]
     if len(set(names)) != len(names):
-        raise Refused(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
+        raise ApiError(ErrorCode.INVALID_REQUEST, "A setting is named twice.")
     if asked.resource_type == ResourceType.TOPIC:
         declared: Mapping[str, Setting[object]] = TopicSettings.declared
     elif asked.resource_type == ResourceType.GROUP:
@@ -79,8 +79,8 @@ def _altered(asked: AlterConfigsResource, current: Mapping[str, str]) -> dict[st
             for config in asked.configs
         ]
     except ValueError as error:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Unknown operation: {error}.") from error
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation: {error}.") from error
     try:
         return alter(current, operations, declared)
     except InvalidSetting as error:
-        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error

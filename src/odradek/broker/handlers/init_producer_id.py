@@ -11,12 +11,12 @@ import asyncio
 from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from odradek.replication.refusal import Refused
 from odradek.transactions.commands import Identity, InitProducer
 
 _FIRST_VERSION_WITH_FENCED: Final = 4
@@ -48,7 +48,7 @@ async def _init(
         return Identity(ErrorCode.INVALID_REQUEST)
     try:
         fresh_producer_id = await services.producer_ids.next()
-    except Refused:
+    except ApiError:
         # The metadata store is away; clients try again when they hear this.
         return Identity(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     if transactional_id is None:
@@ -68,6 +68,6 @@ async def _init(
             if identity.error is not ErrorCode.CONCURRENT_TRANSACTIONS:
                 break
             await asyncio.sleep(pause_s)
-    except Refused as refusal:
+    except ApiError as refusal:
         return Identity(refusal.code)
     return identity

@@ -11,13 +11,13 @@ from typing import Final, cast
 from odradek.broker.group_record_size import check_group_record, size_of_texts
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import JoinGroup, JoinReply, Protocol
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
 _FIRST_VERSION_THAT_REQUIRES_MEMBER_ID: Final = 4
@@ -34,7 +34,7 @@ async def handle(
     try:
         _check_size(services, request)
         answer = await services.groups.ask(request.group_id, _command(context, request))
-    except Refused as refusal:
+    except ApiError as refusal:
         return JoinGroupResponse(
             error_code=refusal.code, member_id=request.member_id, protocol_name=nameless
         )

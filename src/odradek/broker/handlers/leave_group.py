@@ -4,6 +4,7 @@ from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import LeaveGroup, LeavingMember
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -11,7 +12,6 @@ from odradek.protocol.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_MEMBERS: Final = 3
 
@@ -28,7 +28,7 @@ async def handle(
     command = LeaveGroup(request.group_id, leaving)
     try:
         errors = cast(list[ErrorCode], await services.groups.ask(request.group_id, command))
-    except Refused as refusal:
+    except ApiError as refusal:
         return LeaveGroupResponse(error_code=refusal.code)
     if context.version < _FIRST_VERSION_WITH_MEMBERS:
         return LeaveGroupResponse(error_code=errors[0])

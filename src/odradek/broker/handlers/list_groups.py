@@ -5,13 +5,13 @@ While a part of them is being loaded there is no list, rather than half of one.
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.machine import GroupMachine
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_groups import (
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from odradek.replication.refusal import Refused
 
 
 def handle(
@@ -22,7 +22,7 @@ def handle(
     groups = []
     try:
         machines = services.groups.machines()
-    except Refused as refusal:
+    except ApiError as refusal:
         return ListGroupsResponse(error_code=refusal.code)
     for machine in machines:
         assert isinstance(machine, GroupMachine)

@@ -13,6 +13,7 @@ Other brokers ask for the log's own end, and as a debugging replica (-2) followe
 from typing import Final
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -22,7 +23,6 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from odradek.replication.partition import Partition
-from odradek.replication.refusal import Refused
 
 _LATEST: Final = -1
 _EARLIEST: Final = -2
@@ -70,8 +70,8 @@ def handle(
                     _answer(partition, asked, answer, committed_only)
                     is_tiered = asked.timestamp in _TIERED
                     if answer.offset < 0 and not is_tiered and not partition.knows_its_end:
-                        raise Refused(not_available)
-            except Refused as refusal:
+                        raise ApiError(not_available)
+            except ApiError as refusal:
                 answer.error_code = refusal.code
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
@@ -79,7 +79,7 @@ def handle(
 
 def _check_time(timestamp: int, version: int) -> None:
     if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
-        raise Refused(ErrorCode.UNSUPPORTED_VERSION)
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _partition(

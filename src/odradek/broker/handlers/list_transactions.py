@@ -12,13 +12,13 @@ from typing import Final
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
-from odradek.replication.refusal import Refused
 from odradek.transactions.machine import TransactionMachine
 from odradek.transactions.transaction import DECIDED, Status, Transaction
 
@@ -34,7 +34,7 @@ def handle(
     now_ms = services.world.clock.now_ms()
     try:
         found = [one for one in _all(services) if _is_wanted(one, request, now_ms)]
-    except Refused as refusal:
+    except ApiError as refusal:
         return ListTransactionsResponse(error_code=refusal.code)
     if request.transactional_id_pattern:
         try:

@@ -14,6 +14,7 @@ import asyncio
 from typing import Final
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.look_up import (
     LookUpHeader,
@@ -24,7 +25,6 @@ from odradek.protocol.messages.look_up import (
     LookUpResult,
     LookUpTopicResult,
 )
-from odradek.replication.refusal import Refused
 from odradek.storage import StorageError
 from odradek.storage.key_index.search import BytesRead, FoundRecord
 
@@ -32,7 +32,7 @@ _READ_COMMITTED: Final = 1
 # Then others get a turn.
 _KEYS_AT_ONCE: Final = 16
 # What a response holds of values, about, before the rest has to be asked for again.
-_MOST_BYTES: Final = 16 << 20
+_MAX_BYTES: Final = 16 << 20
 
 
 class _Room:
@@ -41,7 +41,7 @@ class _Room:
     __slots__ = ("bytes_left",)
 
     def __init__(self) -> None:
-        self.bytes_left = _MOST_BYTES
+        self.bytes_left = _MAX_BYTES
 
 
 async def handle(
@@ -57,7 +57,7 @@ async def handle(
                 await _look_up(
                     services, topic.name, asked, answer, room=room, committed_only=committed_only
                 )
-            except Refused as refusal:
+            except ApiError as refusal:
                 answer.results = []
                 answer.error_code, answer.error_message = refusal.code, refusal.message
             answers.append(answer)
@@ -78,7 +78,7 @@ async def _look_up(
     partition.check_epoch(asked.current_leader_epoch)
     if not partition.knows_its_end:
         # A former leader may have answered with something newer.
-        raise Refused(ErrorCode.OFFSET_NOT_AVAILABLE)
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
     epoch = partition.leader_epoch
     read = BytesRead()
     try:
@@ -99,10 +99,10 @@ async def _look_up(
                 room.bytes_left -= len(found.record.value or b"") + _size_of(found.record.headers)
         answer.unindexed_bytes = services.key_indexes.looked_up(index)
     except StorageError as error:
-        raise Refused(error.code, str(error)) from error
+        raise ApiError(error.code, str(error)) from error
     answer.bytes_read = read.total
     if not partition.is_leader or partition.leader_epoch != epoch:
-        raise Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def _size_of(headers: list[tuple[str, bytes | None]]) -> int:

@@ -26,6 +26,7 @@ from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.cluster.topics import NewTopic, check_name
 from odradek.metadata import ClusterImage, PartitionImage, TopicImage
 from odradek.metadata.layout import NO_LEADER
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -36,7 +37,6 @@ from odradek.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from odradek.protocol.types import NO_TOPIC_ID
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_NULL_FOR_ALL: Final = 1
 # Versions 10 and 11 have the field, but nobody was to use it yet.
@@ -171,9 +171,9 @@ async def _answer(
     try:
         check_name(name)
         if not (create and services.settings.broker.auto_create_topics_enable):
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         await services.topics.create(NewTopic(name))
-    except Refused as refusal:
+    except ApiError as refusal:
         if refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             return MetadataResponseTopic(error_code=refusal.code, name=name)
     image = services.images.image

@@ -16,6 +16,7 @@ from typing import Final, cast
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import CommitOffsets, OffsetToCommit
 from odradek.metadata import TopicImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -25,7 +26,6 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 _FIRST_VERSION_THAT_KNOWS_MISSING_GROUPS: Final = 9
@@ -79,7 +79,7 @@ def handle(
     )
     try:
         errors = services.groups.begin(command.group_id, command)
-    except Refused as refusal:
+    except ApiError as refusal:
         return _answer(response, answers, [refusal.code] * len(answers))
     if errors.done() and errors.exception() is None:
         return _answer(response, answers, cast(list[ErrorCode], errors.result()))
@@ -103,7 +103,7 @@ async def _answer_later(
 ) -> OffsetCommitResponse:
     try:
         errors = cast(list[ErrorCode], await asked)
-    except Refused as refusal:
+    except ApiError as refusal:
         errors = [refusal.code] * len(answers)
     return _answer(response, answers, errors)
 
@@ -112,7 +112,7 @@ async def commit(services: Services, command: CommitOffsets) -> Sequence[ErrorCo
     """An error for each offset: a refusal is the same for all of them."""
     try:
         answer = await services.groups.ask(command.group_id, command)
-    except Refused as refusal:
+    except ApiError as refusal:
         return [refusal.code] * len(command.offsets)
     return cast(list[ErrorCode], answer)
 

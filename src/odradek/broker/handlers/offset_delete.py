@@ -7,6 +7,7 @@ from typing import cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DeleteOffsets
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -15,7 +16,6 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 
 
 async def handle(
@@ -40,7 +40,7 @@ async def handle(
     command = DeleteOffsets(request.group_id, tuple(partitions))
     try:
         errors = cast(list[ErrorCode], await services.groups.ask(request.group_id, command))
-    except Refused as refusal:
+    except ApiError as refusal:
         return OffsetDeleteResponse(error_code=refusal.code)
     for answer, error in zip(answers, errors, strict=True):
         answer.error_code = error

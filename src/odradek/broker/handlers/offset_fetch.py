@@ -12,6 +12,7 @@ from typing import Final, cast
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import FetchedOffset, FetchOffsets, PartitionToFetch
 from odradek.metadata import ClusterImage, TopicImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -25,7 +26,6 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.world.timeslice import Timeslice
 
 # Some milliseconds' work.
@@ -95,7 +95,7 @@ async def _group(
                     topics[-1].partitions += answer.partitions
                 else:
                     topics.append(answer)
-    except Refused as refusal:
+    except ApiError as refusal:
         return OffsetFetchResponseGroup(group_id=asked.group_id, error_code=refusal.code)
     return OffsetFetchResponseGroup(group_id=asked.group_id, topics=[*topics, *unknown])
 

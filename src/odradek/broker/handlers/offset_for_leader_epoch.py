@@ -5,6 +5,7 @@ offset at which the next epoch begins.
 """
 
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -12,7 +13,6 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from odradek.protocol.types import LeaderEpoch
-from odradek.replication.refusal import Refused
 
 
 def handle(
@@ -27,7 +27,7 @@ def handle(
             try:
                 partition = services.replicas.leader(topic.topic, asked.partition)
                 partition.check_epoch(asked.current_leader_epoch)
-            except Refused as refusal:
+            except ApiError as refusal:
                 answer.error_code = refusal.code
                 continue
             found = partition.end_of_epoch(LeaderEpoch(asked.leader_epoch))

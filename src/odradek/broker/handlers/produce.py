@@ -19,6 +19,7 @@ from odradek.broker.joining import join, retriable
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.metadata.layout import NO_LEADER
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -33,7 +34,6 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.records import read_header
 from odradek.replication.partition import Appended, Partition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOpen
 from odradek.storage.validation import Admitted, TakesLong
@@ -86,7 +86,7 @@ def handle(
                     else services.replicas.leader(topic.name, data.index)
                 )
                 appended = _append(partition, data, acks, membership, must_wait=room <= 0)
-            except Refused as refusal:
+            except ApiError as refusal:
                 _refuse(answer, refusal)
                 is_refused = True
                 continue
@@ -187,9 +187,9 @@ def _append(
 
 def _check(data: PartitionProduceData, acks: int) -> None:
     if acks not in (-1, 0, 1):
-        raise Refused(ErrorCode.INVALID_REQUIRED_ACKS)
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if not data.records:
-        raise Refused(ErrorCode.INVALID_RECORD, "A produce request needs one record batch.")
+        raise ApiError(ErrorCode.INVALID_RECORD, "A produce request needs one record batch.")
 
 
 async def _append_patiently(
@@ -214,7 +214,7 @@ async def _append_patiently(
     return await one.partition.append_patiently(one.admitted, append)
 
 
-def _refuse(answer: PartitionProduceResponse, refusal: Refused) -> None:
+def _refuse(answer: PartitionProduceResponse, refusal: ApiError) -> None:
     answer.error_code = refusal.code
     answer.error_message = refusal.message
     answer.record_errors = [
@@ -248,7 +248,7 @@ async def _when_admitted(
             appended = await _append_patiently(
                 services, context, one._replace(admitted=admitted), request.acks, membership
             )
-        except Refused as refusal:
+        except ApiError as refusal:
             _refuse(one.answer, refusal)
         except TransactionNotOpen:
             unopened.append(one._replace(admitted=admitted))
@@ -267,11 +267,11 @@ def _found_again(services: Services, context: RequestContext, partition: Partiti
     where, topic_id = partition.topic_partition, partition.topic_id
     try:
         return services.replicas.leader_by_id(topic_id, where.partition)
-    except Refused as refusal:
+    except ApiError as refusal:
         knows_ids = context.version >= _FIRST_VERSION_WITH_IDS
         if refusal.code is not ErrorCode.UNKNOWN_TOPIC_ID or knows_ids:
             raise
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from refusal
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from refusal
 
 
 def _accept(
@@ -340,7 +340,7 @@ async def _join(
                     last_markers=last_markers,
                 )
             )
-        except Refused as refusal:
+        except ApiError as refusal:
             for one in batches:
                 _refuse(one.answer, retriable(refusal))
             return []
@@ -359,16 +359,16 @@ async def _join(
                 found = await _append_patiently(
                     services, context, one._replace(admitted=admitted), request.acks, membership
                 )
-        except Refused as refusal:
+        except ApiError as refusal:
             _refuse(one.answer, refusal)
         else:
             appended.append((one.answer, found))
     return appended
 
 
-def _not_added(version: int) -> Refused:
+def _not_added(version: int) -> ApiError:
     knows = version >= _FIRST_VERSION_WITH_ABORTABLE
-    return Refused(
+    return ApiError(
         ErrorCode.TRANSACTION_ABORTABLE if knows else ErrorCode.INVALID_TXN_STATE,
         "The partition was not added to the transaction.",
     )
@@ -387,8 +387,8 @@ async def _when_acknowledged(
             async with asyncio.timeout_at(deadline):
                 await appended.acknowledged()
         except TimeoutError:
-            _refuse(answer, Refused(ErrorCode.REQUEST_TIMED_OUT))
-        except Refused as refusal:
+            _refuse(answer, ApiError(ErrorCode.REQUEST_TIMED_OUT))
+        except ApiError as refusal:
             _refuse(answer, refusal)
     return _finish(services, context, request, response)
 

@@ -10,9 +10,9 @@ from typing import Final, cast
 from odradek.broker.group_record_size import largest_group_record
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import SyncGroup, SyncReply
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from odradek.replication.refusal import Refused
 
 _FIRST_VERSION_WITH_PROTOCOL: Final = 5
 
@@ -38,7 +38,7 @@ async def handle(
     )
     try:
         reply = cast(SyncReply, await services.groups.ask(request.group_id, command))
-    except Refused as refusal:
+    except ApiError as refusal:
         return SyncGroupResponse(error_code=refusal.code)
     return SyncGroupResponse(
         error_code=reply.error,

@@ -12,6 +12,7 @@ from odradek.broker.handlers.offset_commit import commit
 from odradek.broker.joining import join_with_offsets
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import CommitOffsets, OffsetToCommit
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -20,7 +21,6 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import ProducerIdentity
 
 _FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
@@ -72,7 +72,7 @@ async def _commit(
         await join_with_offsets(
             services, request.transactional_id, producer, request.group_id, adds=adds
         )
-    except Refused as refusal:
+    except ApiError as refusal:
         busy = refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if busy else refusal.code
         return [code] * len(offsets)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Final
 
 # Turns of the loop that find nothing, two microseconds each, before it may sleep.
-_MOST_TURNS: Final = 32
+_MAX_TURNS: Final = 32
 # After how many requests it is tried again at most: 2 ** 6.
-_MOST_MISSES: Final = 6
+_MAX_MISSES: Final = 6
 
 CallSoon = Callable[[Callable[[], None]], object]
 """A loop's own: calls a function in the next turn."""
@@ -51,10 +51,10 @@ class Attention:
             if turns >= 0:  # Else it came with the first one, which says nothing.
                 self._misses = 0
             self._turns = 0
-        elif turns < _MOST_TURNS:
+        elif turns < _MAX_TURNS:
             self._turns = turns + 1
         else:
-            self._misses = min(self._misses + 1, _MOST_MISSES)
+            self._misses = min(self._misses + 1, _MAX_MISSES)
             self._rest = (1 << self._misses) - 1
             self._is_awake = False
             return

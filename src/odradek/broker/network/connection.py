@@ -29,7 +29,7 @@ from odradek.security.principals import ANONYMOUS
 
 logger = logging.getLogger("odradek.server")
 
-_MOST_WAITING: Final = 64
+_MAX_WAITING: Final = 64
 # What a connection serves before others have their turns: a fraction of a millisecond's work, or
 # one request.
 _FRAMES_A_TURN: Final = 8
@@ -387,9 +387,7 @@ class Connection(asyncio.Protocol):
             return True
         if self._waits_for_group:
             return frame[:2] == _LEAVE_GROUP
-        return (
-            self._waits_pipelined and len(self._waiting) < _MOST_WAITING and frame[:2] == _PRODUCE
-        )
+        return self._waits_pipelined and len(self._waiting) < _MAX_WAITING and frame[:2] == _PRODUCE
 
     def _serve_frame(self, frame: Buffer) -> None:
         self.active_s = self._loop.time()

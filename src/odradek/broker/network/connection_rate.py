@@ -8,7 +8,7 @@ it until it is due: it costs a descriptor and a few kilobytes, and counts for `m
 
 from typing import Final
 
-from odradek.config.setting import MOST_INT
+from odradek.config.setting import MAX_INT
 
 # Connections of this much time may come at once.
 _BURST_S: Final = 1.0
@@ -32,7 +32,7 @@ class ConnectionRate:
 
         0 connections a second means that none is ever served, as in Kafka.
         """
-        if self.per_second >= MOST_INT:
+        if self.per_second >= MAX_INT:
             return 0.0
         if not self.per_second:
             return float("inf")

@@ -10,7 +10,7 @@ from odradek.broker.network.connection_rate import ConnectionRate
 from odradek.broker.network.reply_batching import Departures
 from odradek.broker.network.request_queue import RequestQueue
 from odradek.broker.network.turns import Turns
-from odradek.config.setting import MOST_INT
+from odradek.config.setting import MAX_INT
 
 if TYPE_CHECKING:
     from odradek.broker.network.connection import Connection
@@ -32,17 +32,17 @@ class Connections:
         self,
         *,
         most: int,
-        most_per_address: int,
+        max_per_address: int,
         overrides: dict[str, int],
         frame_bytes: int,
         send_buffer_bytes: int = OS_DEFAULT,
-        max_queued_requests: int = MOST_INT,
-        max_request_bytes: int = MOST_INT,
-        max_creation_rate: int = MOST_INT,
+        max_queued_requests: int = MAX_INT,
+        max_request_bytes: int = MAX_INT,
+        max_creation_rate: int = MAX_INT,
     ) -> None:
         self.send_buffer_bytes = send_buffer_bytes
         self.most = most
-        self.most_per_address = most_per_address
+        self.max_per_address = max_per_address
         self.overrides = overrides
         self.frame_bytes = frame_bytes
         # A dict keeps the order of arrival, which a set would not.
@@ -67,7 +67,7 @@ class Connections:
 
     def admit(self, connection: "Connection", address: str) -> bool:
         here = self._by_address.get(address, 0)
-        limit = self.overrides.get(address, self.most_per_address)
+        limit = self.overrides.get(address, self.max_per_address)
         if len(self.open) >= self.most or here >= limit:
             logger.warning("too many connections, closing the newest one from %s", address)
             return False

@@ -15,7 +15,7 @@ from odradek.broker.network.busy_poll import CallSoon
 # number of connections it should not be the last one's turn each time.
 _TRIED_EVERY: Final = 61
 # After how many turns with one reply it is given up.
-_MOST_ALONE: Final = 8
+_MAX_ALONE: Final = 8
 
 
 class Departures:
@@ -47,7 +47,7 @@ class Departures:
             self._alone = 0
         else:
             self._alone += 1
-            if self._alone >= _MOST_ALONE:
+            if self._alone >= _MAX_ALONE:
                 self._is_worth_it = False
         for write in writes:
             write()

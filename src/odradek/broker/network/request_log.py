@@ -33,7 +33,7 @@ from odradek.world import Clock
 
 logger = logging.getLogger(logs.REQUESTS)
 
-_MOST_ERRORS: Final = 5
+_MAX_ERRORS: Final = 5
 
 
 class RequestLog:
@@ -278,8 +278,8 @@ def _errors(response: object) -> str:
     if not found:
         return "NONE"
     names = [ErrorCode(code).name if code in _KNOWN else str(code) for code in found]
-    more = f"+{len(names) - _MOST_ERRORS}" if len(names) > _MOST_ERRORS else ""
-    return ",".join(names[:_MOST_ERRORS]) + more
+    more = f"+{len(names) - _MAX_ERRORS}" if len(names) > _MAX_ERRORS else ""
+    return ",".join(names[:_MAX_ERRORS]) + more
 
 
 _KNOWN: Final = frozenset(map(int, ErrorCode))

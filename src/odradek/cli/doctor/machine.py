@@ -11,12 +11,12 @@ from odradek.world import SystemClock
 from odradek.world.disk import OsDisk
 
 _ENOUGH_DESCRIPTORS = 65_536
-_FEWEST_DESCRIPTORS = 1_024
+_MIN_DESCRIPTORS = 1_024
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs"})
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 _FULL_SHARE = 0.95
 _NEARLY_FULL_SHARE = 0.85
-_LEAST_FREE_BYTES = 1 << 30
+_MIN_FREE_BYTES = 1 << 30
 # Nobody ran this before it was written: a clock that says so is wrong.
 _EARLIEST_MS = 1_760_000_000_000
 _CLOCK_IS_UNSYNCHRONISED = 5
@@ -48,7 +48,7 @@ def _check_descriptors(findings: Findings) -> None:
         shown = "as many as it likes" if hard == resource.RLIM_INFINITY else str(hard)
         findings.add("descriptors", "ok", f"a process may open {shown} files")
     else:
-        grade: Grade = "wrong" if hard < _FEWEST_DESCRIPTORS else "warning"
+        grade: Grade = "wrong" if hard < _MIN_DESCRIPTORS else "warning"
         findings.add(
             "descriptors",
             grade,
@@ -98,7 +98,7 @@ def _check_disk(findings: Findings, data: str) -> None:
     free, total = disk.free_bytes(place), disk.total_bytes(place)
     used = 1 - free / total if total else 0.0
     text = f"{free / 1e9:.1f} GB of {total / 1e9:.1f} GB free for {data}"
-    if used > _FULL_SHARE or free < _LEAST_FREE_BYTES:
+    if used > _FULL_SHARE or free < _MIN_FREE_BYTES:
         findings.add("disk", "wrong", f"{text}; a broker stops when its disk is full")
     elif used > _NEARLY_FULL_SHARE:
         findings.add("disk", "warning", text)

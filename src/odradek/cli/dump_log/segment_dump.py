@@ -31,7 +31,7 @@ Decoder = Callable[[bytes], str]
 # Reads key and value together; a value of None is left out.
 RecordDecoder = Callable[[Record], tuple[str, str | None]]
 
-_MOST_SEQUENCE = (1 << 31) - 1
+_MAX_SEQUENCE = (1 << 31) - 1
 
 
 class OptionalLong(NamedTuple):
@@ -306,7 +306,7 @@ class SegmentDump:
             }
             if entry.last_offset >= 0:
                 fields |= {
-                    "firstSequence": (entry.last_sequence - entry.offset_delta) & _MOST_SEQUENCE,
+                    "firstSequence": (entry.last_sequence - entry.offset_delta) & _MAX_SEQUENCE,
                     "lastSequence": entry.last_sequence,
                     "lastOffset": entry.last_offset,
                     "offsetDelta": entry.offset_delta,
@@ -375,7 +375,7 @@ def batch_fields(batch: StoredBatch, is_valid: bool) -> Fields:
 def record_fields(header: BatchHeader, record: Record) -> Fields:
     sequence = header.base_sequence
     if sequence >= 0:
-        sequence = (sequence + record.offset - header.base_offset) & _MOST_SEQUENCE
+        sequence = (sequence + record.offset - header.base_offset) & _MAX_SEQUENCE
     return {
         "offset": record.offset,
         _timestamp_name(header): record.timestamp_ms,

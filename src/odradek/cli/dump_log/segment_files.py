@@ -32,7 +32,7 @@ _LENGTH = struct.Struct(">i")
 
 # A batch is recognised by its first bytes, up to its format number.
 _RECOGNISABLE_BYTES = 17
-_LEAST_LENGTH = 14
+_MIN_LENGTH = 14
 
 
 class CorruptFile(Exception):
@@ -111,7 +111,7 @@ class LogFile:
             return None
         head = self._file.read_at(position, min(HEADER_SIZE, end - position))
         (length,) = _LENGTH.unpack_from(head, 8)
-        if length < _LEAST_LENGTH:
+        if length < _MIN_LENGTH:
             raise CorruptFile(f"a batch of {length} bytes at position {position}")
         if position + LENGTH_OVERHEAD + length > end:
             return None

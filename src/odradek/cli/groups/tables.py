@@ -11,7 +11,7 @@ from odradek.client.admin.group_types import GroupDescription, GroupListing, Gro
 from odradek.protocol.types import TopicPartition
 
 MISSING = "-"
-_LEAST_WIDTH = 15
+_MIN_WIDTH = 15
 
 
 class OffsetRow(NamedTuple):
@@ -42,7 +42,7 @@ def _aligned(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterable[s
         yield " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
 
 
-def _widest(cells: Iterable[str], least: int = _LEAST_WIDTH) -> int:
+def _widest(cells: Iterable[str], least: int = _MIN_WIDTH) -> int:
     return max(least, *map(len, cells), 0)
 
 

@@ -72,7 +72,7 @@ class Load:
     network_bytes: int
     """A second, of each broker, each way."""
     free_share: float
-    most_descriptors: int
+    max_descriptors: int
 
     @property
     def partition_rate(self) -> float:
@@ -400,8 +400,8 @@ def _about_limits(load: Load, found: Plan) -> list[str | None]:
     survivors = load.brokers / max(load.brokers - 1, 1)
     return [
         f"a broker needs {descriptors:.0f} descriptors and a process here may open"
-        f" {load.most_descriptors}; raise the hard limit"
-        if descriptors > load.most_descriptors
+        f" {load.max_descriptors}; raise the hard limit"
+        if descriptors > load.max_descriptors
         else None,
         f"{replicas} replicas on a broker are more than was measured ({MEASURED_REPLICAS}): use"
         " fewer partitions or more brokers"

@@ -40,7 +40,7 @@ def _load(arguments: argparse.Namespace) -> Load:
         hot_s=arguments.hot,
         network_bytes=arguments.network,
         free_share=arguments.free_percent / 100,
-        most_descriptors=OsDisk().most_open_files(),
+        max_descriptors=OsDisk().max_open_files(),
     )
 
 

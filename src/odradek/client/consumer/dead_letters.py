@@ -50,7 +50,7 @@ ORIGINAL_TIMESTAMP = PREFIX + "timestamp.ms"
 _DELAY = re.compile(r"(\d+)(ms|s|m|h|d)")
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LONGEST_ERROR = 1_000
-_LONGEST_POLL_MS = 500
+_MAX_POLL_MS = 500
 # The group has gone on: whether this consumer still has the partition shows with the next poll.
 _REBALANCED = {
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -227,7 +227,7 @@ class Retrying:
             elif due_ms <= now_ms:
                 del self._waiting[partition]
                 self._consumer.resume(partition)
-        return max(1, min([_LONGEST_POLL_MS, *(one - now_ms for one in self._waiting.values())]))
+        return max(1, min([_MAX_POLL_MS, *(one - now_ms for one in self._waiting.values())]))
 
     async def _work_through(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
         forwards: list[_Forward] = []

@@ -383,14 +383,14 @@ class ClassicMembership:
     async def _beat(self) -> None:
         failures = 0
         interval_s = self._settings.heartbeat_interval_ms / 1000
-        most_idle_s = self._settings.max_poll_interval_ms / 1000
+        max_idle_s = self._settings.max_poll_interval_ms / 1000
         while True:
             await self._beating.wait()
             wait_s = self._cluster.retry_backoff.delay_s(failures) if failures else interval_s
-            await asyncio.sleep(min(wait_s, max(most_idle_s - self._gate.idle_s(), 0) + 0.001))
+            await asyncio.sleep(min(wait_s, max(max_idle_s - self._gate.idle_s(), 0) + 0.001))
             if not self._beating.is_set():
                 continue
-            if self._gate.idle_s() >= most_idle_s:
+            if self._gate.idle_s() >= max_idle_s:
                 await self._stop_for_want_of_polls()
                 continue
             try:

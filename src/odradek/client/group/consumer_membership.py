@@ -165,14 +165,14 @@ class ConsumerMembership:
 
     async def _until_next(self) -> None:
         """Waits for the interval, for news to tell, or for the end of the user's patience."""
-        most_idle_s = self._settings.max_poll_interval_ms / 1000
-        until_idle_s = max(most_idle_s - self._gate.idle_s(), 0) + 0.001
+        max_idle_s = self._settings.max_poll_interval_ms / 1000
+        until_idle_s = max(max_idle_s - self._gate.idle_s(), 0) + 0.001
         try:
             async with asyncio.timeout(min(self._interval_s, until_idle_s)):
                 await self._now.wait()
         except TimeoutError:
             pass
-        if self._gate.idle_s() >= most_idle_s:
+        if self._gate.idle_s() >= max_idle_s:
             limit = f"max.poll.interval.ms={self._settings.max_poll_interval_ms}"
             _log.warning(
                 "group %s: poll() was not called for %s, so this consumer leaves the group: raise"

@@ -101,7 +101,7 @@ class Producer:
         self._key_serializer: Any = settings.key_serializer
         self._value_serializer: Any = settings.value_serializer
         self._now_ms = self._world.clock.now_ms
-        self._most_bytes = min(settings.max_request_size, settings.buffer_memory)
+        self._max_bytes = min(settings.max_request_size, settings.buffer_memory)
         self._choose = partitioner_for(
             settings.partitioner_class,
             self._world.randomness,
@@ -189,7 +189,7 @@ class Producer:
             sender is None
             or target is None
             or self._closed
-            or size_bytes > self._most_bytes
+            or size_bytes > self._max_bytes
             or size_bytes > sender.accumulator.free_bytes
             or sender.accumulator.waiters
             or (partition is not None and partition not in target.queues)
@@ -339,12 +339,12 @@ class Producer:
         """Waits for the topic's metadata and for room in the buffer."""
         cluster, sender = self._parts()
         settings = self.settings
-        if size_bytes > self._most_bytes:
+        if size_bytes > self._max_bytes:
             name = "max.request.size"
             if settings.buffer_memory < settings.max_request_size:
                 name = "buffer.memory"
             raise RecordTooLarge(
-                f"a record of {size_bytes} bytes is larger than {name}={self._most_bytes}"
+                f"a record of {size_bytes} bytes is larger than {name}={self._max_bytes}"
             )
         deadline_s = asyncio.get_running_loop().time() + settings.max_block_ms / 1000
         described = await cluster.topic(topic, settings.max_block_ms)

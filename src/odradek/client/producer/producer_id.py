@@ -11,7 +11,7 @@ from odradek.protocol.messages.init_producer_id import (
 )
 
 # Without a transactional id there is no transaction that could take too long.
-_LONGEST_TRANSACTION_MS = 2_147_483_647
+_MAX_TRANSACTION_MS = 2_147_483_647
 
 
 async def ask_for_producer_id(cluster: Cluster) -> tuple[int, int]:
@@ -22,7 +22,7 @@ async def ask_for_producer_id(cluster: Cluster) -> tuple[int, int]:
             connection = await cluster.any_connection()
             response = await connection.request(
                 InitProducerIdRequest(
-                    transactional_id=None, transaction_timeout_ms=_LONGEST_TRANSACTION_MS
+                    transactional_id=None, transaction_timeout_ms=_MAX_TRANSACTION_MS
                 ),
                 InitProducerIdResponse,
             )

@@ -30,12 +30,12 @@ from odradek.groups.consumer.migration import (
 )
 from odradek.groups.consumer.turn import JOIN, SYNC, Turn
 from odradek.groups.group import GroupOutcome
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
     decode_versioned,
 )
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller
 
 
@@ -92,15 +92,15 @@ class ClassicMembers:
             settings.group_max_session_timeout_ms,
         )
         if not lowest <= command.session_timeout_ms <= highest:
-            raise Refused(ErrorCode.INVALID_SESSION_TIMEOUT)
+            raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
         is_known = (
             command.member_id in group.members
             or (command.group_instance_id or "") in group.static_members
         )
         if len(group.members) >= settings.group_consumer_max_size and not is_known:
-            raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+            raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not _supports(group, command):
-            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _member(self, turn: Turn, command: JoinGroup) -> ConsumerMember:
         group = turn.group
@@ -133,7 +133,7 @@ def _subscription(command: JoinGroup) -> ConsumerProtocolSubscription:
     try:
         return decode_versioned(ConsumerProtocolSubscription, command.protocols[0].metadata)
     except MalformedMessage as error:
-        raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error
 
 
 def _classic_member(
@@ -141,7 +141,7 @@ def _classic_member(
 ) -> tuple[ConsumerMember, ClassicSide]:
     member = group.check_member(member_id, instance_id)
     if member.profile.classic is None:
-        raise Refused(
+        raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID,
             f"Member {member_id} does not use the classic protocol.",
         )
@@ -152,11 +152,11 @@ def _sync(turn: Turn, command: SyncGroup) -> SyncReply:
     group = turn.group
     member, classic = _classic_member(group, command.member_id, command.group_instance_id)
     if command.generation_id != member.epoch:
-        raise Refused(ErrorCode.ILLEGAL_GENERATION)
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     name = classic.protocols[0].name
     for said, is_so in ((command.protocol_type, CONSUMER_PROTOCOL), (command.protocol_name, name)):
         if said is not None and said != is_so:
-            raise Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     turn.expect_sign_of_life(member)
     turn.set_deadline(SYNC, member.member_id, None)
     if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -170,7 +170,7 @@ def _heartbeat(turn: Turn, command: Heartbeat) -> ErrorCode:
     group = turn.group
     member, _ = _classic_member(group, command.member_id, command.group_instance_id)
     if command.generation_id != member.epoch:
-        raise Refused(ErrorCode.ILLEGAL_GENERATION)
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     turn.expect_sign_of_life(member)
     if not _has_to_join(group, member):
         return ErrorCode.NONE
@@ -196,8 +196,8 @@ def _leave(turn: Turn, command: LeaveGroup) -> list[ErrorCode]:
         try:
             member = _leaving_member(turn.group, leaving)
             if member.member_id in gone:
-                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
-        except Refused as refusal:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        except ApiError as refusal:
             errors.append(refusal.code)
         else:
             errors.append(ErrorCode.NONE)

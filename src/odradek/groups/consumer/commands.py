@@ -33,7 +33,7 @@ class ConsumerHeartbeat(NamedTuple):
 
 class JoinTogether(NamedTuple):
     """Several members join a group at once, each with its first heartbeat and its caller. Each
-    caller is answered with a `ConsumerHeartbeatReply`, or with the `Refused` that it would get
+    caller is answered with a `ConsumerHeartbeatReply`, or with the `ApiError` that it would get
     alone. The assignment is made once for all of them."""
 
     group_id: str

@@ -42,8 +42,8 @@ from odradek.groups.consumer.subscriptions import (
 )
 from odradek.groups.consumer.turn import DEADLINES, REBALANCE, Turn, assignor_of, known_assignors
 from odradek.groups.group import Group, GroupOutcome, Groups, members_of
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller, Now, Outcome, Reply
 
 _NOTHING: Final[GroupOutcome] = Outcome()
@@ -144,7 +144,7 @@ class ConsumerGroups:
         _require(epoch >= STATIC_LEAVING_EPOCH, "MemberEpoch is invalid.")
         known = known_assignors(self._settings)
         if asked.assignor is not None and asked.assignor not in known:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
                 f"ServerAssignor {asked.assignor} is not supported."
                 f" Supported assignors: {', '.join(known)}.",
@@ -171,7 +171,7 @@ class ConsumerGroups:
                 self._check(asked)
                 turn = turn or self._find(groups, asked, now)
                 before, is_changed = self._take_in(turn, asked)
-            except Refused as refusal:
+            except ApiError as refusal:
                 refusals.append(Reply(caller, refusal))
             else:
                 taken_in.append((asked, caller, before))
@@ -242,7 +242,7 @@ class ConsumerGroups:
             asked.member_id in group.members or (asked.instance_id or "") in group.static_members
         )
         if len(group.members) >= most and not is_known:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"The consumer group has reached its maximum capacity of {most} members.",
             )
@@ -260,7 +260,7 @@ class ConsumerGroups:
             if old.member_id == member_id and not old.has_left_for_now:
                 return old  # The same client again: the answer to its first request was lost.
             if old.profile.classic is None and not old.has_left_for_now:
-                raise Refused(
+                raise ApiError(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
                     f"Static member {member_id} with instance id {asked.instance_id} cannot join"
                     f" the group because the instance id is owned by {holder} member.",
@@ -390,16 +390,16 @@ def _interval_ms(turn: Turn, member: ConsumerMember) -> int:
 
 def _require(holds: object, message: str) -> None:
     if not holds:
-        raise Refused(ErrorCode.INVALID_REQUEST, message)
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-def _missing(group_id: str) -> Refused:
+def _missing(group_id: str) -> ApiError:
     """In Kafka's words, because its tools look for them."""
-    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
-def _not_found(group_id: str) -> Refused:
-    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+def _not_found(group_id: str) -> ApiError:
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
 
 def _existing(groups: Groups, group_id: str) -> ConsumerGroup:
@@ -422,7 +422,7 @@ def _check_epoch(member: ConsumerMember, asked: ConsumerHeartbeat) -> None:
         return
     else:
         how = "smaller"
-    raise Refused(
+    raise ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The consumer group member has a {how} member epoch ({asked.member_epoch}) than the one"
         f" known by the group coordinator ({member.epoch})."

@@ -28,9 +28,9 @@ from odradek.groups.consumer.member import (
 from odradek.groups.consumer.records import ResolvedPattern, tombstone
 from odradek.groups.group import GroupType, PartitionCheck
 from odradek.metadata import ClusterImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import LogRecord
 
 Images = Callable[[], ClusterImage]
@@ -141,20 +141,20 @@ class ConsumerGroup:
         return max(sorted(votes), key=lambda name: votes[name], default=None)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """The member that speaks, or `Refused` with the reason why it may not."""
+        """The member that speaks, or `ApiError` with the reason why it may not."""
         if instance_id is None:
             member = self.members.get(member_id)
             if member is None:
-                raise Refused(
+                raise ApiError(
                     ErrorCode.UNKNOWN_MEMBER_ID,
                     f"Member {member_id} is not a member of group {self.group_id}.",
                 )
             return member
         holder = self.static_members.get(instance_id)
         if holder is None:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
         if holder != member_id:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.FENCED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance_id} was fenced"
                 f" by member {holder}.",
@@ -170,13 +170,13 @@ class ConsumerGroup:
         member = self.check_member(commit.member_id, None)
         is_classic = member.profile.classic is not None
         if not in_transaction and not is_classic and not commit.knows_missing_groups:
-            raise Refused(
+            raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION,
                 "Members of the consumer protocol must use OffsetCommit 9 or later.",
             )
         stale = ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
         if commit.generation_id > member.epoch:
-            raise Refused(stale)
+            raise ApiError(stale)
         if commit.generation_id == member.epoch:
             return None
 
@@ -200,7 +200,7 @@ class ConsumerGroup:
         member = self.check_member(member_id or "", None)
         if member_epoch != member.epoch:
             is_classic = member.profile.classic is not None
-            raise Refused(
+            raise ApiError(
                 ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
             )
 

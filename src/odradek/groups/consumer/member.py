@@ -37,9 +37,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from odradek.groups.commands import Protocol
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId
-from odradek.replication.refusal import Refused
 
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
@@ -139,7 +139,7 @@ def reconcile(
     if member.state is MemberState.UNREVOKED_PARTITIONS and _owns(owned, member.to_revoke):
         return member
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
-        raise Refused(
+        raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
             "The member is in a state that this coordinator does not know."
             " It must give up its partitions and join again.",

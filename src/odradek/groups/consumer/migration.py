@@ -42,6 +42,7 @@ from odradek.groups.rebalance import SYNC as CLASSIC_SYNC
 from odradek.groups.rebalance import Turn as ClassicTurn
 from odradek.groups.records import GroupMetadataValue, MemberMetadata
 from odradek.metadata import ClusterImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -50,7 +51,6 @@ from odradek.protocol.messages.consumer_protocol import (
     decode_versioned,
     encode_versioned,
 )
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Caller, Deadline
 
 _UP: Final = ("upgrade", "bidirectional")
@@ -72,7 +72,7 @@ def upgrade(turn: Turn, classic: ClassicGroup) -> None:
     try:
         members = [_upgraded(each, classic, turn.image) for each in classic.members.values()]
     except MalformedMessage as error:
-        raise Refused(
+        raise ApiError(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Classic group {group_id} cannot be upgraded: what its members say is malformed.",
         ) from error

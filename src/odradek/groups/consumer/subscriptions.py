@@ -10,9 +10,9 @@ from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.records import ResolvedPattern
 from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
 from odradek.metadata import ClusterImage, TopicImage
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId
-from odradek.replication.refusal import Refused
 from odradek.statemachine.machine import Now
 
 _HASH_BYTES: Final = 8
@@ -68,7 +68,7 @@ def resolve(
     try:
         topics = topic_pattern(pattern).matching(image.topics)
     except InvalidPattern as error:
-        raise Refused(
+        raise ApiError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
         ) from error

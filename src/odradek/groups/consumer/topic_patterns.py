@@ -21,13 +21,13 @@ _BIT: Final = {character: 1 << at for at, character in enumerate(_NAMES_CHARACTE
 _ANY: Final = (1 << len(_NAMES_CHARACTERS)) - 1
 
 _LONGEST_PATTERN: Final = 2_000
-_MOST_STEPS: Final = 4_000
-_MOST_REPETITIONS: Final = 1_000
+_MAX_STEPS: Final = 4_000
+_MAX_REPETITIONS: Final = 1_000
 _DEEPEST: Final = 100
 # States of the automaton that are remembered; then it starts to learn again.
-_MOST_STATES: Final = 2_000
+_MAX_STATES: Final = 2_000
 # How many steps all names together may cost: about a tenth of a second.
-_MOST_WORK: Final = 400_000
+_MAX_WORK: Final = 400_000
 
 
 class InvalidPattern(ValueError):
@@ -247,7 +247,7 @@ class _Parser:
         self._at = end + 1
         lowest = int(least)
         highest = lowest if not comma else int(most) if most else None
-        if max(lowest, highest or 0) > _MOST_REPETITIONS or (
+        if max(lowest, highest or 0) > _MAX_REPETITIONS or (
             highest is not None and highest < lowest
         ):
             raise InvalidPattern("a bad number of repetitions")
@@ -375,7 +375,7 @@ class _Compiler:
         self.steps: list[_Step] = []
 
     def add(self, step: _Step) -> int:
-        if len(self.steps) >= _MOST_STEPS:
+        if len(self.steps) >= _MAX_STEPS:
             raise InvalidPattern("it is too large")
         self.steps.append(step)
         return len(self.steps) - 1
@@ -466,7 +466,7 @@ class TopicPattern:
     def _state(self, steps: frozenset[int]) -> _State:
         known = self._states.get(steps)
         if known is None:
-            if len(self._states) >= _MOST_STATES:
+            if len(self._states) >= _MAX_STATES:
                 self._states.clear()
                 self._start.moves.clear()
             known = _State(steps, accepts=_MATCH in self._closure(steps, "end"))
@@ -489,7 +489,7 @@ class TopicPattern:
             if self._steps[at].when in ("always", place):
                 open_steps += self._steps[at].following
         self._work += len(found)
-        if self._work > _MOST_WORK:
+        if self._work > _MAX_WORK:
             raise InvalidPattern("it takes too long to match")
         return frozenset(found)
 

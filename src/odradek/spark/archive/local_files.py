@@ -152,8 +152,8 @@ class Hours:
         for hour in np.unique(hours).tolist():
             rows = np.flatnonzero(hours == hour)
             first, last = int(rows[0]), int(rows[-1])
-            is_most = 2 * len(rows) > len(hours)
-            if is_most and last - first + 1 == len(rows):
+            is_maximum = 2 * len(rows) > len(hours)
+            if is_maximum and last - first + 1 == len(rows):
                 part = batch.slice(first, len(rows))
             else:
                 # A copy: a slice would keep all of the batch in memory for some of its rows.

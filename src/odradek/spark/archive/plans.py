@@ -126,12 +126,12 @@ def _worthwhile(run: list[DataFile]) -> list[Merge]:
     return _worthwhile(run[:largest]) + _worthwhile(run[largest + 1 :])
 
 
-def batches_of(found: list[Merge], most_bytes: int) -> list[list[Merge]]:
+def batches_of(found: list[Merge], max_bytes: int) -> list[list[Merge]]:
     """Merges that are done in one go: at least one, and no more than so many bytes."""
     batches: list[list[Merge]] = []
-    size_bytes = most_bytes
+    size_bytes = max_bytes
     for one in found:
-        if size_bytes + one.size_bytes > most_bytes:
+        if size_bytes + one.size_bytes > max_bytes:
             batches.append([])
             size_bytes = 0
         batches[-1].append(one)

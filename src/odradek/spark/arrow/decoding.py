@@ -37,7 +37,7 @@ from odradek.spark.arrow.kernels import (
 # Rows in one Arrow batch, about: whole record batches are decoded at once.
 ROWS_WANTED: Final = 100_000
 _BYTES_WANTED: Final = 32 << 20
-_LEAST_RECORD_BYTES: Final = 7
+_MIN_RECORD_BYTES: Final = 7
 
 _HEADER_TYPE = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _FIELDS: Final = [
@@ -94,7 +94,7 @@ def _piece(whole: Bytes, position: int, header: BatchHeader) -> _Piece:
         except MalformedCompression as error:
             raise MalformedRecords(str(error)) from error
         data, begin, end = sealed(np.frombuffer(plain, np.uint8)), 0, len(plain)
-    if header.record_count * _LEAST_RECORD_BYTES > end - begin:
+    if header.record_count * _MIN_RECORD_BYTES > end - begin:
         raise MalformedRecords(f"{header.record_count} records in {end - begin} bytes")
     return _Piece(header, data, begin, end)
 

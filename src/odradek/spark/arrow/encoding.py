@@ -43,14 +43,14 @@ class PackedRecords(BatchBuilder):
         count: int,
         *,
         first_ms: int = -1,
-        most_ms: int = -1,
+        max_ms: int = -1,
         codec: Codec = Codec.NONE,
         level: int | None = None,
     ) -> None:
         super().__init__(codec, level)
         self._payload = compress(codec, records, level)
         self._base_timestamp = first_ms
-        self._max_timestamp = most_ms
+        self._max_timestamp = max_ms
         self.record_count = count
         self.size_bytes = HEADER_SIZE + len(self._payload)
 
@@ -136,7 +136,7 @@ class ArrowEncoder:
         self, columns: RecordColumns, rows: Longs, first: int, last: int, buffer: Bytes
     ) -> tuple[int, PackedRecords | None]:
         """As many of the rows as fit into the buffer; None if the first one does not."""
-        reached, size_bytes, most_ms = encode_records(
+        reached, size_bytes, max_ms = encode_records(
             rows,
             first,
             last,
@@ -153,7 +153,7 @@ class ArrowEncoder:
             buffer[:size_bytes].tobytes(),
             reached - first,
             first_ms=int(columns.timestamps_ms[rows[first]]),
-            most_ms=int(most_ms),
+            max_ms=int(max_ms),
             codec=self._codec,
             level=self._level,
         )

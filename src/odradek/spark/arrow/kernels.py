@@ -271,7 +271,7 @@ def encode_records(
     """
     position = 0
     base_ms = timestamps_ms[rows[first]]
-    most_ms = base_ms
+    max_ms = base_ms
     for index in range(first, last):
         row = rows[index]
         elapsed_ms = timestamps_ms[row] - base_ms
@@ -279,7 +279,7 @@ def encode_records(
         body += _entry_size(keys, row) + _entry_size(values, row)
         body += _headers_size(headers, row) if with_headers else 1
         if position + body + varint_size(body) > len(into):
-            return index, position, most_ms
+            return index, position, max_ms
         position = write_varint(into, position, body)
         into[position] = 0
         position = write_varint(into, position + 1, elapsed_ms)
@@ -296,8 +296,8 @@ def encode_records(
         else:
             into[position] = 0
             position += 1
-        most_ms = max(most_ms, timestamps_ms[row])
-    return last, position, most_ms
+        max_ms = max(max_ms, timestamps_ms[row])
+    return last, position, max_ms
 
 
 @compiled

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 class Backoff:
     """Doubles with each failure in a row; a batch that ends well begins anew.
 
-    `most_failures` is how many in a row are borne; None is any number.
+    `max_failures` is how many in a row are borne; None is any number.
     """
 
     first_s: float = 1.0
-    most_s: float = 60.0
-    most_failures: int | None = None
+    max_s: float = 60.0
+    max_failures: int | None = None
     failures: int = 0
 
     def next_delay_s(self) -> float | None:
         """The delay after one more failure; None if it was one too many."""
         self.failures += 1
-        if self.most_failures is not None and self.failures > self.most_failures:
+        if self.max_failures is not None and self.failures > self.max_failures:
             return None
         # The exponent is bounded as well: a pipeline may fail for years.
-        return min(self.most_s, self.first_s * 2.0 ** min(self.failures - 1, 32))
+        return min(self.max_s, self.first_s * 2.0 ** min(self.failures - 1, 32))
 
     def succeeded(self) -> None:
         self.failures = 0

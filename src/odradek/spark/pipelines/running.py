@@ -99,7 +99,7 @@ class Runner:
                 writer = writer.trigger(availableNow=True)  # noqa: PLW2901 - the same, set up
             state = self._state.queries.setdefault(name, QueryState())
             # Spark puts a query's checkpoint below this, under its name, unless it has its own.
-            backoff = Backoff(most_failures=self._max_restarts)
+            backoff = Backoff(max_failures=self._max_restarts)
             self._queries.append(_Running(name, writer.queryName(name), backoff, state))
         session.conf.set("spark.sql.streaming.checkpointLocation", self._place.checkpoint)
         for one in self._queries:

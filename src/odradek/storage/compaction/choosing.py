@@ -11,15 +11,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from odradek.storage.validation import MOST_LONG
+from odradek.storage.validation import MAX_LONG
 
 if TYPE_CHECKING:
     from odradek.storage.log import Log
     from odradek.storage.segment import Segment
 
-_MOST_RELATIVE_OFFSET: Final = (1 << 31) - 1
+_MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 # So many files are renamed in one turn of the loop when a group is put in place.
-_MOST_IN_A_GROUP: Final = 64
+_MAX_IN_A_GROUP: Final = 64
 
 
 class Cleanable(NamedTuple):
@@ -97,7 +97,7 @@ def _first_uncleanable(log: "Log", now_ms: int) -> int:
 
 def _overdue_from_ms(log: "Log", dirty: Sequence["Segment"]) -> int | None:
     lag_ms = log.settings.max_compaction_lag_ms
-    if lag_ms == MOST_LONG:
+    if lag_ms == MAX_LONG:
         return None
     firsts = [segment.load_first_timestamp() for segment in dirty if segment.size]
     return min((first + lag_ms for first in firsts if first >= 0), default=None)
@@ -137,8 +137,8 @@ def group_segments(
             groups
             and group_bytes + size <= segment_bytes
             and index_bytes + index_sizes[number] <= segment_index_bytes
-            and behind - 1 - groups[-1][0][0] <= _MOST_RELATIVE_OFFSET
-            and len(groups[-1]) < _MOST_IN_A_GROUP
+            and behind - 1 - groups[-1][0][0] <= _MAX_RELATIVE_OFFSET
+            and len(groups[-1]) < _MAX_IN_A_GROUP
         ):
             groups[-1].append((base_offset, size))
             group_bytes += size

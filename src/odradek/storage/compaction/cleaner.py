@@ -38,7 +38,7 @@ logger: Final = logging.getLogger("odradek.log_cleaner")
 _LOGS_A_TURN: Final = 16
 # How long a log rests after its worker died or its disk was full: twice as long every time.
 _FIRST_REST_S: Final = 1.0
-_LONGEST_REST_S: Final = 300.0
+_MAX_REST_S: Final = 300.0
 # What the worker raises where a log's bytes are not what they should be.
 _DAMAGE: Final = ("CorruptLog", "MalformedRecords", "UnsupportedRecordFormat")
 
@@ -140,7 +140,7 @@ class LogCleaner:
 
     def _rest(self, log: Log, reason: str) -> None:
         rested_s = self._resting.get(log, (0.0, 0.0))[0]
-        rest_s = min(max(2 * rested_s, _FIRST_REST_S), _LONGEST_REST_S)
+        rest_s = min(max(2 * rested_s, _FIRST_REST_S), _MAX_REST_S)
         self._resting[log] = rest_s, self._world.clock.monotonic_s() + rest_s
         logger.warning(
             "%s was not compacted: %s. Trying again in %.0f s.", _name(log), reason, rest_s

@@ -32,7 +32,7 @@ from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, offset_file
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk
 
-_LEAST_CHUNK_BYTES = 64 * 1024
+_MIN_CHUNK_BYTES = 64 * 1024
 
 Steps = Generator[Message, None, None]
 
@@ -93,7 +93,7 @@ class Compaction:
         file = self._disk.open(path, writable=False)
         try:
             yield from read_chunks(
-                file, path, size, max(self._job.io_buffer_bytes, _LEAST_CHUNK_BYTES)
+                file, path, size, max(self._job.io_buffer_bytes, _MIN_CHUNK_BYTES)
             )
         finally:
             file.close()

@@ -32,8 +32,8 @@ class VectorKeyMap:
         "_checks",
         "_count",
         "_hashes",
+        "_max_slots",
         "_most",
-        "_most_slots",
         "_slots",
         "_values",
         "_waiting",
@@ -45,9 +45,9 @@ class VectorKeyMap:
         self._waiting: list[tuple[Numbers, Numbers, Numbers]] = []
         self._waiting_count = 0
         # While a table moves into one of twice its size, both are there.
-        self._most_slots = max(budget_bytes * 2 // (3 * SLOT_BYTES), 2)
-        self._most = int(self._most_slots * _FULLEST)
-        self._allocate(min(self._most_slots, _FIRST_SLOTS))
+        self._max_slots = max(budget_bytes * 2 // (3 * SLOT_BYTES), 2)
+        self._most = int(self._max_slots * _FULLEST)
+        self._allocate(min(self._max_slots, _FIRST_SLOTS))
 
     def _allocate(self, slots: int) -> None:
         self._slots = slots
@@ -104,7 +104,7 @@ class VectorKeyMap:
         slots = self._slots
         while wanted > slots * _FULLEST:
             # Beyond the most only for a single batch that has more keys than the budget allows.
-            slots = min(2 * slots, self._most_slots) if slots < self._most_slots else 2 * slots
+            slots = min(2 * slots, self._max_slots) if slots < self._max_slots else 2 * slots
         hashes, checks, values = self._hashes, self._checks, self._values
         self._allocate(slots)
         self._count = 0

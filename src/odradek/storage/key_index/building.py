@@ -22,7 +22,7 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.storage.errors import StorageError
-from odradek.storage.key_index.run import MOST_SPAN, Run, RunHeader, hash_of, merged, write_run
+from odradek.storage.key_index.run import MAX_SPAN, Run, RunHeader, hash_of, merged, write_run
 from odradek.storage.names import LOG_SUFFIX, offset_file
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk, File
@@ -56,7 +56,7 @@ class IndexJob(NamedTuple):
     # Leader epochs and the offsets at which they begin, as the log knows them.
     epochs: tuple[int, ...]
     epoch_starts: tuple[int, ...]
-    most_entries: int
+    max_entries: int
 
 
 class MergeJob(NamedTuple):
@@ -130,8 +130,8 @@ def _index(disk: Disk, job: IndexJob) -> Steps:
     next_offset, log_bytes, paused_at = job.next_offset, 0, 0
     with ExitStack() as files:
         for header, batch in _batches(disk, job, files):
-            is_far = header.next_offset - job.first_offset > MOST_SPAN
-            if is_far or (lots.count and lots.count + header.record_count > job.most_entries):
+            is_far = header.next_offset - job.first_offset > MAX_SPAN
+            if is_far or (lots.count and lots.count + header.record_count > job.max_entries):
                 next_offset = header.base_offset
                 break
             log_bytes += header.size_bytes

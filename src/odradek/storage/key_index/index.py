@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from odradek.storage.key_index.building import IndexJob, Job, MergeJob, Stretch
 from odradek.storage.key_index.run import (
     KEYS_SUFFIX,
-    MOST_SPAN,
+    MAX_SPAN,
     UNFINISHED_SUFFIX,
     DamagedRun,
     Run,
@@ -46,7 +46,7 @@ _logger = logging.getLogger("odradek.storage")
 
 # Four runs of like size become one, but none larger than this: 128 MB.
 _MERGED: Final = 4
-_MOST_ENTRIES: Final = 1 << 24
+_MAX_ENTRIES: Final = 1 << 24
 # Entries whose records are gone are tried before the requests of others get their turn.
 _TRIES_A_TURN: Final = 32
 # Beyond this, look-ups read holes one after the other.
@@ -55,7 +55,7 @@ _LONG_SCAN_BYTES: Final = 4 << 20
 
 class KeyIndexLimits(NamedTuple):
     # So much of the newest may be read at each look-up before it is worth a run.
-    least_bytes: int = 1 << 20
+    min_bytes: int = 1 << 20
     # A job reads no more of the log than this, and takes no more entries than that.
     job_bytes: int = 64 << 20
     job_entries: int = 1 << 22
@@ -277,9 +277,9 @@ class KeyIndex:
             header = run.header
             if group and (
                 header.entries > 2 * largest
-                or total + header.entries > _MOST_ENTRIES
+                or total + header.entries > _MAX_ENTRIES
                 or header.next_offset != group[-1].header.first_offset
-                or group[0].header.next_offset - header.first_offset > MOST_SPAN
+                or group[0].header.next_offset - header.first_offset > MAX_SPAN
             ):
                 break
             group.append(run)
@@ -293,7 +293,7 @@ class KeyIndex:
         end_offset = self.log.high_watermark
         for lower, upper in self.holes(end_offset):
             is_tail = upper == end_offset
-            if not is_tail or self._bytes_between(lower, upper) >= self._limits.least_bytes:
+            if not is_tail or self._bytes_between(lower, upper) >= self._limits.min_bytes:
                 return self._job(lower, upper, self._limits.job_bytes, self._limits.job_entries)
         return None
 
@@ -301,16 +301,16 @@ class KeyIndex:
         """Compaction has taken most of what a run names: it would be tried in vain."""
         for run in self.runs:
             first, upto = run.header.first_offset, run.header.next_offset
-            if run.header.log_bytes < self._limits.least_bytes:
+            if run.header.log_bytes < self._limits.min_bytes:
                 continue
             if 2 * self._bytes_between(first, upto) < run.header.log_bytes:
-                return self._job(first, upto, run.header.log_bytes, _MOST_ENTRIES)
+                return self._job(first, upto, run.header.log_bytes, _MAX_ENTRIES)
         return None
 
-    def _job(self, lower: int, upper: int, most_bytes: int, most_entries: int) -> IndexJob:
+    def _job(self, lower: int, upper: int, max_bytes: int, max_entries: int) -> IndexJob:
         """Indexes a stretch, or the beginning of it."""
         stretches: list[Stretch] = []
-        first_offset, left = lower, most_bytes
+        first_offset, left = lower, max_bytes
         for segment in self._segments_between(lower, upper):
             start, end = segment.locate(lower), segment.locate(upper)
             if not stretches and start < end:
@@ -337,7 +337,7 @@ class KeyIndex:
             tuple(stretches),
             tuple(epochs.epochs),
             tuple(epochs.start_offsets),
-            most_entries,
+            max_entries,
         )
 
     def adopt(self, header: RunHeader) -> None:

@@ -29,7 +29,7 @@ _IDLE_S: Final = 10.0
 # Nobody asked for so long: what is appended from now on waits for the next look-up.
 _KEPT_S: Final = 3600.0
 _FIRST_PAUSE_S: Final = 1.0
-_LONGEST_PAUSE_S: Final = 300.0
+_MAX_PAUSE_S: Final = 300.0
 
 
 class KeyIndexes:
@@ -62,7 +62,7 @@ class KeyIndexes:
     def looked_up(self, index: KeyIndex) -> int:
         """How much a look-up may have to read for want of an index; it will be less soon."""
         unindexed_bytes = index.unindexed_bytes()
-        if unindexed_bytes >= self._limits.least_bytes:
+        if unindexed_bytes >= self._limits.min_bytes:
             self._news.set()
         return unindexed_bytes
 
@@ -151,5 +151,5 @@ class _Pause:
         self.until_s = 0.0
 
     def lengthen(self, now_s: float) -> None:
-        self.length_s = min(2 * self.length_s, _LONGEST_PAUSE_S)
+        self.length_s = min(2 * self.length_s, _MAX_PAUSE_S)
         self.until_s = now_s + self.length_s

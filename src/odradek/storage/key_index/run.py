@@ -36,7 +36,7 @@ from odradek.world.disk import Disk, File
 KEYS_SUFFIX: Final = ".keys"
 # Loading a log removes files that end so.
 UNFINISHED_SUFFIX: Final = ".tmp"
-MOST_SPAN: Final = 1 << 32
+MAX_SPAN: Final = 1 << 32
 
 _MAGIC: Final = b"odrkeys1"
 _HEADER: Final = struct.Struct("<8sqqiqiqI8xI")
@@ -125,7 +125,7 @@ class Run:
     def offsets(self, file: File, key_hash: int, read: BytesRead) -> Iterator[int]:
         """The offsets that may have a key of this hash, the newest first; raises `DamagedRun`."""
         starts, first_offset = self._starts, self.header.first_offset
-        least, most = key_hash << 32, key_hash << 32 | (MOST_SPAN - 1)
+        least, most = key_hash << 32, key_hash << 32 | (MAX_SPAN - 1)
         block = bisect_right(starts, key_hash) - 1
         while block >= 0:
             entries = self._block(file, block, read)

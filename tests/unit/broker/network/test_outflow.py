@@ -23,7 +23,7 @@ class Sender(asyncio.Protocol):
     def __init__(self, parts: Callable[[], Parts]) -> None:
         self.parts = parts
         self.out = Outflow(asyncio.get_running_loop(), self.drained)
-        self.most_held = 0
+        self.max_held = 0
         self.is_made = asyncio.Event()
         self.is_drained = asyncio.Event()
         self.is_lost = asyncio.Event()
@@ -38,7 +38,7 @@ class Sender(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.out.is_paused = True
-        self.most_held = max(self.most_held, self.transport.get_write_buffer_size())
+        self.max_held = max(self.max_held, self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         self.out.resume()
@@ -91,7 +91,7 @@ async def test_parts_arrive_in_order_and_little_is_held(tmp_path: Path, on_disk:
     expected = b"one" + CONTENT + b"twothree" + CONTENT[1000 : SIZE - 4000]
     assert await reader.readexactly(len(expected)) == expected
     await sender.is_drained.wait()
-    assert 0 < sender.most_held <= (32_768 if on_disk else CHUNK_BYTES)
+    assert 0 < sender.max_held <= (32_768 if on_disk else CHUNK_BYTES)
     assert file.pins == 1
     await close(sender, reader)
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from odradek.broker.network.connection import Connection
-from odradek.config.setting import MOST_INT
+from odradek.config.setting import MAX_INT
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_topics import (
@@ -121,8 +121,8 @@ def test_a_fetch_ends_early_when_large_requests_behind_it_use_memory_up() -> Non
     async def test(connect: Connect) -> None:
         loop = asyncio.get_running_loop()
         fetch = FetchRequest(
-            max_wait_ms=MOST_INT,
-            min_bytes=MOST_INT,
+            max_wait_ms=MAX_INT,
+            min_bytes=MAX_INT,
             topics=[FetchTopic(topic="t", partitions=[FetchPartition(partition=0)])],
         )
         client = await connect()

@@ -16,7 +16,7 @@ from odradek.broker.network.connection_rate import ConnectionRate
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.listeners import Listeners
 from odradek.config import BrokerSettings, Listener
-from odradek.config.setting import MOST_INT
+from odradek.config.setting import MAX_INT
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -63,14 +63,14 @@ class Peers:
     def __init__(
         self,
         *,
-        max_bytes: int = MOST_INT,
-        max_queued: int = MOST_INT,
+        max_bytes: int = MAX_INT,
+        max_queued: int = MAX_INT,
         waits: bool = False,
         pipelines: bool = False,
     ) -> None:
         self.connections = Connections(
             most=1000,
-            most_per_address=1000,
+            max_per_address=1000,
             overrides={},
             frame_bytes=100 * MEGABYTE,
             max_queued_requests=max_queued,
@@ -364,7 +364,7 @@ def test_a_rate_is_kept_over_any_interval() -> None:
         for last in range(first, len(due)):
             assert last - first + 1 <= 10 * (due[last] - begun_s + 1) + 1e-6
     assert ConnectionRate(0).delay_s(0.0) == float("inf")
-    assert ConnectionRate(MOST_INT).delay_s(0.0) == 0.0
+    assert ConnectionRate(MAX_INT).delay_s(0.0) == 0.0
 
 
 def test_memory_for_requests_has_a_bound_where_none_is_set() -> None:
@@ -395,8 +395,8 @@ async def test_nothing_is_lost_or_forgotten_whatever_comes_first(seed: int) -> N
     right at every step, and in the end everybody who stayed has been served."""
     random = Random(seed)
     peers = Peers(
-        max_bytes=random.choice([50_000, 200_000, MOST_INT]),
-        max_queued=random.choice([1, 3, MOST_INT]),
+        max_bytes=random.choice([50_000, 200_000, MAX_INT]),
+        max_queued=random.choice([1, 3, MAX_INT]),
         waits=random.random() < 0.5,
         pipelines=random.random() < 0.5,
     )

@@ -42,7 +42,7 @@ def load(**changes: object) -> Load:
         "hot_s": 10.0,
         "network_bytes": 125 * MB,
         "free_share": 0.5,
-        "most_descriptors": 20_000,
+        "max_descriptors": 20_000,
     }
     return Load(**{**usual, **changes})  # type: ignore[arg-type]
 

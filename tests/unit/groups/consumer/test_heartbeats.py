@@ -14,9 +14,9 @@ from odradek.groups.consumer.group import GroupState
 from odradek.groups.consumer.member import MemberState
 from odradek.groups.consumer.records import GROUP as GROUP_KIND
 from odradek.groups.consumer.records import read_key
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.replication.refusal import Refused
 from tests.unit.groups.consumer.driver import (
     REBALANCE_MS,
     SESSION_MS,
@@ -521,7 +521,7 @@ def test_members_that_join_together_share_one_assignment() -> None:
     requests = [each.request() for each in (*consumers, wrong)]
     before = len(coordinator.log)
     coordinator.ask(JoinTogether(GROUP, list(zip(requests, waiting, strict=True))))
-    refusal = waiting[-1].answer(Refused)
+    refusal = waiting[-1].answer(ApiError)
     assert refusal.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     for consumer, each in zip(consumers, waiting, strict=False):
         consumer.receive(each.answer(ConsumerHeartbeatReply))
@@ -543,7 +543,7 @@ def test_joining_together_repeated_or_as_a_stranger_is_as_if_alone() -> None:
     requests = [each.request() for each in (one, two, one, other, thief)]
     waiting = [Waiting() for _ in requests]
     coordinator.ask(JoinTogether(GROUP, list(zip(requests, waiting, strict=True))))
-    assert waiting[-1].answer(Refused).code is ErrorCode.UNRELEASED_INSTANCE_ID
+    assert waiting[-1].answer(ApiError).code is ErrorCode.UNRELEASED_INSTANCE_ID
     told = [each.answer(ConsumerHeartbeatReply) for each in waiting[:-1]]
     assert told[0] == told[2]
     assert list(coordinator.consumer_group.members) == ["one", "two", "other"]
@@ -557,4 +557,4 @@ def test_nobody_joins_together_where_nobody_may() -> None:
     waiting = Waiting()
     one = Consumer(coordinator, "one")
     coordinator.ask(JoinTogether(GROUP, [(one.request(), waiting)]))
-    assert waiting.answer(Refused).code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert waiting.answer(ApiError).code is ErrorCode.GROUP_ID_NOT_FOUND

@@ -20,6 +20,7 @@ from odradek.groups.commands import (
 )
 from odradek.groups.consumer.commands import ConsumerHeartbeatReply
 from odradek.groups.consumer.group import ConsumerGroup, GroupState
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -27,7 +28,6 @@ from odradek.protocol.messages.consumer_protocol import (
     decode_versioned,
     encode_versioned,
 )
-from odradek.replication.refusal import Refused
 from tests.unit.groups.consumer.driver import Consumer, ConsumerCoordinator
 from tests.unit.groups.driver import GROUP, Waiting, join_command
 
@@ -52,7 +52,7 @@ class EagerClient:
     def ask(self, command: object) -> Waiting | ErrorCode:
         try:
             return self.coordinator.ask(command)
-        except Refused as refused:
+        except ApiError as refused:
             return refused.code
 
     def join(self) -> None:
@@ -152,7 +152,7 @@ class MixedGroup(RuleBasedStateMachine):
             return
         try:
             one.receive(self.coordinator.ask(one.request()).answer(ConsumerHeartbeatReply))
-        except Refused as refused:
+        except ApiError as refused:
             if refused.code not in START_AGAIN:
                 raise
             one.forget()
@@ -171,7 +171,7 @@ class MixedGroup(RuleBasedStateMachine):
         if says_so and gone.epoch > 0:
             try:
                 gone.leave()
-            except Refused as refused:
+            except ApiError as refused:
                 if refused.code not in START_AGAIN:
                     raise
 

@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
 from odradek.groups.consumer.group import ConsumerGroup, GroupState
 from odradek.groups.consumer.member import MemberState
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.replication.refusal import Refused
 from tests.unit.groups.consumer.driver import Consumer, ConsumerCoordinator
 from tests.unit.groups.driver import GROUP
 
@@ -47,7 +47,7 @@ class Reconciliation(RuleBasedStateMachine):
     def deliver(self, request: ConsumerHeartbeat) -> ConsumerHeartbeatReply | ErrorCode:
         try:
             return self.coordinator.ask(request).answer(ConsumerHeartbeatReply)
-        except Refused as refused:
+        except ApiError as refused:
             return refused.code
 
     def answered(self, consumer: Consumer, answer: ConsumerHeartbeatReply | ErrorCode) -> None:

@@ -10,9 +10,9 @@ from odradek.groups.consumer.member import (
     check_reconciled,
     reconcile,
 )
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId
-from odradek.replication.refusal import Refused
 
 P0, P1, P2 = (TopicIdPartition(TopicId(b"t" * 16), number) for number in range(3))
 
@@ -133,7 +133,7 @@ def test_unreleased_gets_the_rest_when_it_is_free() -> None:
 
 def test_unknown_has_to_come_back_with_nothing() -> None:
     before = member(MemberState.UNKNOWN, P0)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiError) as refused:
         step(before, {P0}, owned={P0})
     assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
     assert step(before, {P0, P1}, owned=set()).state is STABLE

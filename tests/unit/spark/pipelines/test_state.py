@@ -83,7 +83,7 @@ def test_sources_halt_while_the_file_is_there(
 
 
 def test_delays_double_within_bounds_and_begin_anew() -> None:
-    backoff = Backoff(first_s=1, most_s=5)
+    backoff = Backoff(first_s=1, max_s=5)
     assert [backoff.next_delay_s() for _ in range(5)] == [1, 2, 4, 5, 5]
     backoff.succeeded()
     assert backoff.next_delay_s() == 1
@@ -92,7 +92,7 @@ def test_delays_double_within_bounds_and_begin_anew() -> None:
 
 
 def test_so_many_failures_in_a_row_and_no_more() -> None:
-    backoff = Backoff(most_failures=2)
+    backoff = Backoff(max_failures=2)
     assert [backoff.next_delay_s() for _ in range(3)] == [1, 2, None]
 
 

@@ -26,7 +26,7 @@ from tests.unit.storage.storage_world import (
     topic,
 )
 
-LIMITS = KeyIndexLimits(least_bytes=1000, job_bytes=20_000, job_entries=1000)
+LIMITS = KeyIndexLimits(min_bytes=1000, job_bytes=20_000, job_entries=1000)
 SETTINGS = topic(segment_bytes=30_000, index_interval_bytes=500)
 
 
@@ -59,7 +59,7 @@ async def keeping(world: World) -> AsyncIterator[KeyIndexes]:
 
 async def until_indexed(indexes: KeyIndexes, log: Log) -> None:
     async with asyncio.timeout(20):
-        while indexes.looked_up(indexes.of(log)) >= LIMITS.least_bytes:  # noqa: ASYNC110
+        while indexes.looked_up(indexes.of(log)) >= LIMITS.min_bytes:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -91,7 +91,7 @@ async def test_what_is_appended_is_indexed_without_being_asked() -> None:
         await value_of(indexes, log, b"x")
         fill(log, 2000)
         async with asyncio.timeout(20):
-            while indexes.of(log).unindexed_bytes() >= LIMITS.least_bytes:  # noqa: ASYNC110
+            while indexes.of(log).unindexed_bytes() >= LIMITS.min_bytes:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert (await value_of(indexes, log, b"key 3"))[0] == b"value 1503"
 

@@ -48,7 +48,7 @@ from tests.unit.storage.storage_world import (
 T = TypeVar("T")
 
 # Small, so that a few batches are a run and a few runs are merged.
-LIMITS = KeyIndexLimits(least_bytes=150, job_bytes=500, job_entries=8)
+LIMITS = KeyIndexLimits(min_bytes=150, job_bytes=500, job_entries=8)
 KEYS = [b"", b"a", b"aa", *(b"key-%d" % number for number in range(8))]
 
 
@@ -160,7 +160,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.world = make_world()
         self.epoch = 0
-        self.least_end = 0
+        self.min_end = 0
         self.manager = self.run(self.start())
         self.log = self.manager.create(PARTITION, TOPIC_ID, SETTINGS)
         self.index: KeyIndex | None = None
@@ -233,7 +233,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
     def cut(self, data: st.DataObject) -> None:
         """An unclean election: even what was committed goes, and a new leader writes."""
         log = self.log
-        log.truncate_to(data.draw(st.integers(self.least_end, log.log_end_offset)))
+        log.truncate_to(data.draw(st.integers(self.min_end, log.log_end_offset)))
         self.epoch += 1
 
     @rule(data=st.data())
@@ -243,7 +243,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
         stable = log.producers.last_stable_offset(log.log_end_offset)
         if stable > log.log_start_offset:
             log.advance_log_start(data.draw(st.integers(log.log_start_offset, stable)))
-            self.least_end = stable
+            self.min_end = stable
             for remove in log.directory.take_due_deletions(self.world.clock.monotonic_s() + 1):
                 with suppress(FileNotFoundError):
                     remove()
