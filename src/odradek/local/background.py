@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import sleep
 
 from odradek.local.cluster_directory import (
-    BrokerPlace,
+    BrokerDirectory,
     brokers_in,
     is_alive,
     read_pid,
@@ -31,7 +31,7 @@ _NOT_RUNNING = 3
 _READY = re.compile(r"^odradek is ready at (\S+) ", re.MULTILINE)
 
 
-class _Place:
+class _BackgroundCluster:
     """The files of a cluster in the background."""
 
     def __init__(self, data: str) -> None:
@@ -50,15 +50,15 @@ class _Place:
         except FileNotFoundError:
             return ""
 
-    def brokers(self) -> list[tuple[BrokerPlace, int | None, str]]:
+    def brokers(self) -> list[tuple[BrokerDirectory, int | None, str]]:
         """Each broker, the process it runs in if it does, and its address."""
         found = []
         for number in brokers_in(self.disk, self.data):
             directory = f"{self.data}/broker-{number}"
             listeners = read_properties(f"{directory}/server.properties").get("listeners", "")
             address = listeners.partition("://")[2]
-            place = BrokerPlace(number, directory, int(address.rpartition(":")[2] or 0))
-            found.append((place, running_broker(self.disk, directory), address))
+            broker = BrokerDirectory(number, directory, int(address.rpartition(":")[2] or 0))
+            found.append((broker, running_broker(self.disk, directory), address))
         return found
 
 
@@ -81,51 +81,51 @@ def _until(is_over: Callable[[], bool], timeout_s: float) -> bool:
 
 
 def start(arguments: argparse.Namespace) -> int:
-    place = _Place(arguments.data)
-    pid = place.running()
+    cluster = _BackgroundCluster(arguments.data)
+    pid = cluster.running()
     if pid is not None:
-        raise CommandFailed(f"a cluster is running in {place.data} already (process {pid})")
+        raise CommandFailed(f"a cluster is running in {cluster.data} already (process {pid})")
     try:
-        place.disk.make_directories(place.data)
-        log = os.open(place.log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        cluster.disk.make_directories(cluster.data)
+        log = os.open(cluster.log_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     except OSError as error:
-        raise CommandFailed(f"cannot write in {place.data}: {error.strerror}") from None
+        raise CommandFailed(f"cannot write in {cluster.data}: {error.strerror}") from None
     process = subprocess.Popen(  # noqa: S603 - our own command
-        _command(arguments, place),
+        _command(arguments, cluster),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
         start_new_session=True,
     )
     os.close(log)
-    write_pid(place.disk, place.pid_path, process.pid)
+    write_pid(cluster.disk, cluster.pid_path, process.pid)
     in_time = _until(
-        lambda: _READY.search(place.said()) is not None or process.poll() is not None,
+        lambda: _READY.search(cluster.said()) is not None or process.poll() is not None,
         _START_TIMEOUT_S,
     )
-    ready = _READY.search(place.said())
+    ready = _READY.search(cluster.said())
     if ready is None:
         if process.poll() is None:
             process.terminate()
-        remove_pid(place.disk, place.pid_path, process.pid)
-        lines = place.said().strip().splitlines()
+        remove_pid(cluster.disk, cluster.pid_path, process.pid)
+        lines = cluster.said().strip().splitlines()
         why = lines[-1].removeprefix("odradek up: ") if lines else "it said nothing"
         late = "" if in_time else f" within {_START_TIMEOUT_S:.0f} s"
         raise CommandFailed(f"the cluster did not start{late}: {why}")
     # It goes on without us: that it still runs is no mistake.
     process.returncode = 0
     if arguments.json:
-        print_json({"bootstrap": ready[1], "pid": process.pid, "data": place.data})
+        print_json({"bootstrap": ready[1], "pid": process.pid, "data": cluster.data})
     else:
         print(
-            f"odradek is ready at {ready[1]} (data in {place.data});"
+            f"odradek is ready at {ready[1]} (data in {cluster.data});"
             f" odradek local stop{_data_flag(arguments)} stops it"
         )
     return 0
 
 
-def _command(arguments: argparse.Namespace, place: _Place) -> list[str]:
-    command = [sys.executable, "-m", "odradek.cli", "up", "--data", place.data]
+def _command(arguments: argparse.Namespace, cluster: _BackgroundCluster) -> list[str]:
+    command = [sys.executable, "-m", "odradek.cli", "up", "--data", cluster.data]
     command += ["--brokers", str(arguments.brokers), "--port", str(arguments.port)]
     command += ["--host", arguments.host]
     if arguments.zookeeper:
@@ -142,27 +142,27 @@ def _data_flag(arguments: argparse.Namespace) -> str:
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    place = _Place(arguments.data)
-    pid = place.running()
+    cluster = _BackgroundCluster(arguments.data)
+    pid = cluster.running()
     if pid is None:
-        raise CommandFailed(f"no cluster is running in {place.data}")
+        raise CommandFailed(f"no cluster is running in {cluster.data}")
     os.kill(pid, signal.SIGTERM)
     if not _until(lambda: not is_alive(pid), _STOP_TIMEOUT_S):
         raise CommandFailed(
-            f"process {pid} does not stop; see {place.log_path}, or end it with kill -9 {pid}"
+            f"process {pid} does not stop; see {cluster.log_path}, or end it with kill -9 {pid}"
         )
-    remove_pid(place.disk, place.pid_path, pid)
+    remove_pid(cluster.disk, cluster.pid_path, pid)
     if arguments.json:
-        print_json({"stopped": True, "data": place.data})
+        print_json({"stopped": True, "data": cluster.data})
     else:
-        print(f"odradek has stopped (data in {place.data})")
+        print(f"odradek has stopped (data in {cluster.data})")
     return 0
 
 
 def status(arguments: argparse.Namespace) -> int:
-    place = _Place(arguments.data)
-    supervisor = place.running()
-    brokers = place.brokers()
+    cluster = _BackgroundCluster(arguments.data)
+    supervisor = cluster.running()
+    brokers = cluster.brokers()
     running = [pid for _, pid, _ in brokers if pid is not None]
     code = _NOT_RUNNING if not running else 0 if len(running) == len(brokers) else 1
     if arguments.json:
@@ -170,27 +170,27 @@ def status(arguments: argparse.Namespace) -> int:
             {
                 "running": supervisor is not None,
                 "pid": supervisor,
-                "data": place.data,
+                "data": cluster.data,
                 "bootstrap": ",".join(address for _, _, address in brokers),
                 "brokers": [
-                    {"id": one.id, "address": address, "pid": pid, "data": one.directory}
-                    for one, pid, address in brokers
+                    {"id": broker.id, "address": address, "pid": pid, "data": broker.directory}
+                    for broker, pid, address in brokers
                 ],
             }
         )
         return code
     if not brokers:
-        print(f"There is no cluster in {place.data}.")
+        print(f"There is no cluster in {cluster.data}.")
         return code
     rows = [
         [
-            str(one.id),
+            str(broker.id),
             address,
             "stopped" if pid is None else "running",
             str(pid or ""),
-            one.log_path,
+            broker.log_path,
         ]
-        for one, pid, address in brokers
+        for broker, pid, address in brokers
     ]
     print(table(["BROKER", "ADDRESS", "STATE", "PROCESS", "LOG"], rows))
     if supervisor is None and running:

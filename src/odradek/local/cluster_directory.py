@@ -28,7 +28,7 @@ _BROKER_DIRECTORY = re.compile(r"broker-([1-9][0-9]*)")
 _HIGHEST_PORT = 65535
 
 
-class BrokerPlace(NamedTuple):
+class BrokerDirectory(NamedTuple):
     """One broker of a cluster on this machine."""
 
     id: int
@@ -45,10 +45,10 @@ class BrokerPlace(NamedTuple):
         return f"{self.directory}/server.log"
 
 
-def broker_places(data: str, ports: Iterable[int]) -> list[BrokerPlace]:
+def broker_directories(data: str, ports: Iterable[int]) -> list[BrokerDirectory]:
     data = data.rstrip("/") or "/"
     return [
-        BrokerPlace(number, f"{data}/broker-{number}", port)
+        BrokerDirectory(number, f"{data}/broker-{number}", port)
         for number, port in enumerate(ports, start=1)
     ]
 
@@ -95,12 +95,12 @@ def require_lone_directory(disk: Disk, data: str) -> None:
 
 @contextmanager
 def temporary_directory() -> Iterator[str]:
-    """A directory that lives in memory where the system has such a place, and goes in the end."""
+    """A directory that lives in memory where the system has such a parent, and goes in the end."""
     from tempfile import TemporaryDirectory
 
-    place = "/dev/shm"  # noqa: S108 - a directory of its own is made there
+    parent = "/dev/shm"  # noqa: S108 - a directory of its own is made there
     with TemporaryDirectory(
-        prefix="odradek-", dir=place if os.access(place, os.W_OK) else None
+        prefix="odradek-", dir=parent if os.access(parent, os.W_OK) else None
     ) as directory:
         yield directory
 
@@ -120,31 +120,31 @@ def chosen_ports(host: str, first: int, brokers: int) -> list[int]:
     try:
         for port in wanted:
             held.append(_bound(host, port))
-        return [one.getsockname()[1] for one in held]
+        return [listener.getsockname()[1] for listener in held]
     finally:
-        for one in held:
-            one.close()
+        for listener in held:
+            listener.close()
 
 
 def _bound(host: str, port: int) -> socket.socket:
     address = host.strip("[]")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    one = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     # As the broker does it: a port whose last connections are still fading is free.
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        one.bind((address, port))
+        listener.bind((address, port))
         # Two sockets may be bound with reuse; only one of them may listen.
-        one.listen(1)
+        listener.listen(1)
     except OSError as error:
-        one.close()
+        listener.close()
         if isinstance(error, socket.gaierror) or not port:
             raise CommandFailed(f"cannot listen on {host}: {error.strerror}") from None
         raise CommandFailed(
             f"cannot listen on {host}:{port}: {error.strerror}; stop what uses port {port},"
             " or choose other ports with --port"
         ) from None
-    return one
+    return listener
 
 
 # Settings
@@ -164,16 +164,16 @@ def laptop_settings(brokers: int) -> dict[str, str]:
 
 
 def write_settings(
-    disk: Disk, place: BrokerPlace, decided: Mapping[str, str], defaults: Mapping[str, str]
+    disk: Disk, broker: BrokerDirectory, decided: Mapping[str, str], defaults: Mapping[str, str]
 ) -> None:
     """`decided` is in the file afterwards; `defaults` only if there was no file before."""
-    path = place.properties_path
+    path = broker.properties_path
     before = disk.read(path).decode("utf-8", "replace") if disk.exists(path) else None
     if before is not None:
         text = with_settings(before, decided)
     else:
         opening = (
-            f"# Broker {place.id} of a cluster on this machine, written by `odradek up`."
+            f"# Broker {broker.id} of a cluster on this machine, written by `odradek up`."
             " Yours to edit.\n"
             f"# odradek broker {path} starts it by hand.\n"
         )

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from odradek.config import BrokerSettings, InvalidSetting, parse_overrides
 from odradek.local.cluster_directory import (
     PID_FILE,
-    BrokerPlace,
-    broker_places,
+    BrokerDirectory,
+    broker_directories,
     brokers_in,
     chosen_ports,
     is_alive,
@@ -66,7 +66,7 @@ class LocalCluster:
         require_cluster_directory(self._disk, self._data, arguments.brokers)
         self._require_idle(arguments.brokers)
         ports = chosen_ports(arguments.host, arguments.port, arguments.brokers)
-        self.places = broker_places(self._data, ports)
+        self.brokers = broker_directories(self._data, ports)
         self._is_running = False
         self._typed: list[str] = arguments.override
         self.settings: list[BrokerSettings] = []
@@ -74,14 +74,14 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{self._host}:{place.port}" for place in self.places)
+        return ",".join(f"{self._host}:{broker.port}" for broker in self.brokers)
 
     def _require_idle(self, brokers: int) -> None:
-        for place in broker_places(self._data, [0] * brokers):
-            pid = running_broker(self._disk, place.directory)
+        for broker in broker_directories(self._data, [0] * brokers):
+            pid = running_broker(self._disk, broker.directory)
             if pid is not None:
                 raise CommandFailed(
-                    f"broker {place.id} of {self._data} is running already (process {pid});"
+                    f"broker {broker.id} of {self._data} is running already (process {pid});"
                     f" stop it with: kill {pid}"
                 )
         left_out = [number for number in brokers_in(self._disk, self._data) if number > brokers]
@@ -94,19 +94,19 @@ class LocalCluster:
             )
 
     def _write_settings(self) -> None:
-        for place in self.places:
+        for broker in self.brokers:
             decided = {
-                "node.id": str(place.id),
-                "listeners": f"PLAINTEXT://{self._host}:{place.port}",
-                "log.dirs": place.directory,
+                "node.id": str(broker.id),
+                "listeners": f"PLAINTEXT://{self._host}:{broker.port}",
+                "log.dirs": broker.directory,
                 **self._store_settings(),
                 **self._overrides,
             }
-            write_settings(self._disk, place, decided, self._defaults)
+            write_settings(self._disk, broker, decided, self._defaults)
         said: set[str] = set()
-        for place in self.places:
+        for broker in self.brokers:
             # Read back, so that a mistake is said before anything starts.
-            properties = read_properties(place.properties_path)
+            properties = read_properties(broker.properties_path)
             self.settings.append(settings_from(properties, self._typed, said=said))
             self._typed = []  # Complaints about these are the same for every broker.
 
@@ -142,10 +142,10 @@ class LocalCluster:
             store = None if self._zookeeper is not None else self._store_child()
             if store is not None:
                 supervisor.start(store)
-            brokers = [self._broker_child(place) for place in self.places]
-            for place, child in zip(self.places, brokers, strict=True):
+            brokers = [self._broker_child(broker) for broker in self.brokers]
+            for broker, child in zip(self.brokers, brokers, strict=True):
                 supervisor.start(child)
-                write_pid(self._disk, f"{place.directory}/{PID_FILE}", child.pid)
+                write_pid(self._disk, f"{broker.directory}/{PID_FILE}", child.pid)
             self._is_running = True
             try:
                 children = brokers if store is None else [store, *brokers]
@@ -161,9 +161,9 @@ class LocalCluster:
         return 0
 
     def _announce(self, brokers: list[Child]) -> None:
-        for place, child in zip(self.places, brokers, strict=True):
-            print(f"broker {place.id} is ready at {child.ready} (process {child.pid}, data in"
-                  f" {place.directory})")  # fmt: skip
+        for broker, child in zip(self.brokers, brokers, strict=True):
+            print(f"broker {broker.id} is ready at {child.ready} (process {child.pid}, data in"
+                  f" {broker.directory})")  # fmt: skip
         print(
             f"odradek is ready at {self.bootstrap} ({counted(len(brokers), 'broker')},"
             f" data in {self._data}); Ctrl-C stops it",
@@ -179,43 +179,44 @@ class LocalCluster:
                 lambda: (
                     supervisor.stops
                     or (store is not None and not store.is_running)
-                    or any(not one.is_running and one.pid not in ended for one in brokers)
+                    or any(not broker.is_running and broker.pid not in ended for broker in brokers)
                 )
             )
             if supervisor.stops:
                 return
-            for place, child in zip(self.places, brokers, strict=True):
+            for broker, child in zip(self.brokers, brokers, strict=True):
                 if not child.is_running and child.pid not in ended:
                     ended.add(child.pid)
-                    self._tell_of_end(place, child)
+                    self._tell_of_end(broker, child)
             if store is not None and not store.is_running:
                 print(f"the {_STORE} ended ({store.ending()}); starting it again", flush=True)
                 supervisor.wait_until(lambda: supervisor.stops, restarts.next_delay_s())
                 supervisor.start(store)
 
-    def _tell_of_end(self, place: BrokerPlace, child: Child) -> None:
+    def _tell_of_end(self, broker: BrokerDirectory, child: Child) -> None:
         if self._zookeeper is not None:
-            self._end_session(place, child)
-        remove_pid(self._disk, f"{place.directory}/{PID_FILE}", child.pid)
+            self._end_session(broker, child)
+        remove_pid(self._disk, f"{broker.directory}/{PID_FILE}", child.pid)
         if child.exit_status == 0:
             how = "has stopped"
         else:
-            logs = self.settings[place.id - 1].application_log_directory
+            logs = self.settings[broker.id - 1].application_log_directory
             log = child.output_path if logs is None else f"{logs}/server.log"
             how = f"died ({child.ending()}); its log is {log}"
         print(
-            f"broker {place.id} {how}; bring it back with: odradek broker {place.properties_path}",
+            f"broker {broker.id} {how}; bring it back with: odradek broker"
+            f" {broker.properties_path}",
             flush=True,
         )
 
-    def _end_session(self, place: BrokerPlace, child: Child) -> None:
+    def _end_session(self, broker: BrokerDirectory, child: Child) -> None:
         """Its parent knows of a crash at once, and spares the others the session timeout."""
         from odradek.metadata.kazoo_bridge import end_session
         from odradek.metadata.remembered_session import FILE_NAME, RememberedSession
 
-        key = RememberedSession(self._disk, f"{place.directory}/{FILE_NAME}").read()
+        key = RememberedSession(self._disk, f"{broker.directory}/{FILE_NAME}").read()
         # Asked afterwards: one that was brought back leaves its number before its session.
-        is_of_child = read_pid(self._disk, f"{place.directory}/{PID_FILE}") == child.pid
+        is_of_child = read_pid(self._disk, f"{broker.directory}/{PID_FILE}") == child.pid
         if key is None or not is_of_child or self._zookeeper is None:
             return
         hosts = self._zookeeper.partition("/")[0]
@@ -226,18 +227,18 @@ class LocalCluster:
 
     def _stop(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
         """One broker after the other, so that each can hand its leadership on; the store last."""
-        for place, child in reversed(list(zip(self.places, brokers, strict=True))):
+        for broker, child in reversed(list(zip(self.brokers, brokers, strict=True))):
             if child.is_running:
                 supervisor.stop(child)
             else:
-                self._stop_by_hand(supervisor, place)
-            remove_pid(self._disk, f"{place.directory}/{PID_FILE}", child.pid)
+                self._stop_by_hand(supervisor, broker)
+            remove_pid(self._disk, f"{broker.directory}/{PID_FILE}", child.pid)
         if store is not None:
             supervisor.stop(store)
 
-    def _stop_by_hand(self, supervisor: Supervisor, place: BrokerPlace) -> None:
+    def _stop_by_hand(self, supervisor: Supervisor, broker: BrokerDirectory) -> None:
         """A broker that was brought back by hand cannot go on without the store."""
-        pid = running_broker(self._disk, place.directory)
+        pid = running_broker(self._disk, broker.directory)
         if pid is None or self._zookeeper is not None:
             return
         os.kill(pid, signal.SIGTERM)
@@ -248,8 +249,8 @@ class LocalCluster:
 
     # Children
 
-    def _broker_child(self, place: BrokerPlace) -> Child:
-        settings = self.settings[place.id - 1]
+    def _broker_child(self, broker: BrokerDirectory) -> Child:
+        settings = self.settings[broker.id - 1]
 
         def main(on_ready: Callable[[str], None]) -> int:
             return serve(
@@ -259,7 +260,7 @@ class LocalCluster:
                 on_ready=on_ready,
             )
 
-        return Child(f"broker {place.id}", main, f"{place.directory}/server.out")
+        return Child(f"broker {broker.id}", main, f"{broker.directory}/server.out")
 
     def _store_child(self) -> Child:
         def main(on_ready: Callable[[str], None]) -> int:
@@ -278,7 +279,7 @@ class LocalCluster:
         return Child(_STORE, main, f"{self._data}/metadata.out")
 
     def _is_deserted(self) -> bool:
-        return all(running_broker(self._disk, place.directory) is None for place in self.places)
+        return all(running_broker(self._disk, broker.directory) is None for broker in self.brokers)
 
 
 def _absolute(path: str) -> str:

@@ -76,7 +76,7 @@ class Trends:
     lines: Mapping[str, Sequence[float]]
 
     def text(self, width: int) -> str:
-        values = [one for line in self.lines.values() for one in line]
+        values = [value for line in self.lines.values() for value in line]
         least, most = min(values, default=0.0), max(values, default=0.0)
         span = (most - least) or 1
         names = max(map(len, self.lines), default=0)
@@ -84,7 +84,7 @@ class Trends:
         for name, line in self.lines.items():
             room = max(10, width - names - 14)
             points = _thinned(line, room)
-            drawn = "".join(_STEPS[round((one - least) / span * 7)] for one in points)
+            drawn = "".join(_STEPS[round((point - least) / span * 7)] for point in points)
             last = _number(line[-1]) if line else ""
             shown.append(f"  {name:<{names}} {drawn} {last}")
         return "\n".join(shown)
@@ -110,7 +110,7 @@ class Grid:
     rows: Sequence[tuple[str, Sequence[float]]]
 
     def text(self, width: int) -> str:
-        values = [one for _, row in self.rows for one in row]
+        values = [value for _, row in self.rows for value in row]
         least, most = min(values, default=0.0), max(values, default=0.0)
         span = (most - least) or 1
         names = max((len(label) for label, _ in self.rows), default=0)
@@ -119,9 +119,9 @@ class Grid:
         lines = [self.title, f"  {'':<{names}} {head}"]
         for label, row in self.rows:
             cells = []
-            for one in row:
-                shade = _SHADES[round((one - least) / span * 4)]
-                cells.append(f"{shade * 2}{one:>{cell - 2}.1f}")
+            for value in row:
+                shade = _SHADES[round((value - least) / span * 4)]
+                cells.append(f"{shade * 2}{value:>{cell - 2}.1f}")
             lines.append(f"  {label:<{names}} {' '.join(cells)}")
         return "\n".join(lines)
 

@@ -31,7 +31,7 @@ def run(stage: Stage) -> None:
         by_page[row["page"]] = by_page.get(row["page"], 0) + row["count"]
         by_minute[row["page"]][row["minute"]["start"]] = row["count"]
     assert sum(by_page.values()) == _CLICKS, "every click is in exactly one minute"
-    ordered = sorted(by_page.items(), key=lambda one: -one[1])
+    ordered = sorted(by_page.items(), key=lambda count: -count[1])
     stage.show(Bars("Clicks by page", [(page, [count]) for page, count in ordered]))
     minutes = sorted({minute for counts in by_minute.values() for minute in counts}, key=str)
     stage.show(

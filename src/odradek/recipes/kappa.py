@@ -64,8 +64,8 @@ def _count(stage: Stage, visits: str, version: str) -> None:
 
 
 def _serve(stage: Stage, serving: str, version: str) -> None:
-    one = stage.spark.createDataFrame([("current", version)], "key string, value string")
-    stage.write(one, serving)
+    row = stage.spark.createDataFrame([("current", version)], "key string, value string")
+    stage.write(row, serving)
 
 
 def _answer(stage: Stage, serving: str) -> dict[str, int]:

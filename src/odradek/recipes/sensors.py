@@ -32,7 +32,7 @@ def _audit(stage: Stage, readings: str) -> None:
     audit = stage.topic("audit", partitions=2)
     copied = stage.stream(readings, maxOffsetsPerTrigger=str(_READINGS // 6)).select("key", "value")
     query = stage.into_topic(copied, audit, "audit")
-    while query.isActive and not any(one["numInputRows"] for one in query.recentProgress):
+    while query.isActive and not any(progress["numInputRows"] for progress in query.recentProgress):
         query.awaitTermination(1)
     query.stop()
     torn = stage.read(audit).count()
@@ -92,9 +92,9 @@ def _alerts(stage: Stage, readings: str) -> None:
         for row in from_json(alive, "state string, temperature double").collect():
             states.append((row["key"], row["state"], row["temperature"]))
         if partition == _CRITICAL:
-            stage.say(f"alerts: critical first: {', '.join(sorted(one[0] for one in states))}")
+            stage.say(f"alerts: critical first: {', '.join(sorted(row[0] for row in states))}")
     assert len(states) == _SENSORS, "one state for each sensor, wherever it was before"
-    states.sort(key=lambda one: (_URGENCY[one[1]], -one[2]))
+    states.sort(key=lambda row: (_URGENCY[row[1]], -row[2]))
     stage.show(
         Bars(
             "Latest state of each sensor",

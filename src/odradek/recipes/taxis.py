@@ -51,7 +51,7 @@ def run(stage: Stage) -> None:
         Grid(
             "Price factor by area and window (10 minutes, every 5)",
             [f"{start:%H:%M}" for start in windows],
-            [(area, [surge.get((area, one), 1.0) for one in windows]) for area in _AREAS],
+            [(area, [surge.get((area, window), 1.0) for window in windows]) for area in _AREAS],
         )
     )
     asked = {area: sum(row["wanted"] for row in rows if row["area"] == area) for area in _AREAS}

@@ -90,13 +90,15 @@ class AvroCodec:
 def _without_logical(schema: Any) -> Any:
     """The schema without logical types that have no type of their own in a column."""
     if isinstance(schema, list):
-        return [_without_logical(one) for one in schema]
+        return [_without_logical(member) for member in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {
         name: _without_logical(value)
         if name in {"type", "items", "values"}
-        else [_without_logical(one) if isinstance(one, dict) else one for one in value]
+        else [
+            _without_logical(element) if isinstance(element, dict) else element for element in value
+        ]
         if name == "fields"
         else value
         for name, value in schema.items()
@@ -152,12 +154,12 @@ class _Shapes:
         if name in self._within:
             raise BadSchema(f"{name} contains itself, which a column's type cannot")
         self._within.append(name)
-        fields = [(one["name"], self.of(one["type"])) for one in schema["fields"]]
+        fields = [(field["name"], self.of(field["type"])) for field in schema["fields"]]
         self._within.pop()
         return shape.struct(fields)
 
     def _union(self, schema: list[Any]) -> Shape:
-        members = [one for one in schema if one != "null"]
+        members = [member for member in schema if member != "null"]
         if not members:
             return Shape("void")
         if len(members) == 1:
@@ -168,7 +170,7 @@ class _Shapes:
             # fastavro names records of unions: (name, record).
             return inner._replace(to_row=lambda value: into(_bare(value)) if into else _bare(value))
         return _Union(
-            [self.of(one) for one in members], [self._resolved(one) for one in members]
+            [self.of(member) for member in members], [self._resolved(member) for member in members]
         ).shape()
 
     def _resolved(self, schema: Any) -> Any:
@@ -193,24 +195,24 @@ class _Union:
 
     def shape(self) -> Shape:
         fields = zip(self._names, self._shapes, strict=True)
-        kind = ", ".join(f"{name}: {one.type}" for name, one in fields)
+        kind = ", ".join(f"{name}: {field.type}" for name, field in fields)
         return Shape(f"struct<{kind}>", self._to_row, self._from_row)
 
     def _to_row(self, value: Any) -> dict[str, Any]:
-        for name, schema, one in zip(self._names, self._schemas, self._shapes, strict=True):
+        for name, schema, member in zip(self._names, self._schemas, self._shapes, strict=True):
             if isinstance(value, tuple):
                 if not (isinstance(schema, dict) and schema.get("name") == value[0]):
                     continue
             elif not fastavro.validate(value, schema, raise_errors=False):
                 continue
             bare = _bare(value)
-            return {name: bare if one.to_row is None else one.to_row(bare)}
+            return {name: bare if member.to_row is None else member.to_row(bare)}
         raise BadPayload(f"{value!r} is no member of its union")
 
     def _from_row(self, row: Mapping[str, Any]) -> Any:
-        for name, schema, one in zip(self._names, self._schemas, self._shapes, strict=True):
+        for name, schema, member in zip(self._names, self._schemas, self._shapes, strict=True):
             value = row.get(name)
             if value is not None:
-                converted = value if one.from_row is None else one.from_row(value)
+                converted = value if member.from_row is None else member.from_row(value)
                 return (schema["name"], converted) if _is_record(schema) else converted
         return None

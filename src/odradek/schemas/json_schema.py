@@ -44,8 +44,8 @@ class JsonCodec:
         except NoSchema as error:
             raise BadSchema(f"this is no JSON schema: {error.message}") from None
         known: Registry[Any] = Registry().with_resources(
-            (name, Resource.from_contents(one, default_specification=DRAFT7))
-            for name, one in self._imports.items()
+            (name, Resource.from_contents(imported, default_specification=DRAFT7))
+            for name, imported in self._imports.items()
         )
         self._validator = kind(self.schema, registry=known)
 
@@ -92,7 +92,7 @@ class _Types:
             case {"allOf": [only]}:
                 found = self.of(only)
             case {"type": list(kinds)}:
-                found = self._one_of([{**schema, "type": one} for one in kinds if one != "null"])
+                found = self._one_of([{**schema, "type": kind} for kind in kinds if kind != "null"])
             case {"type": "object"} | {"properties": _}:
                 found = self._object(schema)
             case {"type": "array", "items": dict(items)}:
@@ -107,7 +107,9 @@ class _Types:
 
     def _object(self, schema: Mapping[str, Any]) -> str:
         if properties := schema.get("properties"):
-            fields = [f"{column_name(name)}: {self.of(one)}" for name, one in properties.items()]
+            fields = [
+                f"{column_name(name)}: {self.of(member)}" for name, member in properties.items()
+            ]
             return f"struct<{', '.join(fields)}>"
         others = schema.get("additionalProperties")
         if isinstance(others, dict):
@@ -116,7 +118,7 @@ class _Types:
 
     def _one_of(self, schemas: list[Any]) -> str:
         """An optional value is a value; of real alternatives only the text is common."""
-        members = [one for one in schemas if one != {"type": "null"}]
+        members = [schema for schema in schemas if schema != {"type": "null"}]
         return self.of(members[0]) if len(members) == 1 else _ANYTHING
 
     def _reference(self, reference: str) -> str:

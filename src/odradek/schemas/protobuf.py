@@ -140,14 +140,14 @@ def _linked(files: descriptor_pb2.FileDescriptorSet) -> FileDescriptor:
     pool = descriptor_pool.DescriptorPool()
     if not files.file:
         raise BadSchema("there is no file in this set of Protobuf descriptors")
-    known = {one.name for one in files.file}
+    known = {file.name for file in files.file}
     try:
-        for one in files.file:
-            for needed in one.dependency:
+        for file in files.file:
+            for needed in file.dependency:
                 if needed not in known and needed.startswith("google/protobuf/"):
                     _add_well_known(pool, needed)
                     known.add(needed)
-            pool.AddSerializedFile(one.SerializeToString())
+            pool.AddSerializedFile(file.SerializeToString())
         return pool.FindFileByName(_MAIN if _MAIN in known else files.file[-1].name)
     except (TypeError, KeyError) as error:
         raise BadSchema(f"the Protobuf schema does not hold together: {error}") from None
@@ -181,7 +181,7 @@ class ProtobufCodec:
         path: list[int] = []
         found = self.descriptor
         while found.containing_type is not None:
-            names = [one.name for one in found.containing_type.nested_types]
+            names = [nested.name for nested in found.containing_type.nested_types]
             path.insert(0, names.index(found.name))
             found = found.containing_type
         return (list(found.file.message_types_by_name).index(found.name), *path)
@@ -213,7 +213,7 @@ def _type_of(message: Descriptor, within: tuple[str, ...]) -> str:
     if message.full_name in within:
         raise BadSchema(f"{message.full_name} contains itself, which a column's type cannot")
     inner = (*within, message.full_name)
-    fields = [f"{column_name(one.name)}: {_field_type(one, inner)}" for one in message.fields]
+    fields = [f"{column_name(field.name)}: {_field_type(field, inner)}" for field in message.fields]
     return f"struct<{', '.join(fields)}>"
 
 
@@ -252,9 +252,11 @@ def _row(message: Any) -> Any:
         value = getattr(message, field.name)
         if _is_map(field):
             key, item = field.message_type.fields
-            row[field.name] = [(_value(key, one), _value(item, value[one])) for one in value]
+            row[field.name] = [
+                (_value(key, map_key), _value(item, value[map_key])) for map_key in value
+            ]
         elif _is_repeated(field):
-            row[field.name] = [_value(field, one) for one in value]
+            row[field.name] = [_value(field, element) for element in value]
         elif field.has_presence and not message.HasField(field.name):
             row[field.name] = None
         else:
@@ -290,11 +292,11 @@ def _fill(message: Any, row: Any) -> None:
             _fill_map(getattr(message, name), field, value)
         elif _is_repeated(field):
             many = getattr(message, name)
-            for one in value:
+            for element in value:
                 if field.message_type is not None:
-                    _fill(many.add(), one)
+                    _fill(many.add(), element)
                 else:
-                    many.append(_scalar(field, one))
+                    many.append(_scalar(field, element))
         elif field.message_type is not None:
             inner = getattr(message, name)
             inner.SetInParent()
@@ -305,11 +307,11 @@ def _fill(message: Any, row: Any) -> None:
 
 def _fill_map(entries: Any, field: FieldDescriptor, value: Any) -> None:
     key, item = field.message_type.fields
-    for one, content in value.items() if isinstance(value, Mapping) else value:
+    for map_key, content in value.items() if isinstance(value, Mapping) else value:
         if item.message_type is not None:
-            _fill(entries[_scalar(key, one)], content)
+            _fill(entries[_scalar(key, map_key)], content)
         else:
-            entries[_scalar(key, one)] = _scalar(item, content)
+            entries[_scalar(key, map_key)] = _scalar(item, content)
 
 
 def _scalar(field: FieldDescriptor, value: Any) -> Any:

@@ -81,7 +81,7 @@ class RegistryClient:
         if kind != "AVRO":
             asked["schemaType"] = kind
         if references:
-            asked["references"] = [one._asdict() for one in references]
+            asked["references"] = [reference._asdict() for reference in references]
         return int(str(self._ask(f"/subjects/{_quoted(subject)}/versions", asked)["id"]))
 
     def _schema(self, answer: dict[str, object]) -> Schema:
@@ -96,13 +96,13 @@ class RegistryClient:
         """What a schema refers to, the innermost first."""
         references = answer.get("references") or []
         assert isinstance(references, list)
-        for one in references:
-            if one["name"] in imports:
+        for reference in references:
+            if reference["name"] in imports:
                 continue
-            path = f"/subjects/{_quoted(one['subject'])}/versions/{one['version']}"
+            path = f"/subjects/{_quoted(reference['subject'])}/versions/{reference['version']}"
             found = self._ask(path)
             self._gather(found, imports)
-            imports[one["name"]] = str(found["schema"])
+            imports[reference["name"]] = str(found["schema"])
 
     def _ask(self, path: str, body: dict[str, object] | None = None) -> dict[str, object]:
         data = None if body is None else json.dumps(body).encode()

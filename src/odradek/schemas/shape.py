@@ -25,9 +25,9 @@ def column_name(name: str) -> str:
 
 def struct(fields: list[tuple[str, Shape]]) -> Shape:
     """A record: a dictionary on both sides."""
-    kind = ", ".join(f"{column_name(name)}: {one.type}" for name, one in fields)
-    into = [(name, one.to_row) for name, one in fields if one.to_row]
-    out = [(name, one.from_row) for name, one in fields if one.from_row]
+    kind = ", ".join(f"{column_name(name)}: {field.type}" for name, field in fields)
+    into = [(name, field.to_row) for name, field in fields if field.to_row]
+    out = [(name, field.from_row) for name, field in fields if field.from_row]
     return Shape(f"struct<{kind}>", _each_field(into), _each_field(out))
 
 
@@ -39,9 +39,9 @@ def _each_field(converts: list[tuple[str, Convert]]) -> Convert | None:
         if value is None:
             return None
         changed = dict(value)
-        for name, one in converts:
+        for name, convert in converts:
             if changed.get(name) is not None:
-                changed[name] = one(changed[name])
+                changed[name] = convert(changed[name])
         return changed
 
     return convert
@@ -51,10 +51,10 @@ def array(item: Shape) -> Shape:
     return Shape(f"array<{item.type}>", _each_item(item.to_row), _each_item(item.from_row))
 
 
-def _each_item(one: Convert | None) -> Convert | None:
-    if one is None:
+def _each_item(convert: Convert | None) -> Convert | None:
+    if convert is None:
         return None
-    return lambda values: [None if value is None else one(value) for value in values]
+    return lambda values: [None if value is None else convert(value) for value in values]
 
 
 def mapping(item: Shape, key_type: str = "string") -> Shape:

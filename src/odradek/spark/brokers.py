@@ -12,14 +12,14 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
 from odradek.spark import clients
 from odradek.spark.offsets import Offsets
-from odradek.spark.options import EARLIEST, LATEST, BadOption, SourceOptions, Where
+from odradek.spark.options import EARLIEST, LATEST, BadOption, OffsetSpec, SourceOptions
 
 _log = logging.getLogger("odradek.spark")
 
 _NO_SUCH_RECORD = -1
 
 
-class Places(NamedTuple):
+class Subscription(NamedTuple):
     """Partitions to read, and the ids of their topics by name."""
 
     partitions: list[TopicPartition]
@@ -34,9 +34,9 @@ class Brokers:
 
     def partitions(self) -> list[TopicPartition]:
         """The partitions to read, in order. A topic that is named must be there."""
-        return self.places().partitions
+        return self.subscription().partitions
 
-    def places(self) -> Places:
+    def subscription(self) -> Subscription:
         """The partitions to read, in order, and the ids of their topics."""
         topics = self._options.topics
         admin = clients.admin(self._options.admin_settings())
@@ -50,42 +50,48 @@ class Brokers:
                 if pattern.fullmatch(name)
             }
         else:
-            named = sorted({place.topic for place in topics.partitions}) or topics.names
+            named = sorted({partition.topic for partition in topics.partitions}) or topics.names
             found = admin.describe_topics(named)
-        places = []
+        partitions = []
         ids = {}
         for name, topic in sorted(found.items()):
             if isinstance(topic, KafkaError):
                 raise BadOption(f"topic {name} cannot be read: {topic}")
-            places += [TopicPartition(name, index) for index in topic.partitions]
+            partitions += [TopicPartition(name, index) for index in topic.partitions]
             if topic.id != NO_TOPIC_ID:
                 ids[name] = topic.id.hex()
-        return Places(list(topics.partitions) or sorted(places), ids)
+        return Subscription(list(topics.partitions) or sorted(partitions), ids)
 
-    def resolve(self, where: Where, places: Iterable[TopicPartition], *, is_start: bool) -> Offsets:
+    def resolve(
+        self, spec: OffsetSpec, partitions: Iterable[TopicPartition], *, is_start: bool
+    ) -> Offsets:
         """The offsets that an option means, in these partitions."""
-        places = list(places)
-        if where.is_by_time:
-            return self._by_time(where, places, is_start=is_start)
-        given = dict(where.offsets)
-        if where.offsets:
-            self._check_named(given, places)
-        wanted = {place: given.get(place, where.offset) for place in places}
-        found = {place: offset for place, offset in wanted.items() if offset >= 0}
+        partitions = list(partitions)
+        if spec.is_by_time:
+            return self._by_time(spec, partitions, is_start=is_start)
+        given = dict(spec.offsets)
+        if spec.offsets:
+            self._check_named(given, partitions)
+        wanted = {partition: given.get(partition, spec.offset) for partition in partitions}
+        found = {partition: offset for partition, offset in wanted.items() if offset >= 0}
         for word, timestamp in ((EARLIEST, leaders.EARLIEST), (LATEST, leaders.LATEST)):
-            asked = {place: timestamp for place, offset in wanted.items() if offset == word}
-            found |= {place: one.offset for place, one in self._list(asked).items()}
+            asked = {partition: timestamp for partition, offset in wanted.items() if offset == word}
+            found |= {partition: listed.offset for partition, listed in self._list(asked).items()}
         return found
 
-    def latest(self, places: Iterable[TopicPartition]) -> Offsets:
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Where readers of this isolation level may read to."""
-        listed = self._list(dict.fromkeys(places, leaders.LATEST))
-        return {place: one.offset for place, one in listed.items()}
+        listed = self._list(dict.fromkeys(partitions, leaders.LATEST))
+        return {partition: answer.offset for partition, answer in listed.items()}
 
-    def first_at(self, timestamp_ms: int, places: Iterable[TopicPartition]) -> Offsets:
+    def first_at(self, timestamp_ms: int, partitions: Iterable[TopicPartition]) -> Offsets:
         """The first record of each partition not older than a time; without one, none."""
-        listed = self._list(dict.fromkeys(places, timestamp_ms))
-        return {place: one.offset for place, one in listed.items() if one.offset != _NO_SUCH_RECORD}
+        listed = self._list(dict.fromkeys(partitions, timestamp_ms))
+        return {
+            partition: answer.offset
+            for partition, answer in listed.items()
+            if answer.offset != _NO_SUCH_RECORD
+        }
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Says to a group how far the query has come; a refusal costs nothing but the news."""
@@ -95,34 +101,38 @@ class Brokers:
         except KafkaError as error:
             _log.warning("offsets were not committed to group %s: %s", group, error)
             return
-        for place, answer in answers.items():
+        for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
-                _log.warning("%s was not committed to group %s: %s", place, group, answer)
+                _log.warning("%s was not committed to group %s: %s", partition, group, answer)
 
-    def _by_time(self, where: Where, places: list[TopicPartition], *, is_start: bool) -> Offsets:
-        times = dict(where.timestamps_ms)
-        if where.timestamp_ms is not None:
-            times = dict.fromkeys(places, where.timestamp_ms)
+    def _by_time(
+        self, spec: OffsetSpec, partitions: list[TopicPartition], *, is_start: bool
+    ) -> Offsets:
+        times = dict(spec.timestamps_ms)
+        if spec.timestamp_ms is not None:
+            times = dict.fromkeys(partitions, spec.timestamp_ms)
         else:
-            self._check_named(times, places)
-        listed = self._list({place: times[place] for place in places if place in times})
-        found = {place: int(one.offset) for place, one in listed.items()}
-        missed = [place for place, offset in found.items() if offset == _NO_SUCH_RECORD]
+            self._check_named(times, partitions)
+        listed = self._list(
+            {partition: times[partition] for partition in partitions if partition in times}
+        )
+        found = {partition: int(answer.offset) for partition, answer in listed.items()}
+        missed = [partition for partition, offset in found.items() if offset == _NO_SUCH_RECORD]
         if missed and is_start and not self._options.unmatched_time_is_latest:
             raise BadOption(
                 f"no record of {missed[0].topic} [{missed[0].partition}] is as new as"
                 f" {times[missed[0]]}: to start at the end there, set"
                 " startingOffsetsByTimestampStrategy=latest"
             )
-        unnamed = [place for place in places if place not in times]
+        unnamed = [partition for partition in partitions if partition not in times]
         if unnamed:
-            rest = self.resolve(Where(where.offset), unnamed, is_start=is_start)
+            rest = self.resolve(OffsetSpec(spec.offset), unnamed, is_start=is_start)
             found |= rest
         return found | self.latest(missed)
 
     @staticmethod
-    def _check_named(named: Iterable[TopicPartition], places: list[TopicPartition]) -> None:
-        if unknown := sorted(set(named) - set(places)):
+    def _check_named(named: Iterable[TopicPartition], partitions: list[TopicPartition]) -> None:
+        if unknown := sorted(set(named) - set(partitions)):
             first = unknown[0]
             raise BadOption(
                 f"an offset is given for {first.topic} [{first.partition}], which is not read"
@@ -134,8 +144,10 @@ class Brokers:
         admin = clients.admin(self._options.admin_settings())
         answers = admin.list_offsets(wanted, read_committed=self._options.read_committed)
         found = {}
-        for place, answer in answers.items():
+        for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
-                raise BadOption(f"{place.topic} [{place.partition}] cannot be read: {answer}")
-            found[place] = answer
+                raise BadOption(
+                    f"{partition.topic} [{partition.partition}] cannot be read: {answer}"
+                )
+            found[partition] = answer
         return found

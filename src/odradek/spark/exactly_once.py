@@ -85,10 +85,10 @@ class _Counted:
         self.total = 0
 
     def __iter__(self) -> "Iterator[RecordColumns]":
-        for one in self._columns:
-            self.rows += one.row_count
-            self.total = (self.total + one.fingerprint()) & _SUM_MASK
-            yield one
+        for columns in self._columns:
+            self.rows += columns.row_count
+            self.total = (self.total + columns.fingerprint()) & _SUM_MASK
+            yield columns
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -121,7 +121,7 @@ def write_once(
                 pass
             task.compare(marker, counted.fingerprint)
             return Outcome(0, was_done_before=True)
-        is_first = not any(task.run and one.run == task.run for one in markers)
+        is_first = not any(task.run and earlier.run == task.run for earlier in markers)
         is_replay = is_first and _is_begun(task, options)
         producer.begin_transaction()
         rows, topics = send(producer, iter(counted))
@@ -194,8 +194,8 @@ def _markers(options: SinkOptions, group: str) -> list[Marker]:
     """By name where the topic is known: a group's first offset, if it is not committed yet, is not
     among all of its offsets, but whoever asks for it is told to wait."""
     admin = clients.admin(options.admin_settings())
-    places = None if options.topic is None else [TopicPartition(options.topic, 0)]
-    return read_all(admin.list_group_offsets(group, places, require_stable=True))
+    partitions = None if options.topic is None else [TopicPartition(options.topic, 0)]
+    return read_all(admin.list_group_offsets(group, partitions, require_stable=True))
 
 
 def _is_begun(task: TaskWrite, options: SinkOptions) -> bool:
@@ -206,8 +206,8 @@ def _is_begun(task: TaskWrite, options: SinkOptions) -> bool:
     `transactionalIdPrefix`; one that it could still write under another prefix is fenced.
     """
     left = _left(options, task.name_of_all_tasks(options.id_prefix), task.run)
-    for one in left:
-        refuse_older(task, one.marker)
+    for earlier in left:
+        refuse_older(task, earlier.marker)
     same_task = task.name.removeprefix(options.id_prefix)
     for name in groups(options, lambda name: name.endswith(same_task)):
         if name != task.name:
@@ -215,7 +215,7 @@ def _is_begun(task: TaskWrite, options: SinkOptions) -> bool:
                 markers = _markers(options, name)
             if done(task, markers, topic_id_of(options)) is not None:
                 refuse_other_prefix(task, name.removesuffix(same_task))
-    return any(one.marker.done_offset == task.done_offset for one in left)
+    return any(earlier.marker.done_offset == task.done_offset for earlier in left)
 
 
 @cache

@@ -34,41 +34,41 @@ class Narrowing:
     @classmethod
     def by(cls, filters: Iterable[Filter]) -> "Narrowing":
         narrowing = cls()
-        for one in filters:
-            if narrowing._take(one):
-                narrowing.understood.append(one)
+        for pushed_filter in filters:
+            if narrowing._take(pushed_filter):
+                narrowing.understood.append(pushed_filter)
         return narrowing
 
-    def _take(self, one: Filter) -> bool:
-        attribute: tuple[str, ...] = getattr(one, "attribute", ())
-        value = getattr(one, "value", None)
+    def _take(self, pushed_filter: Filter) -> bool:
+        attribute: tuple[str, ...] = getattr(pushed_filter, "attribute", ())
+        value = getattr(pushed_filter, "value", None)
         if len(attribute) != 1 or value is None:
             return False
         column = attribute[0]
-        if column in {"topic", "partition"} and isinstance(one, EqualTo | In):
-            wanted = set(value) if isinstance(one, In) else {value}
+        if column in {"topic", "partition"} and isinstance(pushed_filter, EqualTo | In):
+            wanted = set(value) if isinstance(pushed_filter, In) else {value}
             if column == "topic":
                 self.topics = wanted if self.topics is None else self.topics & wanted
             else:
                 self.partitions = wanted if self.partitions is None else self.partitions & wanted
             return True
         if column == "offset" and isinstance(value, int):
-            return self._take_offset(one, value)
+            return self._take_offset(pushed_filter, value)
         if column == "timestamp" and isinstance(value, datetime):
-            return self._take_timestamp(one, value)
+            return self._take_timestamp(pushed_filter, value)
         return False
 
-    def _take_offset(self, one: Filter, value: int) -> bool:
+    def _take_offset(self, pushed_filter: Filter, value: int) -> bool:
         first, end = 0, None
-        if isinstance(one, EqualTo):
+        if isinstance(pushed_filter, EqualTo):
             first, end = value, value + 1
-        elif isinstance(one, GreaterThan):
+        elif isinstance(pushed_filter, GreaterThan):
             first = value + 1
-        elif isinstance(one, GreaterThanOrEqual):
+        elif isinstance(pushed_filter, GreaterThanOrEqual):
             first = value
-        elif isinstance(one, LessThan):
+        elif isinstance(pushed_filter, LessThan):
             end = value
-        elif isinstance(one, LessThanOrEqual):
+        elif isinstance(pushed_filter, LessThanOrEqual):
             end = value + 1
         else:
             return False
@@ -77,9 +77,9 @@ class Narrowing:
             self.end_offset = end if self.end_offset is None else min(self.end_offset, end)
         return True
 
-    def _take_timestamp(self, one: Filter, value: datetime) -> bool:
+    def _take_timestamp(self, pushed_filter: Filter, value: datetime) -> bool:
         """Only from when on: times in a log need not rise, so nothing says where to stop."""
-        if not isinstance(one, EqualTo | GreaterThan | GreaterThanOrEqual):
+        if not isinstance(pushed_filter, EqualTo | GreaterThan | GreaterThanOrEqual):
             return False
         if value.tzinfo is None:
             return False

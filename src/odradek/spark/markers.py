@@ -124,11 +124,11 @@ class Marker(NamedTuple):
 def read_all(answers: Mapping[TopicPartition, GroupOffset | KafkaError]) -> list[Marker]:
     """The markers of a group: one for each topic that it has written to."""
     found = []
-    for place, answer in sorted(answers.items()):
+    for topic_partition, answer in sorted(answers.items()):
         if isinstance(answer, KafkaError):
             raise answer
         if answer.offset >= 0:
-            found.append(Marker.read(place.topic, answer))
+            found.append(Marker.read(topic_partition.topic, answer))
     return found
 
 
@@ -148,7 +148,7 @@ def done(
     ]
     if not claims:
         return None
-    marker = max(claims, key=lambda one: one.done_offset)
+    marker = max(claims, key=lambda marker: marker.done_offset)
     refuse_older(task, marker)
     if task.run and marker.run == task.run and marker.write != task.write:
         raise WriteRefused(

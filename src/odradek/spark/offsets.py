@@ -94,7 +94,10 @@ def begins_of(start: OffsetsJson, ids: TopicIds) -> Offsets:
     """Where to go on from `start` in topics that have these ids by now: one that was made anew is
     read from its beginning."""
     other = made_anew(ids_of(start), ids)
-    return {place: 0 if place.topic in other else at for place, at in from_json(start).items()}
+    return {
+        partition: 0 if partition.topic in other else at
+        for partition, at in from_json(start).items()
+    }
 
 
 def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
@@ -105,9 +108,14 @@ def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
     ids = ids_of(end)
     begins = begins_of(start, ids)
     ranges = [
-        Range(*place, begins.get(place, 0), until, ids.get(place.topic, ""))
-        for place, until in sorted(from_json(end).items())
-        if begins.get(place, 0) < until
+        Range(
+            *partition,
+            begins.get(partition, 0),
+            until,
+            ids.get(partition.topic, ""),
+        )
+        for partition, until in sorted(from_json(end).items())
+        if begins.get(partition, 0) < until
     ]
     return divide(ranges, split_of(end))
 
@@ -115,33 +123,33 @@ def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
 def divide(ranges: list[Range], split: Split) -> list[Range]:
     """Cuts large ranges so that there are about as many as wanted, and none is too long."""
     pieces: list[Range] = []
-    total = sum(one.end - one.start for one in ranges)
-    for one in ranges:
-        size = one.end - one.start
+    total = sum(offset_range.end - offset_range.start for offset_range in ranges)
+    for offset_range in ranges:
+        size = offset_range.end - offset_range.start
         count = 1
         if split.min_partitions > len(ranges):
             count = max(count, round(size / total * split.min_partitions))
         if split.max_records:
             count = max(count, -(-size // split.max_records))
         count = min(count, size)
-        cuts = [one.start + size * index // count for index in range(count + 1)]
-        pieces += [one._replace(start=begin, end=until) for begin, until in pairwise(cuts)]
+        cuts = [offset_range.start + size * index // count for index in range(count + 1)]
+        pieces += [offset_range._replace(start=begin, end=until) for begin, until in pairwise(cuts)]
     return pieces
 
 
 def limit(start: Mapping[TopicPartition, int], latest: Offsets, most: int) -> Offsets:
     """At most `most` offsets beyond `start`, shared out by what each partition has waiting."""
-    waiting = {place: until - start.get(place, 0) for place, until in latest.items()}
-    waiting = {place: size for place, size in waiting.items() if size > 0}
+    waiting = {partition: until - start.get(partition, 0) for partition, until in latest.items()}
+    waiting = {partition: size for partition, size in waiting.items() if size > 0}
     total = sum(waiting.values())
     if total <= most:
         return latest
     limited = dict(latest)
     left = most
-    for place, size in sorted(waiting.items(), key=lambda one: (one[1], one[0])):
+    for partition, size in sorted(waiting.items(), key=lambda entry: (entry[1], entry[0])):
         # Small ones first: what they leave of their share goes to the others, and every
         # partition that waits moves by one at least, as long as there is any left.
         share = min(size, left, max(1, most * size // total))
-        limited[place] = start.get(place, 0) + share
+        limited[partition] = start.get(partition, 0) + share
         left -= share
     return limited

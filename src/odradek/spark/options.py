@@ -98,7 +98,7 @@ class Topics:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class OffsetSpec:
     """A place in every partition: one offset for all, or each its own, or by time.
 
     `offset` may be EARLIEST or LATEST; it also serves partitions that `offsets` leaves out.
@@ -118,8 +118,8 @@ class Where:
 class SourceOptions:
     client: tuple[tuple[str, str], ...]
     topics: Topics
-    starting: Where
-    ending: Where
+    starting: OffsetSpec
+    ending: OffsetSpec
     unmatched_time_is_latest: bool
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
@@ -139,8 +139,8 @@ class SourceOptions:
             for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
                 if name.lower() in given:
                     raise BadOption(f"{name} is for batch queries: a stream has no end")
-        starting = _where(given, "starting", LATEST if is_streaming else EARLIEST)
-        ending = _where(given, "ending", LATEST)
+        starting = _offset_spec(given, "starting", LATEST if is_streaming else EARLIEST)
+        ending = _offset_spec(given, "ending", LATEST)
         if not is_streaming and _has(starting, LATEST):
             raise BadOption("startingOffsets of a batch query cannot be latest: nothing would come")
         if _has(ending, EARLIEST):
@@ -241,7 +241,7 @@ def check_names(options: Mapping[str, str], *, is_reading: bool) -> None:
 def _check_setting(name: str, *, is_reading: bool) -> None:
     setting = name.lower().removeprefix(_PREFIX)
     kind = ConsumerSettings if is_reading else ProducerSettings
-    known = {one for one, _, _ in kind.describe()} | {"group.id", "interceptor.classes"}
+    known = {name for name, _, _ in kind.describe()} | {"group.id", "interceptor.classes"}
     near = None if setting in known else Speller(known).nearest(setting)
     if near is not None:
         raise BadOption(f"there is no setting {name}; did you mean {_PREFIX}{near}?")
@@ -249,7 +249,7 @@ def _check_setting(name: str, *, is_reading: bool) -> None:
 
 def _admin_settings(client: tuple[tuple[str, str], ...]) -> AdminSettings:
     known = {name for name, _, _ in AdminSettings.describe()}
-    return AdminSettings.from_properties({one: to for one, to in client if one in known})
+    return AdminSettings.from_properties({name: to for name, to in client if name in known})
 
 
 def _refuse(given: Mapping[str, str], reserved: Mapping[str, str]) -> None:
@@ -288,37 +288,39 @@ def _topics(given: Mapping[str, str]) -> Topics:
         return Topics(pattern=text)
     wanted = _json("assign", text)
     partitions = [
-        TopicPartition(topic, _number("assign", one))
+        TopicPartition(topic, _number("assign", index))
         for topic, indexes in wanted.items()
         if isinstance(indexes, list)
-        for one in indexes
+        for index in indexes
     ]
     if not partitions:
         raise BadOption('assign names no partition: {"topic": [0, 1]}')
     return Topics(partitions=tuple(sorted(partitions)))
 
 
-def _where(given: Mapping[str, str], side: str, default: int) -> Where:
+def _offset_spec(given: Mapping[str, str], side: str, default: int) -> OffsetSpec:
     """The place that `startingTimestamp`, `...OffsetsByTimestamp` or `...Offsets` names."""
     if given.get(f"{side}timestamp"):
-        return Where(default, timestamp_ms=_number(f"{side}Timestamp", given[f"{side}timestamp"]))
+        return OffsetSpec(
+            default, timestamp_ms=_number(f"{side}Timestamp", given[f"{side}timestamp"])
+        )
     if given.get(f"{side}offsetsbytimestamp"):
         name = f"{side}OffsetsByTimestamp"
-        return Where(default, timestamps_ms=_by_partition(name, given[name.lower()]))
+        return OffsetSpec(default, timestamps_ms=_by_partition(name, given[name.lower()]))
     text = given.get(f"{side}offsets", "").strip()
     if not text:
-        return Where(default)
+        return OffsetSpec(default)
     if text.lower() in {"earliest", "latest"}:
-        return Where(EARLIEST if text.lower() == "earliest" else LATEST)
-    return Where(default, offsets=_by_partition(f"{side}Offsets", text))
+        return OffsetSpec(EARLIEST if text.lower() == "earliest" else LATEST)
+    return OffsetSpec(default, offsets=_by_partition(f"{side}Offsets", text))
 
 
-def _has(where: Where, offset: int) -> bool:
-    if where.is_by_time:
+def _has(spec: OffsetSpec, offset: int) -> bool:
+    if spec.is_by_time:
         return False
-    if where.offsets:
-        return any(one == offset for _, one in where.offsets)
-    return where.offset == offset
+    if spec.offsets:
+        return any(named == offset for _, named in spec.offsets)
+    return spec.offset == offset
 
 
 def _by_partition(name: str, text: str) -> tuple[tuple[TopicPartition, int], ...]:
@@ -327,8 +329,8 @@ def _by_partition(name: str, text: str) -> tuple[tuple[TopicPartition, int], ...
         if not isinstance(offsets, dict):
             raise BadOption(f'{name} must look like {{"topic": {{"0": 23}}}}, or be a word')
         for partition, offset in offsets.items():
-            place = TopicPartition(topic, _number(name, partition))
-            found.append((place, _number(name, offset)))
+            topic_partition = TopicPartition(topic, _number(name, partition))
+            found.append((topic_partition, _number(name, offset)))
     return tuple(sorted(found))
 
 

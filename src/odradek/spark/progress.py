@@ -19,8 +19,8 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
         return waiting
     for source in progress["sources"]:
         end, latest = _offsets(source["endOffset"]), _offsets(source["latestOffset"])
-        for place, offset in latest.items():
-            waiting[place] = waiting.get(place, 0) + max(0, offset - end.get(place, 0))
+        for partition, offset in latest.items():
+            waiting[partition] = waiting.get(partition, 0) + max(0, offset - end.get(partition, 0))
     return waiting
 
 
@@ -37,7 +37,7 @@ def _offsets(shown: Any) -> dict[TopicPartition, int]:
         except json.JSONDecodeError:
             return {}
     if not isinstance(shown, Mapping) or not all(
-        isinstance(one, Mapping) for one in shown.values()
+        isinstance(value, Mapping) for value in shown.values()
     ):
         return {}
     return from_json(dict(shown))

@@ -59,7 +59,7 @@ class Left(NamedTuple):
 
 def groups(options: SinkOptions, is_wanted: Callable[[str], bool]) -> list[str]:
     listed = clients.admin(options.admin_settings()).list_groups()
-    return sorted({one.group_id for one in listed if is_wanted(one.group_id)})
+    return sorted({listing.group_id for listing in listed if is_wanted(listing.group_id)})
 
 
 def topic_id_of(options: SinkOptions) -> Callable[[str], TopicId]:
@@ -93,8 +93,8 @@ def last_batch_of_earlier_runs(options: SinkOptions, same_query: str, run: str) 
             is_there = marker.topic_id in {NO_TOPIC_ID, topic_id(marker.topic)}
             if is_there and (not run or marker.run != run):
                 found.append(Left(name, marker))
-    last = max((one.marker.done_offset for one in found), default=0)
-    return tuple(one for one in found if one.marker.done_offset == last)
+    last = max((left.marker.done_offset for left in found), default=0)
+    return tuple(left for left in found if left.marker.done_offset == last)
 
 
 def commit_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
@@ -104,7 +104,7 @@ def commit_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
     what is open, if a task has written rows of this batch that no task of the replay has compared.
     """
     shares = list(shares)
-    if not any(one.pending is not None or one.was_done_before for one in shares):
+    if not any(share.pending is not None or share.was_done_before for share in shares):
         # The batch is no replay, and each task has committed for itself.
         return
     try:
@@ -137,8 +137,8 @@ def abort_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
 def _check_accounted(options: SinkOptions, shares: list[TaskShare]) -> None:
     task = shares[0].task
     same_query = task.name_of_all_tasks(options.id_prefix)
-    _fence_absent(options, same_query, {one.task.name for one in shares})
-    accounted = {one.task.name for one in shares if one.is_written}
+    _fence_absent(options, same_query, {share.task.name for share in shares})
+    accounted = {share.task.name for share in shares if share.is_written}
     for group, marker in last_batch_of_earlier_runs(options, same_query, task.run):
         if marker.done_offset == task.done_offset and group not in accounted:
             raise ReplayDiffers(
@@ -164,7 +164,7 @@ def _fence_absent(options: SinkOptions, same_query: str, present: set[str]) -> N
 def _end(
     options: SinkOptions, shares: list[TaskShare], *, is_commit: bool
 ) -> dict[str, bool | KafkaError]:
-    pending = [one.pending for one in shares if one.pending is not None]
+    pending = [share.pending for share in shares if share.pending is not None]
     if not pending:
         return {}
     admin = clients.admin(options.admin_settings())

@@ -148,7 +148,7 @@ _ARROW: Final = {
 def _arrow_type(kind: DataType, zone: str) -> pa.DataType:
     """What Spark takes for a type; its own function for this is not for others."""
     if isinstance(kind, StructType):
-        return pa.struct([(one.name, _arrow_type(one.dataType, zone)) for one in kind.fields])
+        return pa.struct([(field.name, _arrow_type(field.dataType, zone)) for field in kind.fields])
     if isinstance(kind, ArrayType):
         return pa.list_(pa.field("element", _arrow_type(kind.elementType, zone)))
     if isinstance(kind, MapType):
@@ -163,7 +163,7 @@ def _arrow_type(kind: DataType, zone: str) -> pa.DataType:
 def _encoding(convert: Callable[[Any], bytes], column: Column | str) -> Column:
     def encode(values: pa.Array) -> pa.Array:
         rows = values.to_pylist()
-        return pa.array([None if one is None else convert(one) for one in rows], pa.binary())
+        return pa.array([None if value is None else convert(value) for value in rows], pa.binary())
 
     return f.arrow_udf(encode, BinaryType())(_column(column))
 

@@ -70,7 +70,11 @@ class Written(WriterCommitMessage):
 
 def _shares(messages: list[WriterCommitMessage | None]) -> list[TaskShare]:
     """What tasks have told; those that failed have told nothing."""
-    return [one.share for one in messages if isinstance(one, Written) and one.share is not None]
+    return [
+        message.share
+        for message in messages
+        if isinstance(message, Written) and message.share is not None
+    ]
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
@@ -156,9 +160,9 @@ def send_all(
         first_partition=_task_partition(),
     )
     rows = 0
-    for one in columns:
-        rows += one.row_count
-        for packed in encoder.pack(one):
+    for chunk in columns:
+        rows += chunk.row_count
+        for packed in encoder.pack(chunk):
             producer.send(packed.topic, packed.partition, packed.records)
     producer.flush()
     return rows, set(counts)

@@ -139,29 +139,29 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options, narrowing = self._options, self._narrowing
-        places, ids = self._brokers.places()
-        starts = self._brokers.resolve(options.starting, places, is_start=True)
-        ends = self._brokers.resolve(options.ending, places, is_start=False)
+        partitions, ids = self._brokers.subscription()
+        starts = self._brokers.resolve(options.starting, partitions, is_start=True)
+        ends = self._brokers.resolve(options.ending, partitions, is_start=False)
         if narrowing.first_timestamp_ms is not None:
-            found = self._brokers.first_at(narrowing.first_timestamp_ms, places)
-            for place in places:
+            found = self._brokers.first_at(narrowing.first_timestamp_ms, partitions)
+            for partition in partitions:
                 # Without a record that is as new there is nothing to read.
-                starts[place] = max(starts[place], found.get(place, ends[place]))
+                starts[partition] = max(starts[partition], found.get(partition, ends[partition]))
         ranges = []
-        for place in places:
-            if narrowing.topics is not None and place.topic not in narrowing.topics:
+        for partition in partitions:
+            if narrowing.topics is not None and partition.topic not in narrowing.topics:
                 continue
-            if narrowing.partitions is not None and place.partition not in narrowing.partitions:
+            if narrowing.partitions is not None and partition.partition not in narrowing.partitions:
                 continue
-            start, end = max(starts[place], narrowing.first_offset), ends[place]
+            start, end = max(starts[partition], narrowing.first_offset), ends[partition]
             if narrowing.end_offset is not None:
                 end = min(end, narrowing.end_offset)
             if start < end:
-                ranges.append(Range(*place, start, end, ids.get(place.topic, "")))
+                ranges.append(Range(*partition, start, end, ids.get(partition.topic, "")))
         split = Split(options.min_partitions or 0, options.max_records_per_partition or 0)
         # Spark makes a partition of its own of an empty list, and would have us read it.
         tasks = divide(ranges, split) or [Range("", 0, 0, 0)]
-        return [RangePartition(one) for one in tasks]
+        return [RangePartition(offset_range) for offset_range in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, RangePartition)
@@ -197,8 +197,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Where to read to
 
     def initialOffset(self) -> OffsetsJson:
-        places, ids = self._brokers.places()
-        starts = self._brokers.resolve(self._options.starting, places, is_start=True)
+        partitions, ids = self._brokers.subscription()
+        starts = self._brokers.resolve(self._options.starting, partitions, is_start=True)
         return to_json(starts, self._split, ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -227,12 +227,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(latest, self._split, ids)
 
     def _ends(self) -> "_Ends":
-        places, ids = self._brokers.places()
-        return _Ends(self._brokers.latest(places), ids)
+        partitions, ids = self._brokers.subscription()
+        return _Ends(self._brokers.latest(partitions), ids)
 
     def _admitted(self, begins: Offsets, latest: Offsets) -> Offsets:
         options = self._options
-        waiting = sum(max(0, end - begins.get(place, 0)) for place, end in latest.items())
+        waiting = sum(max(0, end - begins.get(partition, 0)) for partition, end in latest.items())
         least = options.min_offsets_per_trigger
         waited_ms = (_clock.monotonic_s() - self._last_batch_s) * 1000
         if (
@@ -250,17 +250,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whatever the trigger is: all that was read must still be in the topics that it was in."""
         other = made_anew(ids_of(start), ids)
         lost = []
-        for place, begin in from_json(start).items():
-            where = f"{place.topic} [{place.partition}]"
-            if place not in latest:
-                lost.append(f"{where} is gone")
-            elif place.topic in other and begin > 0:
+        for partition, begin in from_json(start).items():
+            name = f"{partition.topic} [{partition.partition}]"
+            if partition not in latest:
+                lost.append(f"{name} is gone")
+            elif partition.topic in other and begin > 0:
                 lost.append(
-                    f"{place.topic} was deleted and made anew after offset {begin} of partition"
-                    f" {place.partition} was read"
+                    f"{partition.topic} was deleted and made anew after offset {begin} of partition"
+                    f" {partition.partition} was read"
                 )
-            elif place.topic not in other and latest[place] < begin:
-                lost.append(f"{where} ends at {latest[place]} after {begin} was read")
+            elif partition.topic not in other and latest[partition] < begin:
+                lost.append(f"{name} ends at {latest[partition]} after {begin} was read")
         if not lost:
             return
         if self._options.fail_on_data_loss:
@@ -268,8 +268,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"{lost[0]}; records may be lost. To go on without them, set"
                 " option('failOnDataLoss', 'false')"
             )
-        for one in lost:
-            _log.warning("%s: going on without", one)
+        for loss in lost:
+            _log.warning("%s: going on without", loss)
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         """How far the topics reach, for the query's progress: `latestOffset` less `endOffset`
@@ -279,7 +279,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Reading
 
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> Sequence[InputPartition]:
-        return [RangePartition(one) for one in plan(start, end)]
+        return [RangePartition(offset_range) for offset_range in plan(start, end)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, RangePartition)

@@ -130,8 +130,8 @@ class Cluster:
             return
         try:
             # Those that were restarted need the others for a clean end, so they are the first.
-            for one in [*restarted, process]:
-                _end(one)
+            for broker in [*restarted, process]:
+                _end(broker)
         finally:
             self._said.close()
 

@@ -89,7 +89,9 @@ async def require_brokers(admin: Admin, asked: Iterable[int]) -> list[int]:
 
 def _warn_of_leaderless(name: str, partitions: Sequence[MetadataResponsePartition]) -> None:
     """Records for these wait for a leader, and whoever types them should know why."""
-    leaderless = sorted(one.partition_index for one in partitions if one.leader_id < 0)
+    leaderless = sorted(
+        partition.partition_index for partition in partitions if partition.leader_id < 0
+    )
     if leaderless:
         shown = ", ".join(map(str, leaderless[:_FEW])) + (" ..." if leaderless[_FEW:] else "")
         which = f"partition {shown} has" if len(leaderless) == 1 else f"partitions {shown} have"

@@ -1,4 +1,4 @@
-"""The places of a cluster's brokers on one machine."""
+"""The brokers of a cluster's brokers on one machine."""
 
 import os
 import socket
@@ -8,8 +8,8 @@ import pytest
 
 from odradek.config.properties import parse_properties
 from odradek.local.cluster_directory import (
-    BrokerPlace,
-    broker_places,
+    BrokerDirectory,
+    broker_directories,
     brokers_in,
     chosen_ports,
     laptop_settings,
@@ -40,11 +40,11 @@ class TestSettings:
         assert parse_properties(with_settings("", {"x": value})) == {"x": value}
 
     def test_what_a_person_wrote_survives_the_next_start(self, tmp_path: Path) -> None:
-        place = BrokerPlace(2, str(tmp_path), 9093)
-        write_settings(DISK, place, {"node.id": "2"}, {"num.partitions": "1"})
-        file = Path(place.properties_path)
+        broker = BrokerDirectory(2, str(tmp_path), 9093)
+        write_settings(DISK, broker, {"node.id": "2"}, {"num.partitions": "1"})
+        file = Path(broker.properties_path)
         file.write_text(file.read_text().replace("num.partitions=1", "num.partitions=7"))
-        write_settings(DISK, place, {"node.id": "2", "x": "y"}, {"num.partitions": "1"})
+        write_settings(DISK, broker, {"node.id": "2", "x": "y"}, {"num.partitions": "1"})
         properties = parse_properties(file.read_text())
         assert properties == {"node.id": "2", "num.partitions": "7", "x": "y"}
 
@@ -60,8 +60,11 @@ class TestSettings:
 
 class TestDirectories:
     def test_broker_by_broker(self) -> None:
-        places = broker_places("/d/", [5, 6])
-        assert places == [BrokerPlace(1, "/d/broker-1", 5), BrokerPlace(2, "/d/broker-2", 6)]
+        brokers = broker_directories("/d/", [5, 6])
+        assert brokers == [
+            BrokerDirectory(1, "/d/broker-1", 5),
+            BrokerDirectory(2, "/d/broker-2", 6),
+        ]
 
     def test_a_cluster_is_not_started_as_one_broker_nor_the_other_way_round(
         self, tmp_path: Path

@@ -7,9 +7,9 @@ from odradek.spark.options import (
     EARLIEST,
     LATEST,
     BadOption,
+    OffsetSpec,
     SinkOptions,
     SourceOptions,
-    Where,
     check_names,
 )
 
@@ -27,8 +27,8 @@ def read_stream(**given: str) -> SourceOptions:
 
 def test_defaults_of_a_batch_and_of_a_stream() -> None:
     batch, stream = read(), read_stream()
-    assert (batch.starting, batch.ending) == (Where(EARLIEST), Where(LATEST))
-    assert stream.starting == Where(LATEST)
+    assert (batch.starting, batch.ending) == (OffsetSpec(EARLIEST), OffsetSpec(LATEST))
+    assert stream.starting == OffsetSpec(LATEST)
     assert batch.fail_on_data_loss
     assert not batch.include_headers
     assert not batch.push_filters

@@ -88,7 +88,11 @@ async def add(arguments: argparse.Namespace) -> int:
 
 async def remove(arguments: argparse.Namespace) -> int:
     rules = _rules(arguments)
-    filters = [one for resource, entries in rules.items() for one in _filters(resource, entries)]
+    filters = [
+        acl_filter
+        for resource, entries in rules.items()
+        for acl_filter in _filters(resource, entries)
+    ]
     if not arguments.force and not _confirmed(rules):
         return 1
     removed: Rules = {}
@@ -115,7 +119,9 @@ async def show(arguments: argparse.Namespace) -> int:
 
 async def _find(admin: Admin, arguments: argparse.Namespace) -> Rules:
     resources = _resources(arguments)
-    filters = [AclFilter(one.type, one.name, one.pattern) for one in resources] or [AclFilter()]
+    filters = [
+        AclFilter(resource.type, resource.name, resource.pattern) for resource in resources
+    ] or [AclFilter()]
     found: Rules = {}
     for wanted in filters:
         _collect(found, await admin.describe_acls(wanted))
@@ -209,7 +215,7 @@ def _check_operations(resource: ResourcePattern, entries: list[AccessEntry]) -> 
     possible = _OPERATIONS[resource.type] | {Operation.ALL}
     for entry in entries:
         if entry.operation not in possible:
-            names = ", ".join(one.title for one in sorted(possible))
+            names = ", ".join(operation.title for operation in sorted(possible))
             raise CommandFailed(
                 f"{entry.operation.title} means nothing on a {resource.type.title};"
                 f" it takes {names}"

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_resources(group: "argparse._ArgumentGroup") -> None:
-    for flag, what in (
+    for flag, description in (
         ("--topic", "a topic"),
         ("--group", "a group"),
         ("--transactional-id", "a transactional id"),
@@ -71,7 +71,7 @@ def _add_resources(group: "argparse._ArgumentGroup") -> None:
             metavar="NAME",
             action="append",
             default=[],
-            help=f"{what}, * for all; may be repeated",
+            help=f"{description}, * for all; may be repeated",
         )
     group.add_argument("--cluster", action="store_true", help="the cluster itself")
     group.add_argument(
@@ -85,7 +85,7 @@ def _add_resources(group: "argparse._ArgumentGroup") -> None:
 
 
 def _add_rules(group: "argparse._ArgumentGroup") -> None:
-    for flag, what in (
+    for flag, description in (
         ("--allow-principal", "who may, as in User:alice; User:* is everybody"),
         ("--deny-principal", "who may not, whatever else allows it"),
         ("--allow-host", "from where, an address (default: *)"),
@@ -93,7 +93,7 @@ def _add_rules(group: "argparse._ArgumentGroup") -> None:
         ("--principal", "with --list: only rules about this one"),
     ):
         group.add_argument(
-            flag, metavar="WHO" if "host" not in flag else "HOST", action="append", help=what
+            flag, metavar="WHO" if "host" not in flag else "HOST", action="append", help=description
         )
     group.add_argument(
         "--operation",

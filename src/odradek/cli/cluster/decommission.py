@@ -47,19 +47,19 @@ async def _start(admin: Admin, leaver: int, *, lower: bool) -> int:
         if broker.id != leaver
     }
     everything = await replicas_of(admin, await admin.list_topics(include_internal=True))
-    held = {one: replicas for one, replicas in everything.items() if leaver in replicas}
+    held = {partition: replicas for partition, replicas in everything.items() if leaver in replicas}
     _require_room(held, len(brokers), lower=lower)
     moving = await admin.list_partition_reassignments()
     to_move = {
-        one: replicas
-        for one, replicas in held.items()
-        if one not in moving or leaver not in moving[one].removing
+        partition: replicas
+        for partition, replicas in held.items()
+        if partition not in moving or leaver not in moving[partition].removing
     }
     if to_move:
         others = Counter(
             broker
-            for one, replicas in everything.items()
-            if one not in to_move
+            for partition, replicas in everything.items()
+            if partition not in to_move
             for broker in replicas
         )
         plan = without(leaver, to_move, brokers, others)
@@ -68,7 +68,9 @@ async def _start(admin: Admin, leaver: int, *, lower: bool) -> int:
 
 
 def _require_room(held: Plan, brokers: int, *, lower: bool) -> None:
-    too_many = sorted({one.topic for one, replicas in held.items() if len(replicas) > brokers})
+    too_many = sorted(
+        {partition.topic for partition, replicas in held.items() if len(replicas) > brokers}
+    )
     if brokers == 0:
         raise CommandFailed("this is the only broker; what it holds has nowhere to go")
     if too_many and not lower:
@@ -82,7 +84,7 @@ def _require_room(held: Plan, brokers: int, *, lower: bool) -> None:
 
 async def _held(admin: Admin, leaver: int) -> Plan:
     everything = await replicas_of(admin, await admin.list_topics(include_internal=True))
-    return {one: replicas for one, replicas in everything.items() if leaver in replicas}
+    return {partition: replicas for partition, replicas in everything.items() if leaver in replicas}
 
 
 async def _until_empty(admin: Admin, leaver: int) -> None:

@@ -80,7 +80,7 @@ async def _connect(host: str, port: int) -> str | None:
 async def _check_advertised(findings: Findings, described: ClusterDescription, asked: str) -> None:
     """Clients use what brokers advertise, not what they were told to ask first."""
     from_afar = not any(_host(address) in _LOOPBACK for address in asked.split(","))
-    for broker in sorted(described.brokers, key=lambda one: one.id):
+    for broker in sorted(described.brokers, key=lambda broker: broker.id):
         address = f"{broker.host}:{broker.port}"
         check = f"broker {broker.id}"
         problem = await _connect(broker.host, broker.port)
@@ -111,10 +111,10 @@ async def _check_partitions(
     findings: Findings, admin: Admin, described: ClusterDescription
 ) -> None:
     topics = await admin.list_topics(include_internal=True)
-    partitions = [one for topic in topics.values() for one in topic.partitions.values()]
+    partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
     live = {broker.id for broker in described.brokers}
-    leaderless = sum(one.leader not in live for one in partitions)
-    behind = sum(len(one.in_sync) < len(one.replicas) for one in partitions)
+    leaderless = sum(partition.leader not in live for partition in partitions)
+    behind = sum(len(partition.in_sync) < len(partition.replicas) for partition in partitions)
     if leaderless:
         findings.add(
             "partitions", "wrong",

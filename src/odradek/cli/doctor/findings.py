@@ -29,7 +29,7 @@ class Findings:
         wrong = sum(finding.grade == "wrong" for finding in self.all)
         warnings = sum(finding.grade == "warning" for finding in self.all)
         if as_json:
-            print_json({"ok": not wrong, "findings": [one._asdict() for one in self.all]})
+            print_json({"ok": not wrong, "findings": [finding._asdict() for finding in self.all]})
             return 1 if wrong else 0
         colours = sys.stdout.isatty()
         width = max(len(finding.check) for finding in self.all)

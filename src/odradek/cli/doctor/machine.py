@@ -86,16 +86,16 @@ def _memory_amounts() -> dict[str, int] | None:
 
 
 def _check_disk(findings: Findings, data: str) -> None:
-    place = data
-    while not os.path.isdir(place):
-        place = os.path.dirname(place)
-    if not os.access(place, os.W_OK):
+    directory = data
+    while not os.path.isdir(directory):
+        directory = os.path.dirname(directory)
+    if not os.access(directory, os.W_OK):
         findings.add(
-            "disk", "wrong", f"{place} cannot be written by this user; choose another --data"
+            "disk", "wrong", f"{directory} cannot be written by this user; choose another --data"
         )
         return
     disk = OsDisk()
-    free, total = disk.free_bytes(place), disk.total_bytes(place)
+    free, total = disk.free_bytes(directory), disk.total_bytes(directory)
     used = 1 - free / total if total else 0.0
     text = f"{free / 1e9:.1f} GB of {total / 1e9:.1f} GB free for {data}"
     if used > _FULL_SHARE or free < _MIN_FREE_BYTES:
@@ -104,11 +104,11 @@ def _check_disk(findings: Findings, data: str) -> None:
         findings.add("disk", "warning", text)
     else:
         findings.add("disk", "ok", text)
-    _check_file_system(findings, os.path.realpath(place))
+    _check_file_system(findings, os.path.realpath(directory))
 
 
-def _check_file_system(findings: Findings, place: str) -> None:
-    found = mount_of(place, _mounts())
+def _check_file_system(findings: Findings, directory: str) -> None:
+    found = mount_of(directory, _mounts())
     if found is None:
         return
     mount, kind, options = found
@@ -133,12 +133,12 @@ def _mounts() -> list[list[str]]:
     return [line.split() for line in lines]
 
 
-def mount_of(place: str, mounts: list[list[str]]) -> tuple[str, str, str] | None:
+def mount_of(directory: str, mounts: list[list[str]]) -> tuple[str, str, str] | None:
     """The mount that holds a path: the longest that it begins with; the last of those wins."""
     best: tuple[str, str, str] | None = None
     for _, mount, kind, options, *_ in mounts:
         path = mount.encode().decode("unicode_escape")
-        inside = place == path or place.startswith(path.rstrip("/") + "/")
+        inside = directory == path or directory.startswith(path.rstrip("/") + "/")
         if inside and (best is None or len(path) >= len(best[0])):
             best = (path, kind, options)
     return best

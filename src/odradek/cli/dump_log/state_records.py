@@ -157,8 +157,12 @@ def _json_value(field: Field, value: object, version: int) -> object:
     if isinstance(value, list):
         show = _SHOWN.get(field.element if isinstance(field.element, str) else "")
         return [
-            json_of(one, version) if isinstance(one, Struct) else one if show is None else show(one)
-            for one in value
+            json_of(element, version)
+            if isinstance(element, Struct)
+            else element
+            if show is None
+            else show(element)
+            for element in value
         ]
     show = _SHOWN.get(field.kind)
     return value if show is None or not isinstance(value, bytes) else show(value)

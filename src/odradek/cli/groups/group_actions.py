@@ -61,7 +61,7 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
         admin, chosen_states(arguments.state), chosen_types(arguments.type)
     )
     if arguments.json:
-        print_json([_listing_json(one) for one in listings])
+        print_json([_listing_json(listing) for listing in listings])
     elif arguments.state is None and arguments.type is None:
         for listing in listings:
             print(listing.group_id)
@@ -75,23 +75,28 @@ async def consumer_groups(
     admin: Admin, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> list[GroupListing]:
     listings = await admin.list_groups(states=states, types=types)
-    return sorted((one for one in listings if one.is_of_consumers), key=lambda one: one.group_id)
+    return sorted(
+        (listing for listing in listings if listing.is_of_consumers),
+        key=lambda listing: listing.group_id,
+    )
 
 
 async def list_every_group(arguments: argparse.Namespace) -> int:
     """`odradek groups --list`."""
     types = chosen_types(arguments.group_type, GROUP_TYPES)
     async with open_admin(arguments) as admin:
-        listings = sorted(await admin.list_groups(types=types), key=lambda one: one.group_id)
+        listings = sorted(
+            await admin.list_groups(types=types), key=lambda listing: listing.group_id
+        )
     if arguments.protocol is not None:
-        listings = [one for one in listings if one.protocol_type == arguments.protocol]
+        listings = [listing for listing in listings if listing.protocol_type == arguments.protocol]
     if arguments.consumer:
-        listings = [one for one in listings if one.is_of_consumers]
+        listings = [listing for listing in listings if listing.is_of_consumers]
     for flag, kind in ((arguments.share, "Share"), (arguments.streams, "Streams")):
         if flag:
-            listings = [one for one in listings if one.type == kind]
+            listings = [listing for listing in listings if listing.type == kind]
     if arguments.json:
-        print_json([_listing_json(one) for one in listings])
+        print_json([_listing_json(listing) for listing in listings])
     else:
         print(every_group_table(listings))
     return 0
@@ -112,7 +117,7 @@ def _listing_json(listing: GroupListing) -> dict[str, object]:
 
 async def group_ids(admin: Admin, arguments: argparse.Namespace) -> list[str]:
     if arguments.all_groups:
-        return [one.group_id for one in await consumer_groups(admin)]
+        return [listing.group_id for listing in await consumer_groups(admin)]
     return sorted(set(arguments.group))
 
 
@@ -144,7 +149,7 @@ async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
 async def no_such_group(admin: Admin, group_id: str, error: KafkaError) -> CommandFailed:
     if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
         return CommandFailed(f"group {group_id!r}: {error.message}")
-    known = [one.group_id for one in await admin.list_groups()]
+    known = [listing.group_id for listing in await admin.list_groups()]
     near = did_you_mean(group_id, known)
     return CommandFailed(
         f"group {group_id!r} does not exist{near or '; odradek consumer-groups --list shows all'}"
@@ -164,16 +169,16 @@ def _remark_on_state(group: GroupDescription) -> None:
 async def offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
     """Assigned partitions, members with most of them first, then what nobody reads."""
     committed = await admin.list_group_offsets(group.group_id)
-    places: list[tuple[TopicPartition, GroupMember | None]] = []
-    for member in sorted(group.members, key=lambda one: -len(one.assignment)):
-        places += [(partition, member) for partition in sorted(member.assignment)]
-    assigned = {partition for partition, _ in places}
-    places += [(partition, None) for partition in sorted(committed) if partition not in assigned]
-    if not places:
+    owners: list[tuple[TopicPartition, GroupMember | None]] = []
+    for member in sorted(group.members, key=lambda member: -len(member.assignment)):
+        owners += [(partition, member) for partition in sorted(member.assignment)]
+    assigned = {partition for partition, _ in owners}
+    owners += [(partition, None) for partition in sorted(committed) if partition not in assigned]
+    if not owners:
         return []
-    ends = await admin.list_offsets(dict.fromkeys((one for one, _ in places), LATEST))
+    ends = await admin.list_offsets(dict.fromkeys((partition for partition, _ in owners), LATEST))
     rows = []
-    for partition, owner in places:
+    for partition, owner in owners:
         position, end = _known(committed, partition), ends[partition]
         rows.append(
             OffsetRow(
@@ -231,7 +236,10 @@ def _member_json(member: GroupMember) -> dict[str, object]:
 
 
 def _partitions_json(partitions: Iterable[TopicPartition]) -> list[dict[str, object]]:
-    return [{"topic": one.topic, "partition": one.partition} for one in sorted(partitions)]
+    return [
+        {"topic": partition.topic, "partition": partition.partition}
+        for partition in sorted(partitions)
+    ]
 
 
 def _row_json(row: OffsetRow) -> dict[str, object]:
@@ -254,16 +262,20 @@ def _row_json(row: OffsetRow) -> dict[str, object]:
 
 async def _delete(admin: Admin, arguments: argparse.Namespace) -> int:
     answers = await admin.delete_groups(await group_ids(admin, arguments))
-    deleted = [one for one, answer in answers.items() if not isinstance(answer, KafkaError)]
-    failed = [(one, answer) for one, answer in answers.items() if isinstance(answer, KafkaError)]
+    deleted = [group for group, answer in answers.items() if not isinstance(answer, KafkaError)]
+    failed = [
+        (group, answer) for group, answer in answers.items() if isinstance(answer, KafkaError)
+    ]
     if arguments.json:
-        print_json({"deleted": deleted, "failed": {one: error.message for one, error in failed}})
+        print_json(
+            {"deleted": deleted, "failed": {group: error.message for group, error in failed}}
+        )
     elif deleted:
-        names = ", ".join(f"'{one}'" for one in deleted)
+        names = ", ".join(f"'{group}'" for group in deleted)
         print(f"Deletion of requested consumer groups ({names}) was successful.")
     if not failed:
         return 0
-    reasons = [await _why_it_stays(admin, one, error) for one, error in failed]
+    reasons = [await _why_it_stays(admin, group, error) for group, error in failed]
     raise CommandFailed("; ".join(reasons))
 
 
@@ -313,24 +325,27 @@ async def _delete_offsets(admin: Admin, arguments: argparse.Namespace) -> int:
         answers = await admin.delete_group_offsets(group_id, partitions)
     except KafkaError as error:
         raise await no_such_group(admin, group_id, error) from None
-    failed = [one for one in answers.values() if isinstance(one, KafkaError)]
+    failed = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
     if arguments.json:
         print_json(
             [
                 {
-                    "topic": one.topic,
-                    "partition": one.partition,
+                    "topic": partition.topic,
+                    "partition": partition.partition,
                     "error": answer.message if isinstance(answer, KafkaError) else None,
                 }
-                for one, answer in sorted(answers.items())
+                for partition, answer in sorted(answers.items())
             ]
         )
     else:
         if not failed:
             print(f"Request succeeded for deleting offsets from group {group_id}.")
         statuses = [
-            (one, f"Error: {answer.message}" if isinstance(answer, KafkaError) else "Successful")
-            for one, answer in sorted(answers.items())
+            (
+                partition,
+                f"Error: {answer.message}" if isinstance(answer, KafkaError) else "Successful",
+            )
+            for partition, answer in sorted(answers.items())
         ]
         print(deleted_offsets_table(statuses))
     if not failed:

@@ -56,16 +56,18 @@ def read_plans(text: str, groups: list[str]) -> dict[str, Plan]:
             words = [groups[0], *words]
         try:
             group, topic, partition, offset = words
-            place, to = TopicPartition(topic, int(partition)), int(offset)
+            topic_partition, to = TopicPartition(topic, int(partition)), int(offset)
         except ValueError:
             raise CommandFailed(
                 f"line {number} of the file, {','.join(cells)!r}, is not topic,partition,offset"
                 " (with one --group) or group,topic,partition,offset"
             ) from None
         plan = plans.setdefault(group, {})
-        if place in plan:
-            raise CommandFailed(f"line {number} of the file names {place} of {group!r} again")
-        plan[place] = to
+        if topic_partition in plan:
+            raise CommandFailed(
+                f"line {number} of the file names {topic_partition} of {group!r} again"
+            )
+        plan[topic_partition] = to
     if not plans:
         raise CommandFailed("the file names no partitions")
     return plans

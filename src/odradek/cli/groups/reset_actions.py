@@ -52,7 +52,7 @@ async def reset(arguments: argparse.Namespace) -> int:
 
 
 def _active(group: GroupDescription) -> str:
-    members = [(one.client_id, one.host, len(one.assignment)) for one in group.members]
+    members = [(member.client_id, member.host, len(member.assignment)) for member in group.members]
     who = who_is_active(members) or "members are just leaving"
     return (
         f"group {group.group_id!r} is active ({group.state}): {who}; stop these consumers, wait"
@@ -85,11 +85,11 @@ def _report(
                 [
                     {
                         "group": group,
-                        "topic": one.topic,
-                        "partition": one.partition,
+                        "topic": partition.topic,
+                        "partition": partition.partition,
                         "newOffset": offset,
                     }
-                    for group, one, offset in rows
+                    for group, partition, offset in rows
                 ]
             )
     elif arguments.export:
@@ -145,8 +145,8 @@ class _Target:
             if isinstance(position, KafkaError):
                 raise CommandFailed(f"{partition}: {position.message}")
             current[partition] = position.offset
-        missing = [one for one in partitions if one not in current]
-        kept = {one: current[one] for one in partitions if one in current}
+        missing = [partition for partition in partitions if partition not in current]
+        kept = {partition: current[partition] for partition in partitions if partition in current}
         if self._arguments.to_current:
             return kept | await _listed(admin, missing, LATEST)
         if missing:
@@ -155,7 +155,9 @@ class _Target:
                 " --to-earliest, --to-latest or --to-offset"
             )
         shift = self._arguments.shift_by
-        return await _within_log(admin, {one: offset + shift for one, offset in kept.items()})
+        return await _within_log(
+            admin, {partition: offset + shift for partition, offset in kept.items()}
+        )
 
 
 async def _ask(
@@ -179,7 +181,7 @@ async def _listed(admin: Admin, partitions: list[TopicPartition], timestamp_ms: 
 
 async def _by_time(admin: Admin, partitions: list[TopicPartition], timestamp_ms: int) -> Plan:
     found = await _listed(admin, partitions, max(timestamp_ms, 0))
-    without = [one for one, offset in found.items() if offset < 0]
+    without = [partition for partition, offset in found.items() if offset < 0]
     for partition in without:
         hint(f"{partition} has no record of that time or later; its end is taken")
     return found | await _listed(admin, without, LATEST)

@@ -52,17 +52,25 @@ def _table(rows: list[list[str]], widths: Sequence[int]) -> str:
 
 def listing_table(listings: list[GroupListing], *, types: bool, states: bool) -> str:
     rows = [["GROUP", "TYPE", "STATE"]]
-    rows += [[one.group_id, one.type or "Unknown", one.state or "Unknown"] for one in listings]
+    rows += [
+        [listing.group_id, listing.type or "Unknown", listing.state or "Unknown"]
+        for listing in listings
+    ]
     widths = [_widest(row[0] for row in rows[1:]) + 10, 20, 20]
     columns = [0, *([1] if types else []), *([2] if states else [])]
     return "\n".join(
-        _aligned(([row[one] for one in columns] for row in rows), [widths[one] for one in columns])
+        _aligned(
+            ([row[column] for column in columns] for row in rows),
+            [widths[column] for column in columns],
+        )
     )
 
 
 def every_group_table(listings: list[GroupListing]) -> str:
     rows = [["GROUP", "TYPE", "PROTOCOL"]]
-    rows += [[one.group_id, one.type or "Unknown", one.protocol_type] for one in listings]
+    rows += [
+        [listing.group_id, listing.type or "Unknown", listing.protocol_type] for listing in listings
+    ]
     header, *lines = _aligned(rows, [_widest((row[0] for row in rows), 20), 20, 20])
     # Kafka ends every line but the first with one more space.
     return "\n".join([header, *(line + " " for line in lines)])
@@ -106,13 +114,13 @@ def members_table(group: GroupDescription, *, verbose: bool) -> str:
     rows = [
         [
             group.group_id,
-            one.member_id,
-            one.group_instance_id or "",
-            one.host,
-            one.client_id,
-            str(len(one.assignment)),
+            member.member_id,
+            member.group_instance_id or "",
+            member.host,
+            member.client_id,
+            str(len(member.assignment)),
         ]
-        for one in group.members
+        for member in group.members
     ]
     columns = list(zip(*rows, strict=True)) or [()] * len(headers)
     widths = [_widest(columns[0]), _widest(columns[1]), _widest(columns[2], 17)]
@@ -132,7 +140,7 @@ def _add_epochs(
 ) -> None:
     headers += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
     # Only of interest while some members still speak the classic protocol.
-    with_upgrades = any(one.is_upgraded is False for one in group.members)
+    with_upgrades = any(member.is_upgraded is False for member in group.members)
     for row, member in zip(rows, group.members, strict=True):
         row += [
             shown(member.member_epoch),
@@ -186,12 +194,14 @@ def state_table(group: GroupDescription, *, verbose: bool) -> str:
 
 def reset_table(rows: list[tuple[str, TopicPartition, int]]) -> str:
     cells = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]]
-    cells += [[group, one.topic, str(one.partition), str(to)] for group, one, to in rows]
+    cells += [
+        [group, partition.topic, str(partition.partition), str(to)] for group, partition, to in rows
+    ]
     columns = list(zip(*cells[1:], strict=True)) or [(), ()]
     return _table(cells, [_widest(columns[0]), _widest(columns[1]), 10, 0])
 
 
 def deleted_offsets_table(rows: list[tuple[TopicPartition, str]]) -> str:
     cells = [["TOPIC", "PARTITION", "STATUS"]]
-    cells += [[one.topic, str(one.partition), status] for one, status in rows]
+    cells += [[partition.topic, str(partition.partition), status] for partition, status in rows]
     return _table(cells, [_widest(row[0] for row in cells), 10, 15])

@@ -113,7 +113,7 @@ async def _partitions(admin: Admin, arguments: argparse.Namespace) -> list[Topic
     found = await asked_partitions(admin, arguments.topic, arguments.include)
     if arguments.partition is None:
         return found
-    chosen = [one for one in found if one.partition == arguments.partition]
+    chosen = [partition for partition in found if partition.partition == arguments.partition]
     if not chosen:
         raise CommandFailed(
             f"topic {arguments.topic!r} has no partition {arguments.partition};"
@@ -136,12 +136,13 @@ class RecordPrinter:
                 try:
                     shown.append(self._formatter.format(record))
                 except ValueError as problem:
-                    place = f"{record.topic}-{record.partition} at offset {record.offset}"
+                    position = f"{record.topic}-{record.partition} at offset {record.offset}"
                     if not self._skip_errors:
                         raise CommandFailed(
-                            f"{place}: {problem}; --skip-message-on-error leaves such records out"
+                            f"{position}: {problem}; --skip-message-on-error leaves such records"
+                            " out"
                         ) from None
-                    print(f"left out {place}: {problem}", file=sys.stderr)
+                    print(f"left out {position}: {problem}", file=sys.stderr)
         finally:
             write_out(b"".join(shown))
             flush_out()

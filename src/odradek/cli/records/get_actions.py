@@ -64,7 +64,7 @@ def _chosen(
     arguments: argparse.Namespace, key: bytes, known: Sequence[int]
 ) -> list[TopicPartition]:
     if arguments.all_partitions:
-        return [TopicPartition(arguments.topic, one) for one in known]
+        return [TopicPartition(arguments.topic, index) for index in known]
     if arguments.partition is None:
         return [TopicPartition(arguments.topic, partition_of(key, known))]
     if arguments.partition not in known:
@@ -92,13 +92,13 @@ async def _ask(
 ) -> Answer:
     clock = SystemClock()
     cluster = Cluster(settings)
-    wanted = {one: [key] for one in partitions}
+    wanted = {partition: [key] for partition in partitions}
     committed = settings.isolation_level == "read_committed"
     timeout_ms = settings.default_api_timeout_ms
     try:
         # Before the clock runs: metadata, and connections to the leaders.
         await cluster.topic(partitions[0].topic, timeout_ms)
-        for leader in {cluster.view.leader(one) for one in partitions}:
+        for leader in {cluster.view.leader(partition) for partition in partitions}:
             if leader >= 0:
                 await cluster.connection(leader)
         took_ms: list[float] = []

@@ -43,9 +43,9 @@ _DISTINCT = (
 class LineReader:
     def __init__(self, properties: dict[str, str]) -> None:
         marks = _KNOWN | {key: value for key, value in properties.items() if value or key == _NULL}
-        for one, other in _DISTINCT:
-            if one in marks and marks[one] == marks[other]:
-                raise UsageError(f"{one} and {other} may not be equal")
+        for first, other in _DISTINCT:
+            if first in marks and marks[first] == marks[other]:
+                raise UsageError(f"{first} and {other} may not be equal")
         self._parse_key = _is_true(marks["parse.key"])
         self._parse_headers = _is_true(marks["parse.headers"])
         self._ignore_error = _is_true(marks["ignore.error"])

@@ -170,7 +170,9 @@ async def consume(arguments: argparse.Namespace, properties: dict[str, str]) -> 
         start_reading(
             consumer, partitions, LATEST if arguments.reset_policy == "latest" else EARLIEST
         )
-        assigned = [{"topic": one.topic, "partition": one.partition} for one in partitions]
+        assigned = [
+            {"topic": partition.topic, "partition": partition.partition} for partition in partitions
+        ]
         events.emit("partitions_assigned", partitions=assigned)
         code = await until_interrupted(VerifiableConsumer(arguments, events).run(consumer))
     events.emit("shutdown_complete")

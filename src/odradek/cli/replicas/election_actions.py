@@ -26,8 +26,8 @@ async def elect(arguments: argparse.Namespace) -> int:
     async with open_admin(arguments) as admin:
         answers = await admin.elect_leaders(kind, _partitions(arguments))
     elected, needless, failed = [], [], {}
-    for one, error in sorted(answers.items()):
-        name = f"{one.topic}-{one.partition}"
+    for partition, error in sorted(answers.items()):
+        name = f"{partition.topic}-{partition.partition}"
         if error is None:
             elected.append(name)
         elif error.code == ErrorCode.ELECTION_NOT_NEEDED:

@@ -59,7 +59,7 @@ async def _generate(admin: Admin, arguments: argparse.Namespace) -> int:
         path = arguments.topics_to_move_json_file
         topics += read_topics(_read(path), path)
     await require_brokers(admin, arguments.broker_list)
-    racks = {int(one.id): one.rack for one in (await admin.describe_cluster()).brokers}
+    racks = {int(broker.id): broker.rack for broker in (await admin.describe_cluster()).brokers}
     brokers = {
         broker: None if arguments.disable_rack_aware else racks[broker]
         for broker in arguments.broker_list
@@ -107,31 +107,35 @@ async def _execute(admin: Admin, arguments: argparse.Namespace) -> int:
                 " until everything has arrived: it lifts the throttle"
             )
     answers = await admin.alter_partition_reassignments(plan)
-    refused = {one: error for one, error in answers.items() if error is not None}
+    refused = {partition: error for partition, error in answers.items() if error is not None}
     if refused:
-        raise CommandFailed("; ".join(_refusal(one, error) for one, error in refused.items()))
+        raise CommandFailed(
+            "; ".join(_refusal(partition, error) for partition, error in refused.items())
+        )
     if arguments.json:
-        print_json({"current": _shown(current), "started": [_name(one) for one in plan]})
+        print_json(
+            {"current": _shown(current), "started": [_name(partition) for partition in plan]}
+        )
     else:
-        what = "reassignment" if len(plan) == 1 else "reassignments"
-        print(f"Successfully started partition {what} for {joined(plan)}")
+        noun = "reassignment" if len(plan) == 1 else "reassignments"
+        print(f"Successfully started partition {noun} for {joined(plan)}")
     return 0
 
 
 async def _current(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]) -> Plan:
-    known = await replicas_of(admin, sorted({one.topic for one in plan}))
-    missing = [one for one in plan if one not in known]
+    known = await replicas_of(admin, sorted({partition.topic for partition in plan}))
+    missing = [partition for partition in plan if partition not in known]
     if missing:
         raise CommandFailed(f"there is no partition {joined(missing)}")
-    return {one: known[one] for one in plan}
+    return {partition: known[partition] for partition in plan}
 
 
-def _name(one: TopicPartition) -> str:
-    return f"{one.topic}-{one.partition}"
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
 
 
-def _refusal(one: TopicPartition, error: KafkaError) -> str:
-    return f"{_name(one)}: {error.message}"
+def _refusal(partition: TopicPartition, error: KafkaError) -> str:
+    return f"{_name(partition)}: {error.message}"
 
 
 # How far it is
@@ -142,16 +146,16 @@ async def _verify(admin: Admin, arguments: argparse.Namespace) -> int:
     moving = await admin.list_partition_reassignments()
     current = await _current(admin, plan)
     states: dict[TopicPartition, str] = {}
-    for one, target in sorted(plan.items()):
-        if one in moving:
-            states[one] = "in progress"
+    for partition, target in sorted(plan.items()):
+        if partition in moving:
+            states[partition] = "in progress"
         else:
-            states[one] = "completed" if current[one] == target else "different"
+            states[partition] = "completed" if current[partition] == target else "different"
     lifted = not moving and not arguments.preserve_throttles
     if lifted:
-        await _lift_throttles(admin, {one.topic for one in plan})
+        await _lift_throttles(admin, {partition.topic for partition in plan})
     if arguments.json:
-        shown = {_name(one): state for one, state in states.items()}
+        shown = {_name(partition): state for partition, state in states.items()}
         print_json({"partitions": shown, "throttlesLifted": lifted})
     else:
         _print_states(plan, current, states)
@@ -162,15 +166,15 @@ async def _verify(admin: Admin, arguments: argparse.Namespace) -> int:
 
 def _print_states(plan: Plan, current: Plan, states: Mapping[TopicPartition, str]) -> None:
     print("Status of partition reassignment:")
-    for one, state in states.items():
+    for partition, state in states.items():
         if state == "completed":
-            print(f"Reassignment of partition {_name(one)} is completed.")
+            print(f"Reassignment of partition {_name(partition)} is completed.")
         elif state == "in progress":
-            print(f"Reassignment of partition {_name(one)} is still in progress.")
+            print(f"Reassignment of partition {_name(partition)} is still in progress.")
         else:
             print(
-                f"There is no active reassignment of partition {_name(one)}, but replica set is"
-                f" {_ids(current[one])} rather than {_ids(plan[one])}."
+                f"There is no active reassignment of partition {_name(partition)}, but replica set"
+                f" is {_ids(current[partition])} rather than {_ids(plan[partition])}."
             )
 
 
@@ -180,15 +184,17 @@ def _ids(brokers: Sequence[int]) -> str:
 
 async def _cancel(admin: Admin, arguments: argparse.Namespace) -> int:
     plan = read_plan(_read(arguments.reassignment_json_file), arguments.reassignment_json_file)
-    active = [one for one in await admin.list_partition_reassignments() if one in plan]
+    active = [
+        partition for partition in await admin.list_partition_reassignments() if partition in plan
+    ]
     checked(await admin.cancel_partition_reassignments(active) if active else {})
     if not arguments.preserve_throttles:
-        await _lift_throttles(admin, {one.topic for one in plan})
+        await _lift_throttles(admin, {partition.topic for partition in plan})
     if arguments.json:
-        print_json({"cancelled": [_name(one) for one in sorted(active)]})
+        print_json({"cancelled": [_name(partition) for partition in sorted(active)]})
     elif active:
-        what = "reassignment" if len(active) == 1 else "reassignments"
-        print(f"Successfully cancelled partition {what} for: {joined(active)}")
+        noun = "reassignment" if len(active) == 1 else "reassignments"
+        print(f"Successfully cancelled partition {noun} for: {joined(active)}")
     else:
         print("None of the specified partition reassignments are active.")
     return 0
@@ -200,21 +206,21 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
         print_json(
             [
                 {
-                    "topic": one.topic,
-                    "partition": one.partition,
+                    "topic": partition.topic,
+                    "partition": partition.partition,
                     "replicas": list(move.replicas),
                     "adding": list(move.adding),
                     "removing": list(move.removing),
                 }
-                for one, move in sorted(moving.items())
+                for partition, move in sorted(moving.items())
             ]
         )
         return 0
     print("Current partition reassignments:" if moving else "No partition reassignments found.")
-    for one, move in sorted(moving.items()):
+    for partition, move in sorted(moving.items()):
         adding = f" adding: {_ids(move.adding)}." if move.adding else ""
         removing = f" removing: {_ids(move.removing)}." if move.removing else ""
-        print(f"{_name(one)}: replicas: {_ids(move.replicas)}.{adding}{removing}")
+        print(f"{_name(partition)}: replicas: {_ids(move.replicas)}.{adding}{removing}")
     return 0
 
 
@@ -228,14 +234,18 @@ async def _throttle(admin: Admin, current: Plan, plan: Plan, rate: int) -> None:
     for broker in sorted(brokers):
         resource = ConfigResource(ConfigType.BROKER, str(broker))
         changes[resource] = [ConfigChange(name, str(rate)) for name in _RATES]
-    for topic in sorted({one.topic for one in plan}):
-        moves = [one for one in plan if one.topic == topic]
-        sources = [f"{one.partition}:{broker}" for one in moves for broker in current[one]]
+    for topic in sorted({partition.topic for partition in plan}):
+        moves = [partition for partition in plan if partition.topic == topic]
+        sources = [
+            f"{partition.partition}:{broker}"
+            for partition in moves
+            for broker in current[partition]
+        ]
         targets = [
-            f"{one.partition}:{broker}"
-            for one in moves
-            for broker in plan[one]
-            if broker not in current[one]
+            f"{partition.partition}:{broker}"
+            for partition in moves
+            for broker in plan[partition]
+            if broker not in current[partition]
         ]
         changes[ConfigResource(ConfigType.TOPIC, topic)] = [
             ConfigChange(_LEADERS, ",".join(sources)),

@@ -22,12 +22,12 @@ def plan_as_json(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
     """What `--reassignment-json-file` reads, here and in Kafka."""
     partitions = [
         {
-            "topic": one.topic,
-            "partition": one.partition,
+            "topic": partition.topic,
+            "partition": partition.partition,
             "replicas": list(replicas),
             "log_dirs": ["any"] * len(replicas),
         }
-        for one, replicas in sorted(plan.items())
+        for partition, replicas in sorted(plan.items())
     ]
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"))
 
@@ -36,15 +36,15 @@ def read_plan(text: str, source: str) -> Plan:
     plan: Plan = {}
     for entry in _entries(text, source, "partitions"):
         try:
-            one = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+            partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
             replicas = [int(broker) for broker in entry["replicas"]]
         except (KeyError, TypeError, ValueError):
             raise CommandFailed(
                 f"{source}: a partition needs topic, partition and replicas, as in"
                 ' {"topic":"t","partition":0,"replicas":[1,2]}'
             ) from None
-        name = f"{one.topic}-{one.partition}"
-        if one in plan:
+        name = f"{partition.topic}-{partition.partition}"
+        if partition in plan:
             raise CommandFailed(f"{source} has {name} twice")
         if not replicas or len(set(replicas)) != len(replicas):
             raise CommandFailed(f"{source}: {name} needs brokers, each of them once")
@@ -52,7 +52,7 @@ def read_plan(text: str, source: str) -> Plan:
             raise CommandFailed(
                 f'{source}: {name} names log directories; only "any" is possible here'
             )
-        plan[one] = replicas
+        plan[partition] = replicas
     return plan
 
 
@@ -61,12 +61,12 @@ def read_partitions(text: str, source: str) -> list[TopicPartition]:
     found: dict[TopicPartition, None] = {}
     for entry in _entries(text, source, "partitions"):
         try:
-            one = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+            partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
         except (KeyError, TypeError, ValueError):
             raise CommandFailed(f"{source}: a partition needs topic and partition") from None
-        if one in found:
-            raise CommandFailed(f"{source} has {one.topic}-{one.partition} twice")
-        found[one] = None
+        if partition in found:
+            raise CommandFailed(f"{source} has {partition.topic}-{partition.partition} twice")
+        found[partition] = None
     return list(found)
 
 
@@ -107,14 +107,18 @@ def spread(
     """The same partitions on these brokers (id to rack), evenly, with few moves."""
     loads = Counter(dict.fromkeys(brokers, 0))
     plan = {
-        one: [broker for broker in current[one] if broker in brokers] for one in sorted(current)
+        partition: [broker for broker in current[partition] if broker in brokers]
+        for partition in sorted(current)
     }
-    wanted = {one: min(replication_factor or len(current[one]), len(brokers)) for one in plan}
-    for one, replicas in plan.items():
-        _shrink(replicas, wanted[one], brokers)
+    wanted = {
+        partition: min(replication_factor or len(current[partition]), len(brokers))
+        for partition in plan
+    }
+    for partition, replicas in plan.items():
+        _shrink(replicas, wanted[partition], brokers)
         loads.update(replicas)
-    for one, replicas in plan.items():
-        while len(replicas) < wanted[one]:
+    for partition, replicas in plan.items():
+        while len(replicas) < wanted[partition]:
             chosen = _best(replicas, loads, brokers)
             replicas.append(chosen)
             loads[chosen] += 1
@@ -134,15 +138,17 @@ def without(
     Where every broker has a copy already there is one copy fewer."""
     loads = Counter(dict.fromkeys(brokers, 0))
     loads.update({broker: count for broker, count in elsewhere.items() if broker in loads})
-    loads.update(broker for each in current.values() for broker in each if broker in brokers)
+    loads.update(
+        broker for replicas in current.values() for broker in replicas if broker in brokers
+    )
     plan: Plan = {}
-    for one, replicas in sorted(current.items()):
+    for partition, replicas in sorted(current.items()):
         stay = [broker for broker in replicas if broker != leaver]
-        plan[one] = stay
+        plan[partition] = stay
         if any(broker not in stay for broker in brokers):
             chosen = _best([broker for broker in stay if broker in brokers], loads, brokers)
             loads[chosen] += 1
-            plan[one] = [chosen if broker == leaver else broker for broker in replicas]
+            plan[partition] = [chosen if broker == leaver else broker for broker in replicas]
     return plan
 
 
@@ -194,7 +200,9 @@ def _relieve_one(
 
 def _share_leadership(plan: Plan) -> None:
     """Puts another replica first where its broker has at least two preferred leaders fewer."""
-    leaders = Counter(dict.fromkeys((broker for each in plan.values() for broker in each), 0))
+    leaders = Counter(
+        dict.fromkeys((broker for replicas in plan.values() for broker in replicas), 0)
+    )
     leaders.update(replicas[0] for replicas in plan.values() if replicas)
     changed = True
     while changed:
@@ -211,4 +219,4 @@ def _share_leadership(plan: Plan) -> None:
 
 
 def joined(partitions: Iterable[TopicPartition]) -> str:
-    return ",".join(f"{one.topic}-{one.partition}" for one in sorted(partitions))
+    return ",".join(f"{partition.topic}-{partition.partition}" for partition in sorted(partitions))

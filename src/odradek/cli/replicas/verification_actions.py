@@ -68,11 +68,11 @@ async def verify(arguments: argparse.Namespace) -> int:
         starts = await admin.list_offsets(dict.fromkeys(partitions, arguments.time))
         progress = Progress("partitions compared", len(partitions))
         verdicts = []
-        for done, one in enumerate(partitions, start=1):
-            start = starts[one]
+        for done, partition in enumerate(partitions, start=1):
+            start = starts[partition]
             offset = None if isinstance(start, KafkaError | ClientError) else start.offset
-            reader = _Reader(admin, topics[one.topic], one, arguments.fetch_size)
-            verdicts.append(await _compare(reader, offset, one.topic in compacted))
+            reader = _Reader(admin, topics[partition.topic], partition, arguments.fetch_size)
+            verdicts.append(await _compare(reader, offset, partition.topic in compacted))
             progress.update(done, asyncio.get_running_loop().time())
         progress.clear()
     return _report(arguments, verdicts)
@@ -92,12 +92,14 @@ async def _compacted(admin: Admin, names: list[str]) -> set[str]:
 class _Reader:
     """Reads one partition from any broker that holds it."""
 
-    def __init__(self, admin: Admin, topic: Topic, one: TopicPartition, fetch_bytes: int) -> None:
+    def __init__(
+        self, admin: Admin, topic: Topic, partition: TopicPartition, fetch_bytes: int
+    ) -> None:
         self._admin = admin
         self._topic = topic
         self._fetch_bytes = fetch_bytes
-        self.partition = one
-        self.brokers = topic.partitions[one.partition].replicas
+        self.partition = partition
+        self.brokers = topic.partitions[partition.partition].replicas
 
     async def read(self, broker: BrokerId, offset: int) -> tuple[Buffer, int]:
         """Batches from an offset on, and the high watermark as this broker knows it."""
@@ -215,20 +217,20 @@ def _report(arguments: argparse.Namespace, verdicts: list[Verdict]) -> int:
         print_json(
             [
                 {
-                    "topic": one.partition.topic,
-                    "partition": one.partition.partition,
-                    "brokers": list(one.brokers),
-                    "fromOffset": one.from_offset,
-                    "toOffset": one.to_offset,
-                    "problems": one.problems,
+                    "topic": verdict.partition.topic,
+                    "partition": verdict.partition.partition,
+                    "brokers": list(verdict.brokers),
+                    "fromOffset": verdict.from_offset,
+                    "toOffset": verdict.to_offset,
+                    "problems": verdict.problems,
                 }
-                for one in verdicts
+                for verdict in verdicts
             ]
         )
         return 1 if bad else 0
-    for one in bad:
-        for problem in one.problems:
-            print(f"{one.partition.topic}-{one.partition.partition}: {problem}")
+    for verdict in bad:
+        for problem in verdict.problems:
+            print(f"{verdict.partition.topic}-{verdict.partition.partition}: {problem}")
     partitions = counted(len(verdicts), "partition")
     if bad:
         raise CommandFailed(f"{len(bad)} of {partitions}: the copies are not the same everywhere")

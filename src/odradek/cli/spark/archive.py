@@ -27,28 +27,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to", metavar="DIRECTORY", required=True, help="where the archive is, or will be"
     )
-    what = parser.add_argument_group("what to do")
-    what.add_argument("--topic", metavar="NAME", help="topics to archive, with commas between")
-    what.add_argument(
+    subject = parser.add_argument_group("what to do")
+    subject.add_argument("--topic", metavar="NAME", help="topics to archive, with commas between")
+    subject.add_argument(
         "--include", metavar="PATTERN", help="instead of --topic: a regular expression for several"
     )
-    what.add_argument(
+    subject.add_argument(
         "--follow", action="store_true", help="stay, and archive what comes until interrupted"
     )
-    what.add_argument(
+    subject.add_argument(
         "--interval-ms",
         metavar="MS",
         type=positive_number,
         default=60_000,
         help="with --follow: how long to wait between looks (default: 60000)",
     )
-    what.add_argument("--list", action="store_true", help="show what is archived, and end")
-    what.add_argument(
+    subject.add_argument("--list", action="store_true", help="show what is archived, and end")
+    subject.add_argument(
         "--check",
         action="store_true",
         help="read the whole archive, say whether each record is there exactly once, and end",
     )
-    what.add_argument("--merge", action="store_true", help="only merge small files, and end")
+    subject.add_argument("--merge", action="store_true", help="only merge small files, and end")
     _add_ways(parser)
     add_spark_arguments(parser)
     add_json_argument(parser)

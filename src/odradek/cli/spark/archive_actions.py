@@ -73,7 +73,7 @@ def why(text: str) -> str:
     """The one line of Spark's many that says what went wrong in a task: the last of a traceback."""
     python, _, _ = text.partition("\n\tat ")
     found = [_LAST_LINE.match(line.strip()) for line in python.splitlines()]
-    said = [one[2] for one in found if one]
+    said = [hit[2] for hit in found if hit]
     line = said[-1] if said else text.strip().partition("\n")[0]
     return f"{line}; set ODRADEK_DEBUG=1 to see all that Spark says"
 
@@ -108,7 +108,7 @@ def work_on_archive(arguments: argparse.Namespace) -> int:
             return _show(archive.state(), as_json=arguments.json)
         if arguments.check:
             state = archive.check()
-            rows = sum(one.rows for one in state.files.values())
+            rows = sum(file.rows for file in state.files.values())
             return _say(
                 arguments,
                 {"records": rows, "files": len(state.files), "gaps": len(state.gaps)},
@@ -179,17 +179,21 @@ def _say(arguments: argparse.Namespace, value: dict[str, object], text: str) -> 
 def _show(state: "State", *, as_json: bool) -> int:
     rows = []
     for topic in state.topics:
-        for place, next_offset in sorted(state.offsets.items()):
-            if place.topic != topic:
+        for topic_partition, next_offset in sorted(state.offsets.items()):
+            if topic_partition.topic != topic:
                 continue
-            files = [one for one in state.files_of(topic) if one.partition == place.partition]
-            hours = sorted(f"{one.date} {one.hour}h" for one in files)
+            files = [
+                file
+                for file in state.files_of(topic)
+                if file.partition == topic_partition.partition
+            ]
+            hours = sorted(f"{file.date} {file.hour}h" for file in files)
             rows.append(
                 {
                     "topic": topic,
-                    "partition": place.partition,
-                    "records": sum(one.rows for one in files),
-                    "bytes": sum(one.size_bytes for one in files),
+                    "partition": topic_partition.partition,
+                    "records": sum(file.rows for file in files),
+                    "bytes": sum(file.size_bytes for file in files),
                     "files": len(files),
                     "next_offset": next_offset,
                     "first_hour": hours[0] if hours else None,
@@ -201,7 +205,7 @@ def _show(state: "State", *, as_json: bool) -> int:
             print_json(row)
     elif rows:
         headers = [name.upper().replace("_", " ") for name in rows[0]]
-        print(table(headers, [[_cell(one) for one in row.values()] for row in rows]))
+        print(table(headers, [[_cell(value) for value in row.values()] for row in rows]))
     for gap in state.gaps:
         hint(
             f"offsets {gap.first_offset} to {gap.end_offset - 1} of {gap.topic} [{gap.partition}]"

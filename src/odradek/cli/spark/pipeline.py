@@ -59,8 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("list takes no name; odradek pipeline status NAME shows one")
         return actions.show_all(arguments)
     if not arguments.subject:
-        what = "a FILE.py or FILE.toml" if arguments.action == "run" else "the pipeline's name"
-        raise UsageError(f"{arguments.action} needs {what}")
+        action = "a FILE.py or FILE.toml" if arguments.action == "run" else "the pipeline's name"
+        raise UsageError(f"{arguments.action} needs {action}")
     if arguments.action == "run":
         from odradek.cli.spark.pipeline_running import run_pipeline
 

@@ -6,7 +6,13 @@ import signal
 from dataclasses import asdict
 from time import sleep
 
-from odradek.spark.pipelines.state import DIED, FAILED, PipelineState, Place, places_in
+from odradek.spark.pipelines.state import (
+    DIED,
+    FAILED,
+    PipelineDirectory,
+    PipelineState,
+    pipelines_in,
+)
 from odradek.tools.failures import CommandFailed, did_you_mean
 from odradek.tools.terminal import print_json, table
 from odradek.world import SystemClock
@@ -19,9 +25,9 @@ _NOT_RUNNING = 3
 
 def show_all(arguments: argparse.Namespace) -> int:
     found = [
-        (place, state)
-        for place in places_in(OsDisk(), arguments.data)
-        if (state := place.read()) is not None
+        (directory, state)
+        for directory in pipelines_in(OsDisk(), arguments.data)
+        if (state := directory.read()) is not None
     ]
     if arguments.json:
         print_json([asdict(state) for _, state in found])
@@ -29,44 +35,44 @@ def show_all(arguments: argparse.Namespace) -> int:
     if not found:
         print(f"No pipeline has run in {arguments.data}.")
         return 0
-    rows = [_row(place, state) for place, state in found]
+    rows = [_row(directory, state) for directory, state in found]
     print(table(["PIPELINE", "STATE", "PROCESS", "RECORDS", "WAITING", "FILE"], rows))
     return 0
 
 
-def _row(place: Place, state: PipelineState) -> list[str]:
+def _row(directory: PipelineDirectory, state: PipelineState) -> list[str]:
     queries = state.queries.values()
     return [
         state.name,
         state.status,
-        str(state.pid) if place.is_running() else "",
-        f"{sum(one.records for one in queries):,}",
-        f"{sum(one.lag for one in queries):,}",
+        str(state.pid) if directory.is_running() else "",
+        f"{sum(query.records for query in queries):,}",
+        f"{sum(query.lag for query in queries):,}",
         state.file,
     ]
 
 
-def _found(arguments: argparse.Namespace) -> tuple[Place, PipelineState]:
-    place = Place(OsDisk(), arguments.data, arguments.subject)
-    state = place.read()
+def _found(arguments: argparse.Namespace) -> tuple[PipelineDirectory, PipelineState]:
+    directory = PipelineDirectory(OsDisk(), arguments.data, arguments.subject)
+    state = directory.read()
     if state is None:
-        known = [one.name for one in places_in(OsDisk(), arguments.data)]
+        known = [directory.name for directory in pipelines_in(OsDisk(), arguments.data)]
         near = did_you_mean(arguments.subject, known)
         raise CommandFailed(
             f"no pipeline {arguments.subject} has run in {arguments.data}"
             f"{near or '; odradek pipeline list shows all'}"
         )
-    return place, state
+    return directory, state
 
 
 def status(arguments: argparse.Namespace) -> int:
-    place, state = _found(arguments)
-    running = place.is_running()
+    directory, state = _found(arguments)
+    running = directory.is_running()
     code = 0 if running or state.status == "finished" else _NOT_RUNNING
     if state.status in {FAILED, DIED}:
         code = 1
     if arguments.json:
-        print_json({**asdict(state), "running": running, "checkpoint": place.checkpoint})
+        print_json({**asdict(state), "running": running, "checkpoint": directory.checkpoint})
         return code
     print(f"{state.name}: {state.status}" + (f" (process {state.pid})" if running else ""))
     if state.error:
@@ -74,29 +80,29 @@ def status(arguments: argparse.Namespace) -> int:
     rows = [
         [
             name,
-            str(one.batch_id),
-            f"{one.records:,}",
-            f"{one.lag:,}",
-            f"{one.batch_duration_s:.2f} s",
-            str(one.restarts),
+            str(query.batch_id),
+            f"{query.records:,}",
+            f"{query.lag:,}",
+            f"{query.batch_duration_s:.2f} s",
+            str(query.restarts),
         ]
-        for name, one in state.queries.items()
+        for name, query in state.queries.items()
     ]
     if rows:
         print(table(["QUERY", "BATCH", "RECORDS", "WAITING", "LAST BATCH", "RESTARTS"], rows))
-    print(f"checkpoint: {place.checkpoint}")
+    print(f"checkpoint: {directory.checkpoint}")
     return code
 
 
 def stop(arguments: argparse.Namespace) -> int:
-    place, state = _found(arguments)
-    if not place.is_running():
+    directory, state = _found(arguments)
+    if not directory.is_running():
         raise CommandFailed(f"pipeline {state.name} does not run: it has {state.status}")
     # The lock says that a process of ours runs, and it wrote this number when it took the lock.
     os.kill(state.pid, signal.SIGTERM)
     clock = SystemClock()
     end_s = clock.monotonic_s() + _STOP_TIMEOUT_S
-    while place.is_running():
+    while directory.is_running():
         if clock.monotonic_s() > end_s:
             raise CommandFailed(
                 f"process {state.pid} does not stop; end it with kill -9 {state.pid}:"

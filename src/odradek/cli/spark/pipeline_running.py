@@ -9,7 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from odradek.spark.halt import HALT_FILE
-from odradek.spark.pipelines.state import FAILED, AlreadyRunning, PipelineState, Place
+from odradek.spark.pipelines.state import FAILED, AlreadyRunning, PipelineDirectory, PipelineState
 from odradek.spark.prerequisites import require_spark
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
@@ -28,33 +28,36 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
     clock = SystemClock()
     try:
         pipeline = load(arguments.subject, arguments.name)
-        place = Place(OsDisk(), arguments.data, pipeline.name)
-        lock = place.claim()
+        directory = PipelineDirectory(OsDisk(), arguments.data, pipeline.name)
+        lock = directory.claim()
     except (BadPipeline, AlreadyRunning) as error:
         raise CommandFailed(str(error)) from None
     state = PipelineState(pipeline.name, pipeline.file, os.getpid(), clock.now_ms())
     # Totals go on where an earlier run left them: counters are about the checkpoint.
-    before = place.read()
+    before = directory.read()
     if before is not None:
         state.queries = before.queries
-    place.write(state)
+    directory.write(state)
     try:
-        return _run(arguments, pipeline, place, state)
+        return _run(arguments, pipeline, directory, state)
     except BadPipeline as error:
         state.status, state.error = FAILED, str(error)
-        place.write(state)
+        directory.write(state)
         raise CommandFailed(str(error)) from None
     except BaseException as error:
         state.status, state.error = FAILED, str(error).strip().partition("\n")[0]
-        place.write(state)
+        directory.write(state)
         raise
     finally:
-        place.take_back_halt()
+        directory.take_back_halt()
         lock.release()
 
 
 def _run(
-    arguments: argparse.Namespace, pipeline: "Pipeline", place: Place, state: PipelineState
+    arguments: argparse.Namespace,
+    pipeline: "Pipeline",
+    directory: PipelineDirectory,
+    state: PipelineState,
 ) -> int:
     from py4j.protocol import Py4JNetworkError
 
@@ -62,15 +65,15 @@ def _run(
     from odradek.spark.spark_session import session
 
     # Before Java starts: what it starts inherits the environment.
-    os.environ[HALT_FILE] = place.halt_path
+    os.environ[HALT_FILE] = directory.halt_path
     # Workers here find what the file imports from beside it.
     beside = [os.path.dirname(pipeline.file), os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(one for one in beside if one)
+    os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in beside if entry)
     say = _say_json if arguments.json else _say
-    say(f"{pipeline.name}  starting; checkpoint in {place.checkpoint}")
+    say(f"{pipeline.name}  starting; checkpoint in {directory.checkpoint}")
     runner = Runner(
         pipeline,
-        place,
+        directory,
         state,
         clock=SystemClock(),
         say=say,

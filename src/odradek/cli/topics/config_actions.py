@@ -46,7 +46,9 @@ async def _all(admin: Admin, entity_type: str) -> list[str]:
         return list(await admin.list_topics(include_internal=True))
     if entity_type == "groups":
         found = {group.group_id for group in await admin.list_groups()}
-        found |= {one.name for one in await admin.list_config_resources([ConfigType.GROUP])}
+        found |= {
+            resource.name for resource in await admin.list_config_resources([ConfigType.GROUP])
+        }
         return sorted(found)
     return [str(broker.id) for broker in (await admin.describe_cluster()).brokers] + [""]
 
@@ -88,7 +90,8 @@ def _print(kind: str, name: str, entries: list[ConfigEntry], *, everything: bool
         print(f"Default configs for {kind} in the cluster are:")
     for entry in entries:
         synonyms = ", ".join(
-            f"{one.source.name}:{one.name}={_text(one.value)}" for one in entry.synonyms
+            f"{synonym.source.name}:{synonym.name}={_text(synonym.value)}"
+            for synonym in entry.synonyms
         )
         sensitive = str(entry.is_sensitive).lower()
         print(f"  {entry.name}={_text(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
@@ -106,8 +109,8 @@ def _as_json(kind: str, name: str, entries: list[ConfigEntry]) -> dict[str, obje
                 "sensitive": entry.is_sensitive,
                 "readOnly": entry.is_read_only,
                 "synonyms": [
-                    {"name": one.name, "value": one.value, "source": one.source.name}
-                    for one in entry.synonyms
+                    {"name": synonym.name, "value": synonym.value, "source": synonym.source.name}
+                    for synonym in entry.synonyms
                 ],
             }
             for entry in entries

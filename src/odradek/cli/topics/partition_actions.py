@@ -101,7 +101,10 @@ async def print_log_directories(
     print_json(
         {
             "brokers": [
-                {"broker": broker, "logDirs": [_directory(one, topics) for one in directories]}
+                {
+                    "broker": broker,
+                    "logDirs": [_directory(directory, topics) for directory in directories],
+                }
                 for broker, directories in answers.items()
             ],
             "version": 1,

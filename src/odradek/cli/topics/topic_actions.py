@@ -270,11 +270,16 @@ async def _partitions(
                 topic.name,
                 topic.id,
                 PartitionState(
-                    one.index, one.leader, list(one.replicas), list(one.in_sync), None, None
+                    partition.index,
+                    partition.leader,
+                    list(partition.replicas),
+                    list(partition.in_sync),
+                    None,
+                    None,
                 ),
             )
             for topic in answers
-            for one in topic.partitions.values()
+            for partition in topic.partitions.values()
         ]
 
 
@@ -286,14 +291,14 @@ def _as_json(topic: TopicState, shown: PartitionFilter) -> dict[str, object]:
         "configs": topic.overrides,
         "partitions": [
             {
-                "partition": one.number,
-                "leader": None if one.leader < 0 else one.leader,
-                "replicas": one.replicas,
-                "isr": one.in_sync,
-                "elr": one.eligible,
-                "lastKnownElr": one.last_known_eligible,
+                "partition": partition.number,
+                "leader": None if partition.leader < 0 else partition.leader,
+                "replicas": partition.replicas,
+                "isr": partition.in_sync,
+                "elr": partition.eligible,
+                "lastKnownElr": partition.last_known_eligible,
             }
-            for one in shown.shown_partitions(topic)
+            for partition in shown.shown_partitions(topic)
         ],
     }
 

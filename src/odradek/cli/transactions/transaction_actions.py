@@ -54,23 +54,28 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
         longer_than_ms=-1 if duration_ms is None else duration_ms,
         pattern=arguments.transactional_id_pattern,
     )
-    listings.sort(key=lambda one: one.transactional_id)
+    listings.sort(key=lambda listing: listing.transactional_id)
     if arguments.json:
         print_json(
             [
                 {
-                    "transactionalId": one.transactional_id,
-                    "coordinator": one.coordinator.id,
-                    "producerId": one.producer_id,
-                    "state": one.state,
+                    "transactionalId": listing.transactional_id,
+                    "coordinator": listing.coordinator.id,
+                    "producerId": listing.producer_id,
+                    "state": listing.state,
                 }
-                for one in listings
+                for listing in listings
             ]
         )
         return 0
     rows = [
-        [one.transactional_id, str(one.coordinator.id), str(one.producer_id), one.state]
-        for one in listings
+        [
+            listing.transactional_id,
+            str(listing.coordinator.id),
+            str(listing.producer_id),
+            listing.state,
+        ]
+        for listing in listings
     ]
     headers = ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
     print(tabbed_table(headers, rows))
@@ -83,7 +88,7 @@ async def _described(admin: Admin, transactional_id: str) -> TransactionDescript
         return answer
     if answer.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise CommandFailed(f"transactional id {transactional_id!r}: {answer.message}")
-    known = [one.transactional_id for one in await admin.list_transactions()]
+    known = [listing.transactional_id for listing in await admin.list_transactions()]
     near = did_you_mean(transactional_id, known)
     raise CommandFailed(
         f"there is no transactional id {transactional_id!r}"
@@ -92,38 +97,38 @@ async def _described(admin: Admin, transactional_id: str) -> TransactionDescript
 
 
 async def _describe(admin: Admin, arguments: argparse.Namespace) -> int:
-    one = await _described(admin, arguments.transactional_id)
+    description = await _described(admin, arguments.transactional_id)
     duration_ms = None
-    if one.started_ms is not None:
-        duration_ms = SystemClock().now_ms() - one.started_ms
+    if description.started_ms is not None:
+        duration_ms = SystemClock().now_ms() - description.started_ms
     if arguments.json:
         print_json(
             {
-                "transactionalId": one.transactional_id,
-                "coordinator": one.coordinator.id,
-                "producerId": one.producer_id,
-                "producerEpoch": one.producer_epoch,
-                "state": one.state,
-                "timeoutMs": one.timeout_ms,
-                "startTimeMs": one.started_ms,
+                "transactionalId": description.transactional_id,
+                "coordinator": description.coordinator.id,
+                "producerId": description.producer_id,
+                "producerEpoch": description.producer_epoch,
+                "state": description.state,
+                "timeoutMs": description.timeout_ms,
+                "startTimeMs": description.started_ms,
                 "durationMs": duration_ms,
                 "partitions": [
-                    {"topic": place.topic, "partition": place.partition}
-                    for place in sorted(one.partitions)
+                    {"topic": partition.topic, "partition": partition.partition}
+                    for partition in sorted(description.partitions)
                 ],
             }
         )
         return 0
     row = {
-        "CoordinatorId": str(one.coordinator.id),
-        "TransactionalId": one.transactional_id,
-        "ProducerId": str(one.producer_id),
-        "ProducerEpoch": str(one.producer_epoch),
-        "TransactionState": one.state,
-        "TransactionTimeoutMs": str(one.timeout_ms),
-        "CurrentTransactionStartTimeMs": _shown(one.started_ms),
+        "CoordinatorId": str(description.coordinator.id),
+        "TransactionalId": description.transactional_id,
+        "ProducerId": str(description.producer_id),
+        "ProducerEpoch": str(description.producer_epoch),
+        "TransactionState": description.state,
+        "TransactionTimeoutMs": str(description.timeout_ms),
+        "CurrentTransactionStartTimeMs": _shown(description.started_ms),
         "TransactionDurationMs": _shown(duration_ms),
-        "TopicPartitions": ",".join(map(str, sorted(one.partitions))),
+        "TopicPartitions": ",".join(map(str, sorted(description.partitions))),
     }
     print(tabbed_table(list(row), [list(row.values())]))
     return 0
@@ -155,20 +160,20 @@ async def _describe_producers(admin: Admin, arguments: argparse.Namespace) -> in
     partition = await _one_partition(admin, arguments)
     producers = (await _producers(admin, arguments, [partition]))[partition]
     if arguments.json:
-        print_json([_producer_json(one) for one in producers])
+        print_json([_producer_json(producer) for producer in producers])
         return 0
     headers = ["ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence",
                "LastTimestamp", "CurrentTransactionStartOffset"]  # fmt: skip
     rows = [
         [
-            str(one.producer_id),
-            str(one.producer_epoch),
-            str(one.coordinator_epoch),
-            str(one.last_sequence),
-            str(one.last_timestamp_ms),
-            _shown(one.transaction_start_offset),
+            str(producer.producer_id),
+            str(producer.producer_epoch),
+            str(producer.coordinator_epoch),
+            str(producer.last_sequence),
+            str(producer.last_timestamp_ms),
+            _shown(producer.transaction_start_offset),
         ]
-        for one in producers
+        for producer in producers
     ]
     print(tabbed_table(headers, rows))
     return 0
@@ -208,9 +213,9 @@ async def _find_hanging(admin: Admin, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(
             [
-                {"topic": one.partition.topic, "partition": one.partition.partition}
-                | _producer_json(one.producer)
-                for one in hanging
+                {"topic": transaction.partition.topic, "partition": transaction.partition.partition}
+                | _producer_json(transaction.producer)
+                for transaction in hanging
             ]
         )
         return 0
@@ -253,20 +258,22 @@ async def _without_coordinator(admin: Admin, candidates: list[_Open]) -> list[_O
     """Those that no coordinator knows of: it will write no marker into their partition."""
     if not candidates:
         return []
-    producer_ids = {one.producer.producer_id for one in candidates}
+    producer_ids = {candidate.producer.producer_id for candidate in candidates}
     listings = await admin.list_transactions(producer_ids=sorted(producer_ids))
-    names = {one.producer_id: one.transactional_id for one in listings}
+    names = {
+        candidateting.producer_id: candidateting.transactional_id for candidateting in listings
+    }
     descriptions = await admin.describe_transactions(names.values())
     hanging = []
-    for one in candidates:
-        name = names.get(one.producer.producer_id)
+    for candidate in candidates:
+        name = names.get(candidate.producer.producer_id)
         description = None if name is None else descriptions[name]
         if isinstance(description, KafkaError):
             if description.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise CommandFailed(f"transactional id {name!r}: {description.message}")
             description = None
-        if description is None or one.partition not in description.partitions:
-            hanging.append(one)
+        if description is None or candidate.partition not in description.partitions:
+            hanging.append(candidate)
     return hanging
 
 

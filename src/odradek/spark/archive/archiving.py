@@ -34,7 +34,7 @@ from odradek.spark.archive.plans import (
 )
 from odradek.spark.brokers import Brokers
 from odradek.spark.offsets import to_json
-from odradek.spark.options import EARLIEST, SourceOptions, Where
+from odradek.spark.options import EARLIEST, OffsetSpec, SourceOptions
 from odradek.wording import counted
 
 DEFAULT_CHUNK_RECORDS: Final = 2_000_000
@@ -93,13 +93,13 @@ class Archive:
         """The records as a DataFrame, by what the log says and not by what lies around."""
         state = self.state()
         return self.read_files(
-            [one for one in state.files.values() if topic is None or one.topic == topic]
+            [file for file in state.files.values() if topic is None or file.topic == topic]
         )
 
     def read_files(self, files: list[DataFile]) -> DataFrame:
         if not files:
             return self.session.createDataFrame([], parquet.SCHEMA)
-        paths = [self.directory.full_path(one.path) for one in files]
+        paths = [self.directory.full_path(file.path) for file in files]
         return parquet.read(self.session, self.directory.root, paths)
 
     def check(self) -> State:
@@ -118,12 +118,12 @@ class Archive:
             )
             .collect()
         }
-        for one in state.files.values():
-            said = (one.rows, one.first_offset, one.last_offset)
-            if found.get((one.name, one.partition)) != said:
+        for file in state.files.values():
+            said = (file.rows, file.first_offset, file.last_offset)
+            if found.get((file.name, file.partition)) != said:
                 raise ArchiveBroken(
-                    f"{one.path} should hold {counted(said[0], 'record')}, offsets {said[1]} to"
-                    f" {said[2]}, but holds {found.get((one.name, one.partition), 'none')}"
+                    f"{file.path} should hold {counted(said[0], 'record')}, offsets {said[1]} to"
+                    f" {said[2]}, but holds {found.get((file.name, file.partition), 'none')}"
                 )
         twice = (
             self.read_files(list(state.files.values()))
@@ -133,9 +133,9 @@ class Archive:
             .take(1)
         )
         if twice:
-            one = twice[0]
+            first = twice[0]
             raise ArchiveBroken(
-                f"offset {one.offset} of {one.topic} [{one.partition}] is archived twice"
+                f"offset {first.offset} of {first.topic} [{first.partition}] is archived twice"
             )
         return state
 
@@ -158,16 +158,19 @@ class ArchiveWriter:
         """
         options = reading.options()
         brokers = Brokers(options)
-        places, ids = brokers.places()
+        partitions, ids = brokers.subscription()
         refuse_other_topics(self.state.topic_ids, ids)
-        ends = brokers.latest(places)
+        ends = brokers.latest(partitions)
         records = files = done = 0
         total: int | None = None
         while True:
-            earliest = brokers.resolve(Where(EARLIEST), places, is_start=True)
+            earliest = brokers.resolve(OffsetSpec(EARLIEST), partitions, is_start=True)
             if total is None:
-                begins = {one: self.state.offsets.get(one, earliest[one]) for one in places}
-                total = sum(max(0, ends[one] - begins[one]) for one in places)
+                begins = {
+                    partition: self.state.offsets.get(partition, earliest[partition])
+                    for partition in partitions
+                }
+                total = sum(max(0, ends[partition] - begins[partition]) for partition in partitions)
             on_progress(done, total)
             chunk = next_chunk(
                 self.state.offsets,
@@ -181,7 +184,7 @@ class ArchiveWriter:
                 return Appended(records, files)
             added = self._read_chunk(reading, chunk)
             # What was read must be of the topics that the entry will name.
-            refuse_other_topics(ids, brokers.places().ids)
+            refuse_other_topics(ids, brokers.subscription().ids)
             entry = self._log.append(added, chunk.offsets, chunk.gaps, ids)
             records += sum(file.rows for file, _ in entry.added)
             files += len(entry.added)
@@ -200,7 +203,7 @@ class ArchiveWriter:
 
     def _at_hand(self, made: list[DataFile], staging: str) -> list[tuple[DataFile, str]]:
         """What tasks have written, if it is here too: an entry must not name what nobody finds."""
-        found = {one.name: one.size_bytes for one in self._directory.list(staging)}
+        found = {entry.name: entry.size_bytes for entry in self._directory.list(staging)}
         for file in made:
             if found.get(file.name) != file.size_bytes:
                 raise ArchiveBroken(
@@ -213,14 +216,14 @@ class ArchiveWriter:
     def _append_by_spark(
         self, reading: Reading, chunk: Chunk, staging: str
     ) -> list[tuple[DataFile, str]]:
-        where = self._directory.full_path(staging)
+        staging_path = self._directory.full_path(staging)
         with parquet.settings(self._session):
             records = parquet.with_hours(self._records(reading, chunk))
-            parquet.write(records, where, codec=reading.codec)
+            parquet.write(records, staging_path, codec=reading.codec)
         # A range may hold nothing but ends of transactions: then there is no file.
-        if not any(one.is_directory for one in self._directory.list(staging)):
+        if not any(entry.is_directory for entry in self._directory.list(staging)):
             return []
-        found = parquet.staged_files(self._session, where)
+        found = parquet.staged_files(self._session, staging_path)
         return [(file, f"{staging}/{path}") for file, path in found]
 
     def _records(self, reading: Reading, chunk: Chunk) -> DataFrame:
@@ -229,8 +232,8 @@ class ArchiveWriter:
             for name, value in reading.source.items()
             if name.lower() not in {"subscribe", "subscribepattern", "assign"}
         }
-        starts = {one.topic_partition: one.start for one in chunk.ranges}
-        ends = {one.topic_partition: one.end for one in chunk.ranges}
+        starts = {offset_range.topic_partition: offset_range.start for offset_range in chunk.ranges}
+        ends = {offset_range.topic_partition: offset_range.end for offset_range in chunk.ranges}
         cores = self._session.sparkContext.defaultParallelism
         given = {
             "kafka.isolation.level": "read_committed",
@@ -256,13 +259,13 @@ class ArchiveWriter:
         """Merges small neighbours; how many files there are fewer."""
         found = merges(self.state.files.values(), target_bytes)
         before, done = len(self.state.files), 0
-        total = sum(one.rows for one in found)
+        total = sum(file.rows for file in found)
         for group in batches_of(found, _MERGED_AT_ONCE_BYTES):
             for at in range(0, len(group), _MERGES_AT_ONCE):
                 some = group[at : at + _MERGES_AT_ONCE]
                 on_progress(done, total)
                 self._merge(some, codec)
-                done += sum(one.rows for one in some)
+                done += sum(file.rows for file in some)
         return before - len(self.state.files)
 
     def _merge(self, some: list[Merge], codec: str) -> None:
@@ -281,15 +284,15 @@ class ArchiveWriter:
     def _merge_by_spark(
         self, some: list[Merge], codec: str, staging: str
     ) -> list[tuple[DataFile, str]]:
-        where = self._directory.full_path(staging)
+        staging_path = self._directory.full_path(staging)
         files = [file for merge in some for file in merge.files]
         lanes = {file.name: lane for lane, merge in enumerate(some) for file in merge.files}
         with parquet.settings(self._session):
             records = self._archive.read_files(files)
             laned = records.withColumn("lane", parquet.lane_by_name(lanes))
             together = laned.repartition(min(len(some), _MERGES_AT_ONCE), "lane")
-            parquet.write(together, where, codec=codec, lane=f.col("lane"))
-        found = parquet.staged_files(self._session, where)
+            parquet.write(together, staging_path, codec=codec, lane=f.col("lane"))
+        found = parquet.staged_files(self._session, staging_path)
         return [(file, f"{staging}/{path}") for file, path in found]
 
 
@@ -297,9 +300,9 @@ def _compare(before: list[DataFile], after: list[DataFile]) -> None:
     """Nothing may be replaced by less."""
     counts: dict[tuple[str, int], int] = {}
     for files, sign in ((before, 1), (after, -1)):
-        for one in files:
-            key = (one.directory, one.partition)
-            counts[key] = counts.get(key, 0) + sign * one.rows
+        for file in files:
+            key = (file.directory, file.partition)
+            counts[key] = counts.get(key, 0) + sign * file.rows
     if any(counts.values()):
         raise ArchiveBroken(
             "merged files do not hold as many records as the files they were made of:"
@@ -307,8 +310,8 @@ def _compare(before: list[DataFile], after: list[DataFile]) -> None:
         )
 
 
-def _partitions(places: list[TopicPartition]) -> dict[str, list[int]]:
+def _partitions(partitions: list[TopicPartition]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for topic, partition in sorted(places):
+    for topic, partition in sorted(partitions):
         found.setdefault(topic, []).append(partition)
     return found

@@ -114,9 +114,9 @@ class Entry:
         read = _read_json(text, where)
         try:
             added = []
-            for one in read["added"]:
-                staged = one.pop("staged")
-                added.append((DataFile(**one), staged))
+            for file in read["added"]:
+                staged = file.pop("staged")
+                added.append((DataFile(**file), staged))
             return cls(
                 number=read["number"],
                 run=read["run"],
@@ -125,7 +125,7 @@ class Entry:
                 added=tuple(added),
                 removed=tuple(read["removed"]),
                 offsets=tuple(_offsets_from(read["offsets"]).items()),
-                gaps=tuple(Gap(**one) for one in read["gaps"]),
+                gaps=tuple(Gap(**gap) for gap in read["gaps"]),
                 topic_ids=tuple(read.get("topic_ids", {}).items()),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -167,9 +167,9 @@ class State:
             "number": self.number,
             "archive_id": self.archive_id,
             "run": self.run,
-            "files": [asdict(one) for one in self.files.values()],
+            "files": [asdict(file) for file in self.files.values()],
             "offsets": _offsets_json(self.offsets),
-            "gaps": [asdict(one) for one in self.gaps],
+            "gaps": [asdict(gap) for gap in self.gaps],
             "topic_ids": self.topic_ids,
         }
         return json.dumps(written).encode()
@@ -178,14 +178,14 @@ class State:
     def from_json(cls, text: bytes, where: str) -> "State":
         read = _read_json(text, where)
         try:
-            files = [DataFile(**one) for one in read["files"]]
+            files = [DataFile(**file) for file in read["files"]]
             return cls(
                 read["number"],
                 read["archive_id"],
                 read["run"],
-                {one.path: one for one in files},
+                {file.path: file for file in files},
                 _offsets_from(read["offsets"]),
-                [Gap(**one) for one in read["gaps"]],
+                [Gap(**gap) for gap in read["gaps"]],
                 dict(read.get("topic_ids", {})),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -193,15 +193,17 @@ class State:
 
     @property
     def topics(self) -> list[str]:
-        return sorted({place.topic for place in self.offsets})
+        return sorted({partition.topic for partition in self.offsets})
 
     def files_of(self, topic: str) -> list[DataFile]:
-        found = [one for one in self.files.values() if one.topic == topic]
-        return sorted(found, key=lambda one: (one.partition, one.first_offset, one.last_offset))
+        found = [file for file in self.files.values() if file.topic == topic]
+        return sorted(found, key=lambda file: (file.partition, file.first_offset, file.last_offset))
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a copy needs."""
-        return 1 + max(place.partition for place in self.offsets if place.topic == topic)
+        return 1 + max(
+            partition.partition for partition in self.offsets if partition.topic == topic
+        )
 
 
 def entry_path(number: int) -> str:

@@ -73,8 +73,8 @@ class Directory:
                 return []
             raise failure(f"{self.full_path(path)} cannot be listed", error) from error
         return [
-            Entry(str(one.getPath().getName()), int(one.getLen()), bool(one.isDirectory()))
-            for one in found
+            Entry(str(status.getPath().getName()), int(status.getLen()), bool(status.isDirectory()))
+            for status in found
         ]
 
     def exists(self, path: str) -> bool:
@@ -158,6 +158,6 @@ def _is(error: Py4JJavaError, names: tuple[str, ...]) -> bool:
     return str(error.java_exception.getClass().getSimpleName()) in names
 
 
-def failure(what: str, error: Py4JJavaError) -> FilesystemFailed:
+def failure(attempt: str, error: Py4JJavaError) -> FilesystemFailed:
     said = str(error.java_exception.getMessage() or error.java_exception.getClass().getName())
-    return FilesystemFailed(f"{what}: {said.splitlines()[0]}")
+    return FilesystemFailed(f"{attempt}: {said.splitlines()[0]}")

@@ -53,7 +53,7 @@ class _Filing(NamedTuple):
 
     options: SourceOptions
     work: Range
-    where: str
+    directory: str
     codec: str
 
 
@@ -62,29 +62,29 @@ class _Merging(NamedTuple):
 
     paths: list[str]
     into: DataFile
-    where: str
+    directory: str
     codec: str
 
 
 def append(
-    session: SparkSession, options: SourceOptions, ranges: list[Range], where: str, codec: str
+    session: SparkSession, options: SourceOptions, ranges: list[Range], directory: str, codec: str
 ) -> list[DataFile]:
-    """Files of ranges of topics. Each lies in `where`, a path of the local disk, under its name."""
+    """Writes files of ranges of topics into `directory`, a path of the local disk."""
     context = session.sparkContext
     tasks = [
-        _Filing(options, work, where, codec)
+        _Filing(options, work, directory, codec)
         for work in divide(ranges, Split(min_partitions=context.defaultParallelism))
     ]
     return _run(session, _file, tasks)
 
 
 def merge(
-    session: SparkSession, root: str, found: list[Merge], where: str, codec: str
+    session: SparkSession, root: str, found: list[Merge], directory: str, codec: str
 ) -> list[DataFile]:
     """One file for each merge, of files below `root`."""
     tasks = [
-        _Merging([f"{root}/{one.path}" for one in each.files], each.files[0], where, codec)
-        for each in found
+        _Merging([f"{root}/{file.path}" for file in merge.files], merge.files[0], directory, codec)
+        for merge in found
     ]
     return _run(session, _merge, tasks)
 
@@ -95,20 +95,20 @@ def _run(session: SparkSession, function: Any, tasks: list[Any]) -> list[DataFil
     made: list[DataFile] = (
         session.sparkContext.parallelize(tasks, len(tasks)).flatMap(function).collect()
     )
-    return sorted(made, key=lambda one: (one.topic, one.partition, one.first_offset))
+    return sorted(made, key=lambda file: (file.topic, file.partition, file.first_offset))
 
 
 def _file(task: _Filing) -> list[DataFile]:
-    place = task.work.topic_partition
+    topic_partition = task.work.topic_partition
     reader = clients.range_reader(task.options.consumer_settings())
     batches = reader.read(
-        place,
+        topic_partition,
         task.work.start,
         task.work.end,
         with_headers=True,
         topic_id=task.work.expected_id,
     )
-    hours = Hours(place, task.where, task.codec)
+    hours = Hours(topic_partition, task.directory, task.codec)
     for batch in batches:
         hours.add(batch.select(SCHEMA.names))
     return hours.close()
@@ -116,7 +116,7 @@ def _file(task: _Filing) -> list[DataFile]:
 
 def _merge(task: _Merging) -> list[DataFile]:
     into = task.into
-    file = HourFile(into.topic_partition, (into.date, into.hour), task.where, task.codec)
+    file = HourFile(into.topic_partition, (into.date, into.hour), task.directory, task.codec)
     for path in task.paths:
         for batch in read_batches(path):
             file.add(batch)
@@ -140,9 +140,9 @@ def read_batches(
 class Hours:
     """The files of one range, one for each hour, or more where many hours alternate."""
 
-    def __init__(self, place: TopicPartition, where: str, codec: str) -> None:
-        self._place = place
-        self._where = where
+    def __init__(self, topic_partition: TopicPartition, directory: str, codec: str) -> None:
+        self._topic_partition = topic_partition
+        self._directory = directory
         self._codec = codec
         self._open: dict[int, HourFile] = {}
         self._done: list[DataFile] = []
@@ -159,8 +159,8 @@ class Hours:
                 # A copy: a slice would keep all of the batch in memory for some of its rows.
                 part = batch.take(pa.array(rows))
             self._file(hour).add(part)
-        while sum(one.waiting_bytes for one in self._open.values()) > _WAITING_BYTES:
-            max(self._open.values(), key=lambda one: one.waiting_bytes).flush()
+        while sum(file.waiting_bytes for file in self._open.values()) > _WAITING_BYTES:
+            max(self._open.values(), key=lambda file: file.waiting_bytes).flush()
 
     def _file(self, hour: int) -> "HourFile":
         """Last in the dictionary, so that the first one has waited longest."""
@@ -169,12 +169,12 @@ class Hours:
             if len(self._open) == _OPEN_FILES:
                 oldest = next(iter(self._open))
                 self._done.append(self._open.pop(oldest).close())
-            file = HourFile(self._place, _filed_under(hour), self._where, self._codec)
+            file = HourFile(self._topic_partition, _filed_under(hour), self._directory, self._codec)
         self._open[hour] = file
         return file
 
     def close(self) -> list[DataFile]:
-        return [*self._done, *(one.close() for one in self._open.values())]
+        return [*self._done, *(file.close() for file in self._open.values())]
 
 
 def _filed_under(hour: int) -> tuple[str, str]:
@@ -186,13 +186,17 @@ class HourFile:
     """A file that is being written; `close` says what is in it."""
 
     def __init__(
-        self, place: TopicPartition, filed_under: tuple[str, str], where: str, codec: str
+        self,
+        topic_partition: TopicPartition,
+        filed_under: tuple[str, str],
+        directory: str,
+        codec: str,
     ) -> None:
-        self._place = place
+        self._topic_partition = topic_partition
         self._filed_under = filed_under
         self._name = f"{uuid4().hex}.parquet"
-        OsDisk().make_directories(where)
-        self._path = f"{where}/{self._name}"
+        OsDisk().make_directories(directory)
+        self._path = f"{directory}/{self._name}"
         self._writer = pq.ParquetWriter(
             self._path,
             SCHEMA,
@@ -213,9 +217,11 @@ class HourFile:
         offsets = np.asarray(batch.column("offset"))
         partitions = np.asarray(batch.column("partition"))
         if offsets[0] <= self._last_offset or bool((np.diff(offsets) <= 0).any()):
-            raise ValueError(f"records of {self._place} come out of order, or twice")
-        if bool((partitions != self._place.partition).any()):
-            raise ValueError(f"records of {self._place} come with those of another partition")
+            raise ValueError(f"records of {self._topic_partition} come out of order, or twice")
+        if bool((partitions != self._topic_partition.partition).any()):
+            raise ValueError(
+                f"records of {self._topic_partition} come with those of another partition"
+            )
         if not self._rows:
             self._first_offset = int(offsets[0])
         self._last_offset = int(offsets[-1])
@@ -242,8 +248,8 @@ class HourFile:
         date, hour = self._filed_under
         first_us, last_us = self._times_us
         return DataFile(
-            topic=self._place.topic,
-            partition=self._place.partition,
+            topic=self._topic_partition.topic,
+            partition=self._topic_partition.partition,
             date=date,
             hour=hour,
             first_offset=self._first_offset,

@@ -69,12 +69,12 @@ def in_order(files: list[LocalFile], interval: Interval) -> Iterator[pa.RecordBa
             _open(waiting, running, interval)
             continue
         # All records up to here are in batches at hand, once files that begin before are too.
-        limit = min(one.last_offset for one in running)
+        limit = min(cursor.last_offset for cursor in running)
         if waiting and waiting[-1].first_offset <= limit:
             _open(waiting, running, interval)
             continue
-        yield _merged([one.take(limit) for one in running])
-        running = [one for one in running if one.advance()]
+        yield _merged([cursor.take(limit) for cursor in running])
+        running = [cursor for cursor in running if cursor.advance()]
 
 
 def _open(waiting: list[LocalFile], running: "list[_Cursor]", interval: Interval) -> None:

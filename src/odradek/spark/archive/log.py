@@ -41,7 +41,7 @@ class NoArchive(Exception):
 
 def load(directory: Directory) -> tuple[State, Entry | None]:
     """What the log adds up to, and its last entry."""
-    names = [one.name for one in directory.list(LOG_DIRECTORY)]
+    names = [entry.name for entry in directory.list(LOG_DIRECTORY)]
     entries, states = numbers_in(names, ".json"), numbers_in(names, ".state")
     state = State()
     if states:
@@ -127,14 +127,16 @@ class Log:
     def _tidy(self) -> None:
         """Deletes what other runs have staged: after the claim they can decide nothing any more,
         and what they had decided is known and finished, or the claim would not have been made."""
-        for place in (STAGING, SCRATCH):
-            for one in self.directory.list(place):
-                if one.name != self.run:
-                    self.directory.delete(f"{place}/{one.name}")
+        for directory in (STAGING, SCRATCH):
+            for entry in self.directory.list(directory):
+                if entry.name != self.run:
+                    self.directory.delete(f"{directory}/{entry.name}")
 
     def staging(self) -> str:
-        """A new place for the files of the next entry: tasks of a job that failed may still write
-        to the one before."""
+        """Returns a new staging directory for the files of the next entry.
+
+        It is never reused, because tasks of a failed job may still write to the previous one.
+        """
         self._stagings += 1
         return f"{STAGING}/{self.run}/{self.state.number + 1}-{self._stagings}"
 
@@ -203,5 +205,5 @@ class Log:
         """Leaves nothing behind, unless an entry may be decided and not finished."""
         if self._is_deciding:
             return
-        for place in (STAGING, SCRATCH):
-            self.directory.delete(f"{place}/{self.run}")
+        for directory in (STAGING, SCRATCH):
+            self.directory.delete(f"{directory}/{self.run}")

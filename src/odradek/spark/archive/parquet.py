@@ -51,7 +51,7 @@ def with_hours(records: DataFrame) -> DataFrame:
     return records.withColumns({"date": f.expr(_DATE), "hour": f.expr(_HOUR)})
 
 
-def write(records: DataFrame, where: str, *, codec: str, lane: Column | None = None) -> None:
+def write(records: DataFrame, directory: str, *, codec: str, lane: Column | None = None) -> None:
     """Writes what has date and hour; rows of different lanes never share a file.
 
     Without a lane it is the partition. The sort is what makes a file's rows come by offset, and
@@ -70,15 +70,15 @@ def write(records: DataFrame, where: str, *, codec: str, lane: Column | None = N
         .option("parquet.block.size", str(_ROW_GROUP_BYTES))
         # A task that is tried again leaves nothing of its first attempt behind.
         .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
-        .parquet(where)
+        .parquet(directory)
     )
 
 
-def staged_files(session: SparkSession, where: str) -> list[tuple[DataFile, str]]:
+def staged_files(session: SparkSession, directory: str) -> list[tuple[DataFile, str]]:
     """The files below a directory that `write` has filled, each with its path from there."""
     found = (
         session.read.schema(_STAGED_SCHEMA)
-        .parquet(where)
+        .parquet(directory)
         .groupBy("topic", "date", "hour", "lane", f.col("_metadata.file_name").alias("name"))
         .agg(
             f.min("partition").alias("partition"),
@@ -109,7 +109,7 @@ def staged_files(session: SparkSession, where: str) -> list[tuple[DataFile, str]
             name=row.name,
         )
         files.append((file, f"{file.directory}/lane={row.lane}/{row.name}"))
-    return sorted(files, key=lambda one: (one[0].topic, one[0].partition, one[0].first_offset))
+    return sorted(files, key=lambda file: (file[0].topic, file[0].partition, file[0].first_offset))
 
 
 def read(session: SparkSession, root: str, paths: list[str]) -> DataFrame:

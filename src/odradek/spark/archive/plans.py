@@ -23,7 +23,7 @@ class Chunk(NamedTuple):
     @property
     def size(self) -> int:
         """Offsets, which is records where none are missing."""
-        return sum(one.end - one.start for one in self.ranges)
+        return sum(offset_range.end - offset_range.start for offset_range in self.ranges)
 
 
 def refuse_other_topics(known: Mapping[str, str], now: Mapping[str, str]) -> None:
@@ -50,33 +50,40 @@ def next_chunk(
     """
     starts: Offsets = {}
     gaps = []
-    for place, end in sorted(ends.items()):
-        start = done.get(place, earliest[place])
-        if start < earliest[place]:
-            gaps.append(Gap(*place, start, earliest[place]))
-            start = earliest[place]
+    for partition, end in sorted(ends.items()):
+        start = done.get(partition, earliest[partition])
+        if start < earliest[partition]:
+            gaps.append(Gap(*partition, start, earliest[partition]))
+            start = earliest[partition]
         elif start > end:
             raise DataLoss(
-                f"{place.topic} [{place.partition}] ends at {end}, but was archived up to {start}:"
+                f"{partition.topic} [{partition.partition}] ends at {end}, but was archived up to"
+                f" {start}:"
                 " it is another topic of the same name; archive it into another directory"
             )
-        starts[place] = start
+        starts[partition] = start
     if gaps and not allow_data_loss:
-        one = gaps[0]
+        first_gap = gaps[0]
         raise DataLoss(
-            f"offsets {one.first_offset} to {one.end_offset - 1} of {one.topic} [{one.partition}]"
+            f"offsets {first_gap.first_offset} to {first_gap.end_offset - 1} of"
+            f" {first_gap.topic} [{first_gap.partition}]"
             " were deleted before they were archived: to go on without them, and have that noted,"
             " use --allow-data-loss"
         )
     reached = limit(starts, ends, most)
     ranges = [
-        Range(*place, starts[place], end, (topic_ids or {}).get(place.topic, ""))
-        for place, end in sorted(reached.items())
-        if starts[place] < end
+        Range(
+            *partition,
+            starts[partition],
+            end,
+            (topic_ids or {}).get(partition.topic, ""),
+        )
+        for partition, end in sorted(reached.items())
+        if starts[partition] < end
     ]
     # Empty partitions are noted too: a copy of the topic has them.
-    news = {place: end for place, end in reached.items() if done.get(place) != end}
-    return Chunk(ranges, gaps, news)
+    changed = {partition: end for partition, end in reached.items() if done.get(partition) != end}
+    return Chunk(ranges, gaps, changed)
 
 
 class Merge(NamedTuple):
@@ -86,11 +93,11 @@ class Merge(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.files)
+        return sum(file.size_bytes for file in self.files)
 
     @property
     def rows(self) -> int:
-        return sum(one.rows for one in self.files)
+        return sum(file.rows for file in self.files)
 
 
 def merges(files: Iterable[DataFile], target_bytes: int) -> list[Merge]:
@@ -101,14 +108,14 @@ def merges(files: Iterable[DataFile], target_bytes: int) -> list[Merge]:
     often than log1.5(target / smallest) times, however often small files are added.
     """
     hours: dict[tuple[str, int, str, str], list[DataFile]] = defaultdict(list)
-    for one in files:
-        hours[one.topic, one.partition, one.date, one.hour].append(one)
+    for file in files:
+        hours[file.topic, file.partition, file.date, file.hour].append(file)
     found = []
     for _, hour in sorted(hours.items()):
-        hour.sort(key=lambda one: one.first_offset)
+        hour.sort(key=lambda file: file.first_offset)
         run: list[DataFile] = []
         for file in hour:
-            if run and sum(each.size_bytes for each in run) + file.size_bytes > target_bytes:
+            if run and sum(earlier.size_bytes for earlier in run) + file.size_bytes > target_bytes:
                 found += _worthwhile(run)
                 run = []
             run.append(file)
@@ -121,7 +128,7 @@ def _worthwhile(run: list[DataFile]) -> list[Merge]:
     if len(run) < 2:
         return []
     largest = max(range(len(run)), key=lambda index: run[index].size_bytes)
-    if run[largest].size_bytes * 3 <= 2 * sum(one.size_bytes for one in run):
+    if run[largest].size_bytes * 3 <= 2 * sum(file.size_bytes for file in run):
         return [Merge(tuple(run))]
     return _worthwhile(run[:largest]) + _worthwhile(run[largest + 1 :])
 
@@ -130,12 +137,12 @@ def batches_of(found: list[Merge], max_bytes: int) -> list[list[Merge]]:
     """Merges that are done in one go: at least one, and no more than so many bytes."""
     batches: list[list[Merge]] = []
     size_bytes = max_bytes
-    for one in found:
-        if size_bytes + one.size_bytes > max_bytes:
+    for file in found:
+        if size_bytes + file.size_bytes > max_bytes:
             batches.append([])
             size_bytes = 0
-        batches[-1].append(one)
-        size_bytes += one.size_bytes
+        batches[-1].append(file)
+        size_bytes += file.size_bytes
     return batches
 
 
@@ -156,9 +163,9 @@ def rounds(
     in order, each in a later round than the one before.
     """
     of: dict[int, list[DataFile]] = defaultdict(list)
-    for one in files:
-        if one.last_offset >= position.get(one.partition, 0):
-            of[one.partition].append(one)
+    for file in files:
+        if file.last_offset >= position.get(file.partition, 0):
+            of[file.partition].append(file)
     queues = {
         partition: _intervals(partition, found, position.get(partition, 0), rows)
         for partition, found in sorted(of.items())
@@ -171,9 +178,9 @@ def rounds(
 
 
 def _intervals(partition: int, files: list[DataFile], position: int, rows: int) -> list[Interval]:
-    first = max(position, min(one.first_offset for one in files))
-    end = 1 + max(one.last_offset for one in files)
-    count = max(1, -(-sum(one.rows for one in files) // rows))
+    first = max(position, min(file.first_offset for file in files))
+    end = 1 + max(file.last_offset for file in files)
+    count = max(1, -(-sum(file.rows for file in files) // rows))
     count = min(count, end - first)
     cuts = [first + (end - first) * index // count for index in range(count + 1)]
     return [Interval(partition, cuts[index], cuts[index + 1]) for index in range(count)]
@@ -182,9 +189,9 @@ def _intervals(partition: int, files: list[DataFile], position: int, rows: int) 
 def files_with(files: Iterable[DataFile], interval: Interval) -> list[DataFile]:
     """Files that may hold a record of the interval."""
     return [
-        one
-        for one in files
-        if one.partition == interval.partition
-        and one.first_offset < interval.end
-        and one.last_offset >= interval.start
+        file
+        for file in files
+        if file.partition == interval.partition
+        and file.first_offset < interval.end
+        and file.last_offset >= interval.start
     ]

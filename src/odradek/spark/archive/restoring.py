@@ -105,7 +105,7 @@ class _Restore:
         self._partitions = self._state.partitions_of(wanted.topic)
         self.group = wanted.group(self._state.archive_id)
         self._source = wanted.described(self._state.archive_id)
-        self._files = [one for one in self._state.files_of(wanted.topic) if self._may_hold(one)]
+        self._files = [file for file in self._state.files_of(wanted.topic) if self._may_hold(file)]
 
     def _may_hold(self, file: DataFile) -> bool:
         wanted = self._wanted
@@ -149,14 +149,14 @@ class _Restore:
         if isinstance(configs, KafkaError):
             # Whoever may write need not be allowed to look.
             return
-        values = {name: one.value for name, one in configs.items()}
+        values = {name: config.value for name, config in configs.items()}
         if values.get("message.timestamp.type") == "LogAppendTime":
             raise RestoreFailed(
                 f"topic {topic.name} gives records its own time (message.timestamp.type="
                 "LogAppendTime), so theirs would be lost: set CreateTime, or use another --to-topic"
             )
         retention_ms = int(values.get("retention.ms") or -1)
-        oldest_ms = min((one.first_ms for one in self._files), default=None)
+        oldest_ms = min((file.first_ms for file in self._files), default=None)
         now_ms = SystemClock().now_ms()
         if oldest_ms is not None and 0 <= retention_ms < now_ms - oldest_ms:
             _log.warning(
@@ -170,27 +170,31 @@ class _Restore:
 
     def reached(self) -> dict[int, Reached]:
         """How far each partition is. Open transactions of a run before may yet change it."""
-        places = [TopicPartition(self._wanted.target, one) for one in range(self._partitions)]
-        found = reached_by(self._options, self.group, self._source, places, require_stable=False)
-        return {place.partition: one for place, one in found.items()}
+        partitions = [
+            TopicPartition(self._wanted.target, partition) for partition in range(self._partitions)
+        ]
+        found = reached_by(
+            self._options, self.group, self._source, partitions, require_stable=False
+        )
+        return {topic_partition.partition: progress for topic_partition, progress in found.items()}
 
     def run(self, on_progress: Callable[[int, int], None]) -> Restored:
         before = now = self.reached()
-        position = {partition: one.offset for partition, one in before.items()}
+        position = {partition: progress.offset for partition, progress in before.items()}
         jobs = rounds(
             self._files,
             position,
             rows=self._wanted.transaction_records,
             partitions=_PARTITIONS_AT_ONCE,
         )
-        total = sum(one.rows for one in self._files)
+        total = sum(file.rows for file in self._files)
         for job in jobs:
-            on_progress(sum(one.records for one in now.values()), total)
+            on_progress(sum(progress.records for progress in now.values()), total)
             self._run_job(job, now)
             now = self.reached()
-        done = sum(one.records for one in now.values())
+        done = sum(progress.records for progress in now.values())
         on_progress(done, total)
-        earlier = sum(one.records for one in before.values())
+        earlier = sum(progress.records for progress in before.values())
         return Restored(done - earlier, any(position.values()), self.group)
 
     def _run_job(self, job: list[Interval], now: dict[int, Reached]) -> None:
@@ -198,24 +202,24 @@ class _Restore:
             Work(
                 self.group,
                 self._source,
-                TopicPartition(self._wanted.target, one.partition),
-                now[one.partition].offset,
-                one.end,
+                TopicPartition(self._wanted.target, interval.partition),
+                now[interval.partition].offset,
+                interval.end,
             )
-            for one in job
+            for interval in job
         ]
         root = self._archive.directory.local_path("")
         if root is None:
             self._send_by_spark(job, work)
         else:
-            tasks = [self._sending(root, *one) for one in zip(job, work, strict=True)]
+            tasks = [self._sending(root, *pair) for pair in zip(job, work, strict=True)]
             local_intervals.send(self._archive.session, tasks)
 
     def _sending(self, root: str, interval: Interval, work: Work) -> Sending:
         wanted = self._wanted
         files = [
-            LocalFile(one.first_offset, f"{root}/{one.path}")
-            for one in files_with(self._files, interval)
+            LocalFile(file.first_offset, f"{root}/{file.path}")
+            for file in files_with(self._files, interval)
         ]
         return Sending(work, self._options, interval, files, wanted.since_ms, wanted.until_ms)
 

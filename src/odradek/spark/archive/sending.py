@@ -93,7 +93,7 @@ class Work(NamedTuple):
 
 def work_options(work: list[Work]) -> dict[str, str]:
     """A job's tasks as options of the data source."""
-    parts = {str(one.target.partition): [one.least, one.end] for one in work}
+    parts = {str(task.target.partition): [task.least, task.end] for task in work}
     first = work[0]
     return {
         "topic": first.target.topic,
@@ -210,17 +210,17 @@ def reached_by(
     options: SinkOptions,
     group: str,
     source: str,
-    places: list[TopicPartition],
+    partitions: list[TopicPartition],
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, Reached]:
     """How far partitions are restored, by what is committed."""
     admin = clients.admin(options.admin_settings())
-    answers = admin.list_group_offsets(group, places, require_stable=require_stable)
-    found = dict.fromkeys(places, Reached())
-    for place, answer in answers.items():
+    answers = admin.list_group_offsets(group, partitions, require_stable=require_stable)
+    found = dict.fromkeys(partitions, Reached())
+    for topic_partition, answer in answers.items():
         if isinstance(answer, KafkaError):
             raise answer
         if answer.offset >= 0:
-            found[place] = Reached.read(group, source, answer)
+            found[topic_partition] = Reached.read(group, source, answer)
     return found

@@ -187,7 +187,9 @@ def _header_columns(column: pa.Array | None) -> HeaderColumns | None:
     ends: Ends = np.frombuffer(column.buffers()[1], np.int32)[begin : begin + len(column) + 1]
     entries = column.values
     # An entry that is null is null in all of its fields.
-    fields = dict(zip((one.name.lower() for one in entries.type), entries.flatten(), strict=True))
+    fields = dict(
+        zip((field.name.lower() for field in entries.type), entries.flatten(), strict=True)
+    )
     used = fields["key"].slice(int(ends[0]), int(ends[-1]) - int(ends[0]))
     if used.null_count:
         raise BadColumn("column headers: the key of a header is null, which no reader can take")

@@ -225,7 +225,7 @@ class RangeReader:
         )
         if response.error_code:
             return PartitionData(error_code=response.error_code)
-        ((data,),) = [one.partitions for one in response.responses] or [
+        ((data,),) = [topic.partitions for topic in response.responses] or [
             [PartitionData(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)]
         ]
         return data

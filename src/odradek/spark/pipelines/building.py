@@ -64,7 +64,7 @@ def _decoded(frame: "DataFrame", source: SourceSpec) -> "DataFrame":
         return frame.withColumn("value", f.col("value").cast("string"))
     assert source.schema is not None
     parsed = frame.withColumn("value", f.from_json(f.col("value").cast("string"), source.schema))
-    fields = [one.name for one in parsed.schema["value"].dataType.fields]
+    fields = [field.name for field in parsed.schema["value"].dataType.fields]
     # A field of the value wins over the record's own column of that name.
     kept = [name for name in _RECORD_COLUMNS if name not in fields]
     return parsed.select(*kept, "value.*")

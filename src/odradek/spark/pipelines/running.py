@@ -22,8 +22,8 @@ from odradek.spark.pipelines.state import (
     STOPPED,
     STOPPING,
     WAITING,
+    PipelineDirectory,
     PipelineState,
-    Place,
     QueryState,
 )
 from odradek.world.clock import Clock
@@ -74,7 +74,7 @@ class Runner:
     def __init__(
         self,
         pipeline: Pipeline,
-        place: Place,
+        directory: PipelineDirectory,
         state: PipelineState,
         *,
         clock: Clock,
@@ -83,7 +83,7 @@ class Runner:
         available_now: bool = False,
     ) -> None:
         self._pipeline = pipeline
-        self._place = place
+        self._directory = directory
         self._state = state
         self._clock = clock
         self._say = say
@@ -101,75 +101,77 @@ class Runner:
             # Spark puts a query's checkpoint below this, under its name, unless it has its own.
             backoff = Backoff(max_failures=self._max_restarts)
             self._queries.append(_Running(name, writer.queryName(name), backoff, state))
-        session.conf.set("spark.sql.streaming.checkpointLocation", self._place.checkpoint)
-        for one in self._queries:
-            self._start(one)
+        session.conf.set("spark.sql.streaming.checkpointLocation", self._directory.checkpoint)
+        for query in self._queries:
+            self._start(query)
         self._set_status(RUNNING)
         while not self.stop.wait(_LOOK_AGAIN_S):
-            for one in self._queries:
-                self._look(one)
-            if all(one.is_over for one in self._queries):
+            for query in self._queries:
+                self._look(query)
+            if all(query.is_over for query in self._queries):
                 return self._end()
         return self._halt()
 
-    def _start(self, one: _Running) -> None:
-        one.restart_at_s = None
-        one.shown_batch, one.seen = -1, ""
-        one.query = one.writer.start()
+    def _start(self, running: _Running) -> None:
+        running.restart_at_s = None
+        running.shown_batch, running.seen = -1, ""
+        running.query = running.writer.start()
 
-    def _look(self, one: _Running) -> None:
+    def _look(self, running: _Running) -> None:
         """Shows what is new, and notices an end."""
-        if one.is_over:
+        if running.is_over:
             return
-        if one.query is None:
-            assert one.restart_at_s is not None
-            if self._clock.monotonic_s() >= one.restart_at_s:
-                one.state.restarts += 1
-                self._start(one)
+        if running.query is None:
+            assert running.restart_at_s is not None
+            if self._clock.monotonic_s() >= running.restart_at_s:
+                running.state.restarts += 1
+                self._start(running)
                 self._set_status(RUNNING)
             return
-        self._show(one, one.query)
-        if one.query.isActive:
+        self._show(running, running.query)
+        if running.query.isActive:
             return
-        error = one.query.exception()
-        self._show(one, one.query)
+        error = running.query.exception()
+        self._show(running, running.query)
         if error is None:
-            one.is_over = True
+            running.is_over = True
             return
-        self._failed(one, error)
+        self._failed(running, error)
 
-    def _failed(self, one: _Running, error: object) -> None:
+    def _failed(self, running: _Running, error: object) -> None:
         why = first_line(error)
-        one.query = None
-        delay_s = None if is_hopeless(error) else one.backoff.next_delay_s()
+        running.query = None
+        delay_s = None if is_hopeless(error) else running.backoff.next_delay_s()
         if delay_s is None:
-            one.is_over = one.has_failed = True
+            running.is_over = running.has_failed = True
             self._state.error = why
-            self._say(f"{one.name}  failed for good: {why}")
+            self._say(f"{running.name}  failed for good: {why}")
             return
-        one.restart_at_s = self._clock.monotonic_s() + delay_s
+        running.restart_at_s = self._clock.monotonic_s() + delay_s
         self._state.error = why
-        self._say(f"{one.name}  failed: {why}; starting again in {delay_s:.0f} s")
+        self._say(f"{running.name}  failed: {why}; starting again in {delay_s:.0f} s")
         self._set_status(WAITING)
 
-    def _show(self, one: _Running, query: "StreamingQuery") -> None:
+    def _show(self, running: _Running, query: "StreamingQuery") -> None:
         """A line for each batch with records since the last look."""
         last = query.lastProgress
-        if last is None or last["timestamp"] == one.seen:
+        if last is None or last["timestamp"] == running.seen:
             # All of the recent ones come as JSON from Java: not five times a second.
             return
-        one.seen = last["timestamp"]
+        running.seen = last["timestamp"]
         fresh = [
-            progress for progress in query.recentProgress if progress["batchId"] > one.shown_batch
+            progress
+            for progress in query.recentProgress
+            if progress["batchId"] > running.shown_batch
         ]
         changed = False
         for progress in fresh:
             done = progress_lines.batch_done(progress)
             if not _has_run(progress):
                 continue
-            one.shown_batch = done.batch_id
-            one.backoff.succeeded()
-            state = one.state
+            running.shown_batch = done.batch_id
+            running.backoff.succeeded()
+            state = running.state
             state.batch_id, state.lag = done.batch_id, done.lag
             state.records += done.records
             state.batches += 1
@@ -177,7 +179,7 @@ class Runner:
             state.last_batch_ms = self._clock.now_ms()
             changed = True
             if done.records:
-                self._say(progress_lines.line(one.name, done))
+                self._say(progress_lines.line(running.name, done))
         if changed:
             self._write()
 
@@ -186,29 +188,29 @@ class Runner:
     def _halt(self) -> bool:
         """Lets the batch that runs be done, then stops."""
         self._say("stopping: the batch that runs is finished first")
-        self._place.ask_to_halt()
+        self._directory.ask_to_halt()
         self._set_status(STOPPING)
         end_s = self._clock.monotonic_s() + _GRACE_S
-        for one in self._queries:
-            if one.query is None:
+        for query in self._queries:
+            if query.query is None:
                 continue
             idle_looks = 0
-            while one.query.isActive and idle_looks < _IDLE_LOOKS:
+            while query.query.isActive and idle_looks < _IDLE_LOOKS:
                 if self._clock.monotonic_s() > end_s:
                     self._say(
-                        f"{one.name}  did not come to rest in {_GRACE_S:.0f} s: stopped as is"
+                        f"{query.name}  did not come to rest in {_GRACE_S:.0f} s: stopped as is"
                     )
                     break
-                idle = not one.query.status["isTriggerActive"]
+                idle = not query.query.status["isTriggerActive"]
                 idle_looks = idle_looks + 1 if idle else 0
                 threading.Event().wait(_LOOK_AGAIN_S)
-            self._show(one, one.query)
-            one.query.stop()
+            self._show(query, query.query)
+            query.query.stop()
         self._set_status(STOPPED)
         return True
 
     def _end(self) -> bool:
-        well = not any(one.has_failed for one in self._queries)
+        well = not any(query.has_failed for query in self._queries)
         self._set_status(FINISHED if well else FAILED)
         return well
 
@@ -217,19 +219,19 @@ class Runner:
         self._write()
 
     def _write(self) -> None:
-        self._place.write(self._state)
+        self._directory.write(self._state)
         figures = {
             name: {
-                "records_total": float(one.records),
-                "batches_total": float(one.batches),
-                "restarts_total": float(one.restarts),
-                "lag_records": float(one.lag),
-                "batch_duration_seconds": one.batch_duration_s,
-                "last_batch_timestamp_seconds": one.last_batch_ms / 1000,
+                "records_total": float(query.records),
+                "batches_total": float(query.batches),
+                "restarts_total": float(query.restarts),
+                "lag_records": float(query.lag),
+                "batch_duration_seconds": query.batch_duration_s,
+                "last_batch_timestamp_seconds": query.last_batch_ms / 1000,
             }
-            for name, one in self._state.queries.items()
+            for name, query in self._state.queries.items()
         }
-        self._place.write_metrics(progress_lines.prometheus(self._state.name, figures))
+        self._directory.write_metrics(progress_lines.prometheus(self._state.name, figures))
 
 
 def _has_run(progress: Any) -> bool:

@@ -102,7 +102,9 @@ def read_spec(text: str, default_name: str) -> PipelineSpec:
         spark=top.options("spark"),
     )
     top.end()
-    views = [one.name for one in spec.sources] + [one.name for one in spec.transforms]
+    views = [source.name for source in spec.sources] + [
+        transform.name for transform in spec.transforms
+    ]
     for view in views:
         if views.count(view) > 1:
             raise BadPipeline(f"two steps are named {view}: give one another name")
@@ -174,11 +176,11 @@ def _sources(top: _Table, bootstrap: str) -> tuple[SourceSpec, ...]:
     given = top.take("source")
     if not isinstance(given, Mapping) or not given:
         raise BadPipeline("a [source] is needed: [source] with topic = ..., or [source.NAME]")
-    if all(isinstance(one, Mapping) for one in given.values()) and "options" not in given:
+    if all(isinstance(value, Mapping) for value in given.values()) and "options" not in given:
         return tuple(
-            _source(name, _Table(f"[source.{name}]", one), bootstrap)
-            for name, one in given.items()
-            if isinstance(one, Mapping)
+            _source(name, _Table(f"[source.{name}]", table), bootstrap)
+            for name, table in given.items()
+            if isinstance(table, Mapping)
         )
     return (_source("source", _Table("[source]", given), bootstrap),)
 
@@ -225,8 +227,8 @@ def _transforms(top: _Table) -> tuple[TransformSpec, ...]:
     if not isinstance(given, list):
         raise BadPipeline("transforms come in order: write [[transform]] with two brackets")
     found = []
-    for number, one in enumerate(given, start=1):
-        table = _Table(f"[[transform]] {number}", one)
+    for number, entry in enumerate(given, start=1):
+        table = _Table(f"[[transform]] {number}", entry)
         sql, python = table.text("sql"), table.text("python")
         if (sql is None) == (python is None):
             raise BadPipeline(f"{table.where} needs either sql = ... or python = ...")

@@ -62,11 +62,11 @@ class PipelineState:
     @classmethod
     def from_json(cls, data: bytes) -> "PipelineState":
         read = json.loads(data)
-        queries = {name: QueryState(**one) for name, one in read.pop("queries").items()}
+        queries = {name: QueryState(**query) for name, query in read.pop("queries").items()}
         return cls(**read, queries=queries)
 
 
-class Place:
+class PipelineDirectory:
     """The files of one pipeline."""
 
     def __init__(self, disk: Disk, directory: str, name: str) -> None:
@@ -126,11 +126,11 @@ class Place:
             self._disk.remove(self.halt_path)
 
 
-def places_in(disk: Disk, directory: str) -> list[Place]:
+def pipelines_in(disk: Disk, directory: str) -> list[PipelineDirectory]:
     """All pipelines that have run here, by name."""
     try:
         names = sorted(disk.list_directory(directory))
     except OSError:
         return []
-    found = [Place(disk, directory, name) for name in names]
-    return [one for one in found if one.read() is not None]
+    found = [PipelineDirectory(disk, directory, name) for name in names]
+    return [pipeline for pipeline in found if pipeline.read() is not None]

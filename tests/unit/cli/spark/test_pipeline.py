@@ -12,8 +12,8 @@ from odradek.spark.pipelines.state import (
     FAILED,
     FINISHED,
     RUNNING,
+    PipelineDirectory,
     PipelineState,
-    Place,
     QueryState,
 )
 from odradek.world.disk import OsDisk
@@ -21,25 +21,25 @@ from odradek.world.disk import OsDisk
 # A pipeline as others see it: it holds the lock, and ends at a signal.
 _PIPELINE = """
 import os, signal, sys
-from odradek.spark.pipelines.state import PipelineState, Place
+from odradek.spark.pipelines.state import PipelineState, PipelineDirectory
 from odradek.world.disk import OsDisk
-place = Place(OsDisk(), sys.argv[1], "clicks")
-lock = place.claim()
+directory = PipelineDirectory(OsDisk(), sys.argv[1], "clicks")
+lock = directory.claim()
 state = PipelineState("clicks", "/clicks.toml", os.getpid(), 0, "running")
-place.write(state)
+directory.write(state)
 print("ready", flush=True)
 signal.sigwait({signal.SIGTERM})
 state.status = "stopped"
-place.write(state)
+directory.write(state)
 """
 
 
 def leave(tmp_path: Path, name: str, status: str, error: str | None = None) -> None:
-    place = Place(OsDisk(), str(tmp_path), name)
-    place.claim().release()
+    directory = PipelineDirectory(OsDisk(), str(tmp_path), name)
+    directory.claim().release()
     state = PipelineState(name, f"/{name}.toml", 17, 1000, status, error)
     state.queries[name] = QueryState(batch_id=3, records=1200, lag=5, restarts=2)
-    place.write(state)
+    directory.write(state)
 
 
 def test_nothing_has_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,46 +12,46 @@ from odradek.spark.pipelines.state import (
     RUNNING,
     STOPPED,
     AlreadyRunning,
+    PipelineDirectory,
     PipelineState,
-    Place,
     QueryState,
-    places_in,
+    pipelines_in,
 )
 from odradek.world.disk import OsDisk
 
 
-def place_in(tmp_path: Path, name: str = "clicks") -> Place:
-    return Place(OsDisk(), str(tmp_path), name)
+def place_in(tmp_path: Path, name: str = "clicks") -> PipelineDirectory:
+    return PipelineDirectory(OsDisk(), str(tmp_path), name)
 
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
-    place = place_in(tmp_path)
-    lock = place.claim()
+    directory = place_in(tmp_path)
+    lock = directory.claim()
     state = PipelineState("clicks", "/f.toml", 17, 1000, RUNNING)
     state.queries["clicks"] = QueryState(batch_id=3, records=12, lag=4)
-    place.write(state)
-    assert place.read() == state
-    assert place.is_running()
+    directory.write(state)
+    assert directory.read() == state
+    assert directory.is_running()
     lock.release()
 
 
 def test_whose_lock_is_free_has_died_unless_it_said_how_it_ended(tmp_path: Path) -> None:
-    place = place_in(tmp_path)
-    place.claim().release()
-    place.write(PipelineState("clicks", "/f.toml", 17, 1000, RUNNING))
-    read = place.read()
+    directory = place_in(tmp_path)
+    directory.claim().release()
+    directory.write(PipelineState("clicks", "/f.toml", 17, 1000, RUNNING))
+    read = directory.read()
     assert read is not None
     assert read.status == DIED
-    place.write(PipelineState("clicks", "/f.toml", 17, 1000, STOPPED))
-    read = place.read()
+    directory.write(PipelineState("clicks", "/f.toml", 17, 1000, STOPPED))
+    read = directory.read()
     assert read is not None
     assert read.status == STOPPED
 
 
 def test_a_pipeline_runs_once(tmp_path: Path) -> None:
-    place = place_in(tmp_path)
-    lock = place.claim()
-    place.write(PipelineState("clicks", "/f.toml", 17, 1000))
+    directory = place_in(tmp_path)
+    lock = directory.claim()
+    directory.write(PipelineState("clicks", "/f.toml", 17, 1000))
     with pytest.raises(AlreadyRunning, match="process 17"):
         place_in(tmp_path).claim()
     lock.release()
@@ -59,26 +59,26 @@ def test_a_pipeline_runs_once(tmp_path: Path) -> None:
 
 
 def test_only_pipelines_are_listed(tmp_path: Path) -> None:
-    assert places_in(OsDisk(), str(tmp_path / "nowhere")) == []
+    assert pipelines_in(OsDisk(), str(tmp_path / "nowhere")) == []
     (tmp_path / "something-else").mkdir()
-    place = place_in(tmp_path)
-    place.claim().release()
-    place.write(PipelineState("clicks", "/f.toml", 17, 1000))
-    assert [one.name for one in places_in(OsDisk(), str(tmp_path))] == ["clicks"]
+    directory = place_in(tmp_path)
+    directory.claim().release()
+    directory.write(PipelineState("clicks", "/f.toml", 17, 1000))
+    assert [one.name for one in pipelines_in(OsDisk(), str(tmp_path))] == ["clicks"]
 
 
 def test_sources_halt_while_the_file_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = place_in(tmp_path)
-    lock = place.claim()
+    directory = place_in(tmp_path)
+    lock = directory.claim()
     assert not is_halting()
-    monkeypatch.setenv(HALT_FILE, place.halt_path)
+    monkeypatch.setenv(HALT_FILE, directory.halt_path)
     assert not is_halting()
-    place.ask_to_halt()
+    directory.ask_to_halt()
     assert is_halting()
     lock.release()
-    place.claim().release()
+    directory.claim().release()
     assert not is_halting(), "a new run takes back what the last one was asked"
 
 
