@@ -19,6 +19,7 @@ from odradek.client.errors import (
     NoBrokerAvailable,
     is_retriable,
 )
+from odradek.client.retry import Failures, RetryPolicy, sleep_until
 from odradek.client.settings import ClientSettings
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.metadata import (
@@ -195,29 +196,15 @@ class ClusterView:
         return True
 
 
-class Backoff:
-    """Waits that double with every failure, up to a limit, with a fifth of jitter."""
-
-    def __init__(self, first_ms: int, max_ms: int, randomness: Randomness) -> None:
-        self._first_ms = first_ms
-        self._max_ms = max(first_ms, max_ms)
-        self._randomness = randomness
-
-    def delay_s(self, failures: int) -> float:
-        """How long to wait after this many failures in a row."""
-        grown = min(self._first_ms * 2.0 ** min(max(failures - 1, 0), 30), self._max_ms)
-        return grown * (0.8 + 0.4 * self._randomness.fraction()) / 1000
-
-
 class _Link:
-    """Our connection to one address: open, being opened, or waiting after a failure."""
+    """The connection to one address: open, being opened, or waiting after a failure."""
 
     __slots__ = ("connection", "failures", "not_before_s", "opening")
 
-    def __init__(self) -> None:
+    def __init__(self, failures: Failures) -> None:
         self.connection: Connection | None = None
         self.opening: asyncio.Task[Connection] | None = None
-        self.failures = 0
+        self.failures = failures
         self.not_before_s = 0.0
 
 
@@ -234,12 +221,7 @@ class Cluster:
         self.settings = settings
         self.view = ClusterView()
         self.randomness = randomness or Randomness()
-        self.retry_backoff = Backoff(
-            settings.retry_backoff_ms, settings.retry_backoff_max_ms, self.randomness
-        )
-        self._reconnect_backoff = Backoff(
-            settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, self.randomness
-        )
+        self.retry = RetryPolicy(settings, self.randomness)
         self._auto_create_topics = auto_create_topics
         self._loop = asyncio.get_running_loop()
         self._links: dict[tuple[str, int, str], _Link] = {}
@@ -248,7 +230,8 @@ class Cluster:
         self._refresh_again = False
         self._listeners: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._failures = 0
+        self._failures = self.retry.failures()
+        self._refresh_delay_s = 0.0
         self._failing_since_s: float | None = None
         self._last_update_s = _LONG_AGO_S
         self._closed = False
@@ -279,7 +262,7 @@ class Cluster:
             raise ClientClosed("the client is closed")
         link = self._links.get((host, port, purpose))
         if link is None:
-            link = self._links[host, port, purpose] = _Link()
+            link = self._links[host, port, purpose] = _Link(self.retry.connection_failures())
         if link.connection is not None:
             if link.connection.is_open:
                 return link.connection
@@ -292,10 +275,9 @@ class Cluster:
     async def _open(self, link: _Link, host: str, port: int) -> Connection:
         settings = self.settings
         try:
-            if (wait_s := link.not_before_s - self._loop.time()) > 0:
-                await asyncio.sleep(wait_s)
+            await sleep_until(link.not_before_s)
             timeout_ms = min(
-                settings.socket_connection_setup_timeout_ms * 2 ** min(link.failures, 10),
+                settings.socket_connection_setup_timeout_ms * 2 ** min(link.failures.count, 10),
                 settings.socket_connection_setup_timeout_max_ms,
             )
             link.connection = await Connection.open(
@@ -308,12 +290,10 @@ class Cluster:
                 receive_buffer_bytes=settings.receive_buffer_bytes,
             )
         except (ClientError, KafkaError):
-            link.failures += 1
-            delay_s = self._reconnect_backoff.delay_s(link.failures)
-            link.not_before_s = self._loop.time() + delay_s
+            link.not_before_s = self._loop.time() + link.failures.add()
             raise
         else:
-            link.failures = 0
+            link.failures.reset()
             return link.connection
         finally:
             link.opening = None
@@ -369,18 +349,16 @@ class Cluster:
 
     async def _refresh_with_backoff(self) -> None:
         try:
-            # An error that a refresh did not cure must not become a storm of refreshes.
-            earliest_s = self._last_update_s + self.settings.retry_backoff_ms / 1000
-            delay_s = earliest_s - self._loop.time()
-            if self._failures:
-                delay_s = self.retry_backoff.delay_s(self._failures)
-            if delay_s > 0:
-                await asyncio.sleep(delay_s)
+            if self._failures.count:
+                await sleep_until(self._loop.time() + self._refresh_delay_s)
+            else:
+                # An error that a refresh did not cure must not become a storm of refreshes.
+                await sleep_until(self._last_update_s + self.settings.retry_backoff_ms / 1000)
             await self._refresh_once()
-            self._failures = 0
+            self._failures.reset()
             self._failing_since_s = None
         except (ClientError, KafkaError):
-            self._failures += 1
+            self._refresh_delay_s = self._failures.add()
             self._note_failure()
             raise
         finally:

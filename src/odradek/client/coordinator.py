@@ -11,8 +11,8 @@ from typing import TypeVar
 from odradek.client.cluster import Broker, Cluster
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType, look_up
-from odradek.client.errors import ClientError, is_retriable
-from odradek.protocol.errors import CoordinatorError, KafkaError, raise_for
+from odradek.client.errors import ClientError
+from odradek.protocol.errors import CoordinatorError, raise_for
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import BrokerId
 
@@ -31,7 +31,6 @@ class Coordinator:
         self._key = key
         self._broker: BrokerId | None = None
         self._finding: asyncio.Task[BrokerId] | None = None
-        self._failures = 0
 
     async def ask(
         self,
@@ -70,13 +69,12 @@ class Coordinator:
         if isinstance(error, CoordinatorError):
             self.forget()
 
-    async def back_off(self, failures: int) -> None:
-        await asyncio.sleep(self._cluster.retry_backoff.delay_s(failures))
-
     async def find(self) -> BrokerId:
         """Looks it up, again until it is found; raises what asking again does not cure."""
         if self._finding is None:
-            self._finding = asyncio.get_running_loop().create_task(self._find())
+            self._finding = asyncio.get_running_loop().create_task(
+                self._cluster.retry.run(self._look_up)
+            )
             self._finding.add_done_callback(self._found)
         return await asyncio.shield(self._finding)
 
@@ -84,17 +82,6 @@ class Coordinator:
         self._finding = None
         if not task.cancelled() and task.exception() is None:
             self._broker = task.result()
-
-    async def _find(self) -> BrokerId:
-        failures = 0
-        while True:
-            try:
-                return await self._look_up()
-            except (ClientError, KafkaError) as error:
-                if not is_retriable(error):
-                    raise
-            failures += 1
-            await self.back_off(failures)
 
     async def _look_up(self) -> BrokerId:
         connection = await self._cluster.any_connection()

@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar
 
 from odradek.client.cluster import NO_BROKER, Cluster
 from odradek.client.connection import Connection
-from odradek.client.errors import ClientError, RequestTimedOut, is_retriable
-from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, error_for
+from odradek.client.errors import ClientError, is_retriable
+from odradek.client.retry import deadline, needs_metadata
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -36,9 +37,9 @@ _FIRST_VERSIONS = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-# A topic made a moment ago may not have reached every broker: look this often before it counts
-# as unknown.
-_LOOKS_FOR_A_TOPIC = 4
+# A topic that was created a moment ago may not have reached every broker, so it counts as unknown
+# only after this many rounds.
+_ROUNDS_FOR_A_TOPIC = 4
 
 Answers = dict[TopicPartition, T | KafkaError]
 
@@ -58,26 +59,28 @@ async def ask_leaders(
     timeout_ms: int,
 ) -> Answers[T]:
     """What the leaders answered; an error that asking again does not cure is an answer too."""
-    wanted = dict.fromkeys(partitions)
+    asked = dict.fromkeys(partitions)
     answers: Answers[T] = {}
-    deadline_s = asyncio.get_running_loop().time() + timeout_ms / 1000
-    looks = 0
+    failures = cluster.retry.failures()
     last_error: BaseException | None = None
-    for topic in {partition.topic: None for partition in wanted}:
+
+    def describe() -> tuple[str, BaseException | None]:
+        missing = ", ".join(str(partition) for partition in asked if partition not in answers)
+        reason = last_error or "no leader"
+        return f"no answer about {missing} within {timeout_ms} ms: {reason}", last_error
+
+    for topic in {partition.topic: None for partition in asked}:
         cluster.track(topic)
-    try:
-        async with asyncio.timeout_at(deadline_s):
-            while True:
-                open_ones = [one for one in wanted if one not in answers]
-                if not open_ones:
-                    return answers
-                looks += 1
-                last_error = await _round(cluster, open_ones, ask, answers, looks)
-    except TimeoutError:
-        missing = ", ".join(str(one) for one in wanted if one not in answers)
-        raise RequestTimedOut(
-            f"no answer about {missing} within {timeout_ms} ms: {last_error or 'no leader'}"
-        ) from last_error
+    async with deadline(timeout_ms, describe):
+        rounds = 0
+        while missing := [partition for partition in asked if partition not in answers]:
+            if rounds > 1:
+                await failures.wait()
+            if rounds and (last_error is None or needs_metadata(last_error)):
+                await _refresh(cluster)
+            rounds += 1
+            last_error = await _round(cluster, missing, ask, answers, rounds)
+    return answers
 
 
 async def _round(
@@ -85,9 +88,9 @@ async def _round(
     partitions: list[TopicPartition],
     ask: Callable[[Connection, list[TopicPartition]], Awaitable[Answers[T]]],
     answers: Answers[T],
-    looks: int,
+    rounds: int,
 ) -> BaseException | None:
-    """Asks each leader once and returns the last error that may be cured."""
+    """Asks each leader once and returns the last error that may be retried."""
     view = cluster.view
     by_leader: dict[BrokerId, list[TopicPartition]] = {}
     for partition in partitions:
@@ -104,7 +107,7 @@ async def _round(
         for partition, answer in outcome.items():
             if isinstance(answer, KafkaError) and is_retriable(answer):
                 error = answer
-                if not _is_unknown(answer) or looks < _LOOKS_FOR_A_TOPIC:
+                if not _is_unknown(answer) or rounds < _ROUNDS_FOR_A_TOPIC:
                     continue
             answers[partition] = answer
     for partition in unknown:
@@ -114,10 +117,8 @@ async def _round(
         if fault is None:
             continue
         error = fault
-        if not is_retriable(fault) or (_is_unknown(fault) and looks >= _LOOKS_FOR_A_TOPIC):
+        if not is_retriable(fault) or (_is_unknown(fault) and rounds >= _ROUNDS_FOR_A_TOPIC):
             answers[partition] = fault
-    if error is not None or unknown:
-        await _freshen(cluster, error, looks)
     return error
 
 
@@ -125,15 +126,13 @@ def _is_unknown(error: KafkaError) -> bool:
     return error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def _freshen(cluster: Cluster, error: BaseException | None, looks: int) -> None:
-    if looks > 1:
-        await asyncio.sleep(cluster.retry_backoff.delay_s(looks - 1))
-    if error is None or isinstance(error, StaleMetadataError | ClientError):
-        try:
-            await cluster.refresh()
-        except (ClientError, KafkaError) as fault:
-            if not is_retriable(fault):
-                raise
+async def _refresh(cluster: Cluster) -> None:
+    """Refreshes metadata; a failure that is retriable is left to the next round."""
+    try:
+        await cluster.refresh()
+    except (ClientError, KafkaError) as error:
+        if not is_retriable(error):
+            raise
 
 
 async def _ask_one(

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from odradek.client.cluster import NO_BROKER, Backoff, Broker, Cluster, ClusterView
+from odradek.client.cluster import NO_BROKER, Broker, Cluster, ClusterView
 from odradek.client.errors import ClientClosed, MetadataTimedOut, NoBrokerAvailable
 from odradek.client.settings import ClientSettings
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -109,12 +109,6 @@ class TestClusterView:
         assert view.leader(T0) == 3
         assert view.brokers[BrokerId(3)] is three
         assert view.version > version
-
-
-def test_back_off_doubles_up_to_its_limit_with_jitter() -> None:
-    backoff = Backoff(100, 1000, Randomness(3))
-    for failures, expected in ((1, 0.1), (2, 0.2), (4, 0.8), (5, 1.0), (500, 1.0)):
-        assert 0.8 * expected <= backoff.delay_s(failures) <= 1.2 * expected
 
 
 def connect(cluster: MiniCluster, **options: object) -> Cluster:

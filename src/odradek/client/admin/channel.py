@@ -3,12 +3,11 @@
 Every group of admin calls builds on this; `admin` puts the groups together.
 """
 
-import asyncio
 from typing import Self, TypeVar
 
 from odradek.client.cluster import NO_BROKER, Cluster
 from odradek.client.connection import Connection
-from odradek.client.errors import ClientClosed, ClientError, RequestTimedOut, is_retriable
+from odradek.client.errors import ClientClosed
 from odradek.client.settings import AdminSettings
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.metadata import (
@@ -72,28 +71,18 @@ class AdminChannel:
         timeout_ms: int | None = None,
     ) -> R:
         """Any request, to a broker of choice or to whichever answers; connections are retried."""
-        timeout_ms = timeout_ms or self.settings.default_api_timeout_ms
-        failures = 0
-        reason: BaseException | None = None
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while True:
-                    try:
-                        connection = await self.connection(broker_id)
-                        return await connection.request(message, response_class)
-                    except (ClientError, KafkaError) as error:
-                        if not is_retriable(error) or failures >= self.settings.retries:
-                            raise
-                        reason = error
-                    failures += 1
-                    await asyncio.sleep(self.cluster.retry_backoff.delay_s(failures))
-        except TimeoutError as error:
-            if isinstance(error, ClientError):
-                raise
-            name = type(message).__name__.removesuffix("Request")
-            raise RequestTimedOut(
-                f"{name} got no answer within {timeout_ms} ms: {reason or 'the broker is silent'}"
-            ) from reason
+
+        async def attempt() -> R:
+            connection = await self.connection(broker_id)
+            return await connection.request(message, response_class)
+
+        name = type(message).__name__.removesuffix("Request")
+        return await self.cluster.retry.run_within(
+            timeout_ms or self.settings.default_api_timeout_ms,
+            f"{name} got no answer",
+            attempt,
+            max_retries=self.settings.retries,
+        )
 
     async def connection(self, broker_id: int | None) -> Connection:
         cluster = self.cluster

@@ -12,7 +12,7 @@ from odradek.client.admin.channel import AdminChannel
 from odradek.client.cluster import Broker
 from odradek.client.connection import Connection
 from odradek.client.coordinator_lookup import KeyType, look_up
-from odradek.client.errors import ClientError, RequestTimedOut, is_retriable
+from odradek.client.errors import ClientError, is_retriable
 from odradek.protocol.errors import CoordinatorError, ErrorCode, KafkaError, error_for
 from odradek.protocol.types import BrokerId
 
@@ -34,61 +34,36 @@ class CoordinatorChannel(AdminChannel):
         keys: Iterable[str],
         ask: Callable[[Connection, list[str]], Awaitable[dict[str, T | KafkaError]]],
     ) -> dict[str, T | KafkaError]:
-        """What the coordinators answered, in the order of `keys`.
+        """Returns what the coordinators answered, in the order of `keys`.
 
-        An error that asking again does not cure is an answer too.
+        An error that is not retried is an answer too.
         """
-        wanted = list(dict.fromkeys(keys))
+        unique_keys = list(dict.fromkeys(keys))
         answers: dict[str, T | KafkaError] = {}
 
-        async def again() -> BaseException | None:
-            missing = [key for key in wanted if key not in answers]
-            return await self._ask_round(kind, missing, ask, answers) if missing else None
+        async def attempt() -> None:
+            missing = [key for key in unique_keys if key not in answers]
+            await self._ask_round(kind, missing, ask, answers)
 
-        await self._until_settled(again, ", ".join(wanted))
-        return {key: answers[key] for key in wanted}
+        await self._retry(attempt, ", ".join(unique_keys))
+        return {key: answers[key] for key in unique_keys}
 
     async def ask_broker(self, broker: BrokerId, ask: Callable[[Connection], Awaitable[T]]) -> T:
         """Asks one broker about all that it coordinates, again while some of it is loading."""
-        answers: list[T] = []
 
-        async def again() -> BaseException | None:
-            try:
-                answers.append(await ask(await self.connection(broker)))
-            except ClientError as error:
-                if not is_retriable(error):
-                    raise
-                return error
-            except KafkaError as error:
-                if not _is_passing(error):
-                    raise
-                return error
-            return None
+        async def attempt() -> T:
+            return await ask(await self.connection(broker))
 
-        await self._until_settled(again, f"what broker {broker} keeps")
-        return answers[-1]
+        return await self._retry(attempt, f"what broker {broker} keeps")
 
-    async def _until_settled(
-        self, again: Callable[[], Awaitable[BaseException | None]], about: str
-    ) -> None:
-        """Calls `again` until it returns no more reason to, with pauses, for as long as allowed."""
-        timeout_ms = self.settings.default_api_timeout_ms
-        reason: BaseException | None = None
-        failures = 0
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while (reason := await again()) is not None:
-                    failures += 1
-                    if isinstance(reason, ClientError) and failures > self.settings.retries:
-                        raise reason
-                    await asyncio.sleep(self.cluster.retry_backoff.delay_s(failures))
-        except TimeoutError as error:
-            if isinstance(error, ClientError):
-                raise
-            raise RequestTimedOut(
-                f"no answer about {about} within {timeout_ms} ms:"
-                f" {reason or 'the broker is silent'}"
-            ) from reason
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], about: str) -> T:
+        return await self.cluster.retry.run_within(
+            self.settings.default_api_timeout_ms,
+            f"no answer about {about}",
+            attempt,
+            may_retry=_may_retry,
+            max_retries=self.settings.retries,
+        )
 
     async def coordinator(self, kind: KeyType, key: str) -> Broker:
         """The broker that keeps a group or a transactional id."""
@@ -117,15 +92,11 @@ class CoordinatorChannel(AdminChannel):
         keys: list[str],
         ask: Callable[[Connection, list[str]], Awaitable[dict[str, T | KafkaError]]],
         answers: dict[str, T | KafkaError],
-    ) -> BaseException | None:
-        """Asks each coordinator once; returns an error that asking again may cure."""
+    ) -> None:
+        """Asks each coordinator once and adds to `answers`; raises an error that may be retried if
+        some keys have no answer yet."""
         cache = self._known_coordinators
-        try:
-            unfound = await self._find(kind, [key for key in keys if (kind, key) not in cache])
-        except (ClientError, KafkaError) as error:
-            if not is_retriable(error):
-                raise
-            return error
+        unfound = await self._find(kind, [key for key in keys if (kind, key) not in cache])
         by_broker: dict[BrokerId, list[str]] = {}
         for key in keys:
             if key not in unfound:
@@ -133,7 +104,7 @@ class CoordinatorChannel(AdminChannel):
         outcomes = await asyncio.gather(
             *(self._ask_one(broker, asked, ask) for broker, asked in by_broker.items())
         )
-        reason: BaseException | None = None
+        reason: ClientError | KafkaError | None = None
         places = [list(unfound), *by_broker.values()]
         for asked, outcome in zip(places, [unfound, *outcomes], strict=True):
             for key in asked:
@@ -143,11 +114,12 @@ class CoordinatorChannel(AdminChannel):
                 if isinstance(answer, ClientError):
                     reason = answer
                     continue
-                if isinstance(answer, KafkaError) and _is_passing(answer):
+                if isinstance(answer, KafkaError) and _may_retry(answer):
                     reason = answer
                 else:
                     answers[key] = answer
-        return reason
+        if reason is not None:
+            raise reason
 
     async def _ask_one(
         self,
@@ -179,6 +151,9 @@ class CoordinatorChannel(AdminChannel):
         return dict.fromkeys(left_out, _LEFT_OUT) | problems
 
 
-def _is_passing(error: KafkaError) -> bool:
-    """Whether it goes away by itself."""
-    return isinstance(error, CoordinatorError) or error.code in _BUSY
+def _may_retry(error: BaseException) -> bool:
+    """Returns whether the request is sent again. Other errors of a coordinator are its answer about
+    a key, even if they are retriable elsewhere."""
+    if isinstance(error, KafkaError):
+        return isinstance(error, CoordinatorError) or error.code in _BUSY
+    return is_retriable(error)

@@ -23,8 +23,9 @@ from odradek.client.errors import (
     OffsetOutOfRange,
     is_retriable,
 )
+from odradek.client.retry import may_fetch_again
 from odradek.client.settings import ConsumerSettings
-from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, error_for
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from odradek.protocol.records import Buffer
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicPartition
@@ -33,12 +34,6 @@ _log = logging.getLogger("odradek.client")
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 _ANSWERS_ON_HAND = 2
-# Errors that fresh metadata or a little time cures, beside those that say so themselves.
-_PATIENCE = {
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_SERVER_ERROR,
-}
 
 
 class _Node:
@@ -167,7 +162,7 @@ class Fetcher:
                 self._blame(states, error)
             else:
                 _log.info("fetch from broker %d failed, trying again: %s", broker, error)
-                self._wait_a_little(states)
+                self._back_off(states)
                 self._cluster.refresh_soon()
         else:
             self._answered(node.session, response, by_partition)
@@ -203,10 +198,17 @@ class Fetcher:
             rack_id=settings.client_rack,
         )
 
-    def _wait_a_little(self, states: list[PartitionState]) -> None:
-        not_before_s = self._loop.time() + self._cluster.retry_backoff.delay_s(1)
+    def _back_off(self, states: list[PartitionState]) -> None:
+        """The partitions are fetched again after `retry.backoff.ms`, later after more failures."""
+        now_s, backoff = self._loop.time(), self._cluster.retry.request_backoff
         for state in states:
-            state.not_before_s = not_before_s
+            state.failures += 1
+            state.not_before_s = now_s + backoff.delay_s(state.failures)
+
+    def _pause(self, state: PartitionState) -> None:
+        """The partition is fetched again after `retry.backoff.ms`, although nothing failed."""
+        delay_s = self._cluster.retry.request_backoff.delay_s(1)
+        state.not_before_s = self._loop.time() + delay_s
 
     def _blame(self, states: list[PartitionState], error: BaseException) -> None:
         for state in states:
@@ -263,8 +265,8 @@ class Fetcher:
             self._blame([state], CorruptRecords(f"{fault} hold no whole batch"))
             return
         if next_offset <= state.fetch_offset:
-            # Nothing new: it would be the same again at once.
-            self._wait_a_little([state])
+            # Nothing new: the same request would get the same answer at once.
+            self._pause(state)
             return
         fetched = Fetched(
             state.partition,
@@ -275,6 +277,7 @@ class Fetcher:
             check_crcs=self._settings.check_crcs,
             deserialize=self._deserialize,
         )
+        state.failures = 0
         state.fetch_offset = next_offset
         state.buffered.append(fetched)
         self._on_hand.append((state, state.generation, fetched))
@@ -290,9 +293,9 @@ class Fetcher:
             )
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range(state, question.offset)
-        elif isinstance(error, StaleMetadataError) or code in _PATIENCE or is_retriable(error):
+        elif may_fetch_again(error):
             state.preferred_replica = NO_BROKER
-            self._wait_a_little([state])
+            self._back_off([state])
             self._cluster.refresh_soon()
         else:
             self._blame([state], error)
@@ -303,8 +306,8 @@ class Fetcher:
             state.preferred_replica = NO_BROKER
             return
         if state.buffered:
-            # What is on hand comes first; asking again will tell the same.
-            self._wait_a_little([state])
+            # Records that were fetched before are returned first; the answer stays the same.
+            self._pause(state)
             return
         _log.warning(
             "%s has no offset %d; auto.offset.reset=%s",

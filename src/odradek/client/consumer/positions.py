@@ -48,6 +48,7 @@ _BY_DURATION = "by_duration:"
 class PartitionState:
     __slots__ = (
         "buffered",
+        "failures",
         "fault",
         "fetch_offset",
         "generation",
@@ -84,6 +85,8 @@ class PartitionState:
         self.log_start_offset: int | None = None
         self.preferred_replica = NO_BROKER
         self.preferred_until_s = 0.0
+        # How often fetches of this partition failed since one succeeded.
+        self.failures = 0
         self.not_before_s = 0.0
         self.fault: BaseException | None = None
 
@@ -218,7 +221,7 @@ class Positions:
                 state.needs_validation = True
 
     async def _settle(self) -> None:
-        failures = 0
+        failures = self._cluster.retry.failures()
         try:
             while True:
                 resets = {
@@ -238,14 +241,13 @@ class Positions:
                         await self._look_up(resets)
                     if doubtful:
                         await self._validate(doubtful)
-                    failures = 0
+                    failures.reset()
                 except (ClientError, KafkaError) as error:
                     if not is_retriable(error) and not isinstance(error, TimeoutError):
                         self._blame((resets | doubtful).values(), error)
                         return
-                    failures += 1
                     _log.warning("positions could not be looked up, trying again: %s", error)
-                    await asyncio.sleep(self._cluster.retry_backoff.delay_s(failures))
+                    await failures.wait()
         finally:
             self._settling = None
             self._on_change()

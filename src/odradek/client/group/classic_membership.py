@@ -169,7 +169,7 @@ class ClassicMembership:
             await asyncio.gather(beats, return_exceptions=True)
 
     async def _rebalance(self) -> None:
-        failures, is_prepared = 0, False
+        failures, is_prepared = self._cluster.retry.failures(), False
         while True:
             self._rejoin.clear()
             if not is_prepared:
@@ -182,11 +182,10 @@ class ClassicMembership:
                 if self._must_prepare_after(error):
                     is_prepared = False
                 elif isinstance(error, KafkaError) and error.code in _AT_ONCE:
-                    failures = 0
+                    failures.reset()
                 elif is_retriable(error):
-                    failures += 1
                     _log.info("group %s: joining again: %s", self._group_id, error)
-                    await self._coordinator.back_off(failures)
+                    await failures.wait()
                 else:
                     self._fail(error)
                     await self._fault_seen.wait()
@@ -381,12 +380,12 @@ class ClassicMembership:
     # Heartbeats
 
     async def _beat(self) -> None:
-        failures = 0
+        failures = self._cluster.retry.failures()
         interval_s = self._settings.heartbeat_interval_ms / 1000
         max_idle_s = self._settings.max_poll_interval_ms / 1000
+        wait_s = interval_s
         while True:
             await self._beating.wait()
-            wait_s = self._cluster.retry_backoff.delay_s(failures) if failures else interval_s
             await asyncio.sleep(min(wait_s, max(max_idle_s - self._gate.idle_s(), 0) + 0.001))
             if not self._beating.is_set():
                 continue
@@ -398,9 +397,10 @@ class ClassicMembership:
             except (ClientError, KafkaError) as error:
                 if not is_retriable(error):
                     self._fail(error)
-                failures += 1
+                wait_s = failures.add()
             else:
-                failures = 0
+                failures.reset()
+                wait_s = interval_s
 
     async def _beat_once(self) -> None:
         generation = self._generation

@@ -140,7 +140,7 @@ class ConsumerMembership:
             tasks.create_task(self._beat(), name="odradek-heartbeats")
 
     async def _beat(self) -> None:
-        failures = 0
+        failures = self._cluster.retry.failures()
         await self._gate.next_poll()
         while True:
             if not self._subscription.is_known:
@@ -157,10 +157,9 @@ class ConsumerMembership:
             except (ClientError, KafkaError) as error:
                 self._must_say_all = True
                 if not self._takes_in(error):
-                    failures += 1
-                    await self._coordinator.back_off(failures)
+                    await failures.wait()
                 continue
-            failures = 0
+            failures.reset()
             await self._until_next()
 
     async def _until_next(self) -> None:
@@ -271,14 +270,16 @@ class ConsumerMembership:
     # What the broker wants
 
     async def _reconcile(self) -> None:
+        failures = self._cluster.retry.failures()
         while True:
             await self._target_changed.wait()
             self._target_changed.clear()
             target = self._target
             if not await self._learn_names(one for one, _ in target):
-                await asyncio.sleep(_NAME_RETRY_S)
+                await failures.wait()
                 self._target_changed.set()
                 continue
+            failures.reset()
             assigned = [
                 TopicPartition(self._names[topic_id], index)
                 for topic_id, indexes in target

@@ -15,7 +15,7 @@ from odradek.client.consumer.poll_gate import PollGate
 from odradek.client.consumer.positions import Positions
 from odradek.client.coordinator import Coordinator
 from odradek.client.coordinator_lookup import KeyType
-from odradek.client.errors import ClientError, CommitFailed, RequestTimedOut
+from odradek.client.errors import ClientError, CommitFailed
 from odradek.client.group.assignment import Holdings
 from odradek.client.group.classic_membership import ClassicMembership
 from odradek.client.group.consumer_membership import ConsumerMembership
@@ -25,7 +25,7 @@ from odradek.client.group.offsets import (
     OffsetAndMetadata,
     Offsets,
     StartingOffsets,
-    may_pass,
+    may_retry,
 )
 from odradek.client.group.subscription import Subscription
 from odradek.client.settings import ConsumerSettings
@@ -103,11 +103,11 @@ class Group:
         self._on_news = on_news
         self._loop = asyncio.get_running_loop()
         self._coordinator = Coordinator(cluster, KeyType.GROUP, group_id)
-        self._offsets = GroupOffsets(self._coordinator, settings, group_id)
+        self._offsets = GroupOffsets(self._coordinator, cluster.retry, group_id)
         self._starting = StartingOffsets(
             self._offsets,
             positions,
-            self._coordinator.back_off,
+            cluster.retry,
             on_change=on_news,
             who=self._offsets_reader,
         )
@@ -286,28 +286,12 @@ class Group:
         wanted = self._consumed() if offsets is None else offsets
         if not wanted:
             return
-        reason: BaseException | None = None
-        failures = 0
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while True:
-                    try:
-                        await self._commit_once(wanted)
-                    except (ClientError, KafkaError) as error:
-                        if not may_pass(error):
-                            raise
-                        reason = error
-                    else:
-                        return
-                    failures += 1
-                    await self._coordinator.back_off(failures)
-        except TimeoutError as error:
-            if isinstance(error, ClientError):
-                raise
-            raise RequestTimedOut(
-                f"group {self.group_id}: offsets were not committed within {timeout_ms} ms:"
-                f" {reason or 'the coordinator is silent'}"
-            ) from reason
+        await self._cluster.retry.run_within(
+            timeout_ms,
+            f"group {self.group_id}: offsets were not committed",
+            lambda: self._commit_once(wanted),
+            may_retry=may_retry,
+        )
 
     def commit_async(self, offsets: Offsets | None, on_commit: OnCommit | None) -> None:
         """Commits in the background, once; `on_commit(offsets, error)` tells how it went."""

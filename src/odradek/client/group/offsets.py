@@ -6,13 +6,13 @@ assigned the offset that the group has committed, or leaves them to `auto.offset
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.coordinator import Coordinator
-from odradek.client.errors import ClientError, RequestTimedOut, is_retriable
-from odradek.client.settings import ConsumerSettings
+from odradek.client.errors import ClientError, is_retriable
+from odradek.client.retry import RetryPolicy
 from odradek.protocol.errors import ErrorCode, KafkaError, error_for, raise_for
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -60,9 +60,9 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 class GroupOffsets:
     """Commits and reads the offsets of one group."""
 
-    def __init__(self, coordinator: Coordinator, settings: ConsumerSettings, group_id: str) -> None:
+    def __init__(self, coordinator: Coordinator, retry: RetryPolicy, group_id: str) -> None:
         self._coordinator = coordinator
-        self._settings = settings
+        self._retry = retry
         self._group_id = group_id
 
     async def commit_once(self, offsets: Offsets, who: GroupMetadata) -> None:
@@ -110,29 +110,15 @@ class GroupOffsets:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group committed, once no transaction is about to change it.
 
-        `who` asks is looked up for each try: a stale epoch does not get better by itself.
+        `who` is called for each attempt: a request with a stale epoch would be refused again.
         """
-        wanted = list(partitions)
-        reason: BaseException | None = None
-        failures = 0
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                while True:
-                    try:
-                        return await self.committed_once(wanted, who())
-                    except (ClientError, KafkaError) as error:
-                        if not may_pass(error):
-                            raise
-                        reason = error
-                    failures += 1
-                    await self._coordinator.back_off(failures)
-        except TimeoutError as error:
-            if isinstance(error, ClientError):
-                raise
-            raise RequestTimedOut(
-                f"the offsets of group {self._group_id} could not be read within {timeout_ms} ms:"
-                f" {reason or 'its coordinator is silent'}"
-            ) from reason
+        asked = list(partitions)
+        return await self._retry.run_within(
+            timeout_ms,
+            f"the offsets of group {self._group_id} could not be read",
+            lambda: self.committed_once(asked, who()),
+            may_retry=may_retry,
+        )
 
     async def committed_once(
         self, partitions: list[TopicPartition], who: GroupMetadata | None
@@ -173,8 +159,11 @@ class GroupOffsets:
         return {one: found.get(one) for one in partitions}
 
 
-def may_pass(error: BaseException) -> bool:
-    """Whether to try again; a member of the new protocol learns its epoch by heartbeat."""
+def may_retry(error: BaseException) -> bool:
+    """Returns whether a request about offsets is sent again.
+
+    A stale epoch is retried, because a member of the new protocol learns its epoch by heartbeat.
+    """
     return is_retriable(error) or (
         isinstance(error, KafkaError) and error.code == ErrorCode.STALE_MEMBER_EPOCH
     )
@@ -205,14 +194,14 @@ class StartingOffsets:
         self,
         offsets: GroupOffsets,
         positions: Positions,
-        back_off: Callable[[int], Awaitable[None]],
+        retry: RetryPolicy,
         *,
         on_change: Callable[[], None],
         who: Callable[[], GroupMetadata | None],
     ) -> None:
         self._offsets = offsets
         self._positions = positions
-        self._back_off = back_off
+        self._retry = retry
         self._on_change = on_change
         self._who = who
         self._waiting: dict[PartitionState, int] = {}
@@ -227,7 +216,7 @@ class StartingOffsets:
             )
 
     async def _look_up(self) -> None:
-        failures = 0
+        failures = self._retry.failures()
         try:
             while self._waiting:
                 asked = self._current()
@@ -238,14 +227,13 @@ class StartingOffsets:
                         [state.partition for state in asked], self._who()
                     )
                 except (ClientError, KafkaError) as error:
-                    if may_pass(error) or _is_of_members(error):
-                        failures += 1
+                    if may_retry(error) or _is_of_members(error):
                         _log.info("committed offsets could not be read, trying again: %s", error)
-                        await self._back_off(failures)
+                        await failures.wait()
                         continue
                     self._settle(asked, None, error)
                 else:
-                    failures = 0
+                    failures.reset()
                     self._settle(asked, found, None)
         finally:
             self._task = None
@@ -298,5 +286,5 @@ __all__ = [
     "OffsetAndMetadata",
     "Offsets",
     "StartingOffsets",
-    "may_pass",
+    "may_retry",
 ]

@@ -76,17 +76,16 @@ class Subscription:
         self._on_change()
 
     async def _watch(self, pattern: re.Pattern[str]) -> None:
-        failures = 0
+        failures = self._cluster.retry.failures()
         while True:
             try:
                 names = await self._all_topics()
             except (ClientError, KafkaError) as error:
                 if not is_retriable(error):
                     _log.warning("topics could not be listed: %s", error)
-                failures += 1
-                await asyncio.sleep(self._cluster.retry_backoff.delay_s(failures))
+                await failures.wait()
                 continue
-            failures = 0
+            failures.reset()
             matching = tuple(sorted(name for name in names if pattern.fullmatch(name)))
             if matching != self.topics or not self.is_known:
                 self._set(matching)

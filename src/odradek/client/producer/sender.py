@@ -19,7 +19,6 @@ from collections import deque
 from odradek.client.cluster import Broker, Cluster
 from odradek.client.connection import Connection
 from odradek.client.errors import (
-    BrokerUnreachable,
     ClientClosed,
     ClientError,
     DeliveryTimedOut,
@@ -32,11 +31,11 @@ from odradek.client.producer.produce_request import Key, produce_request
 from odradek.client.producer.producer_id import ask_for_producer_id
 from odradek.client.producer.transactional_sequences import TransactionalSequences
 from odradek.client.producer.transactions import LAST_PRODUCE_OF_VERSION_1, Transactions
+from odradek.client.retry import Failures, needs_metadata
 from odradek.client.settings import ProducerSettings
 from odradek.protocol.errors import (
     ErrorCode,
     KafkaError,
-    StaleMetadataError,
     error_for,
 )
 from odradek.protocol.messages.produce import (
@@ -53,12 +52,12 @@ _log = logging.getLogger("odradek.client")
 class _Node:
     """What is under way with one leader."""
 
-    __slots__ = ("connecting", "in_flight", "is_missed")
+    __slots__ = ("connecting", "failures", "in_flight")
 
-    def __init__(self) -> None:
+    def __init__(self, failures: Failures) -> None:
         self.in_flight = 0
         self.connecting = False
-        self.is_missed = False
+        self.failures = failures
 
 
 class Sender:
@@ -256,7 +255,7 @@ class Sender:
             return
         node = self._nodes.get(leader)
         if node is None:
-            node = self._nodes[leader] = _Node()
+            node = self._nodes[leader] = _Node(self._cluster.retry.connection_failures())
         if node.in_flight >= self._max_in_flight:
             return
         connection = self._cluster.connected(leader, "produce")
@@ -368,14 +367,13 @@ class Sender:
         try:
             await self._cluster.connection(leader, "produce")
         except (ClientError, KafkaError) as error:
-            # Once is news, the rest is patience.
-            level = logging.INFO if node.is_missed else logging.WARNING
+            # Only the first failure is a warning: the others would repeat it every second.
+            level = logging.INFO if node.failures.count else logging.WARNING
             _log.log(level, "no connection to broker %d: %s", leader, error)
-            node.is_missed = True
             self._cluster.refresh_soon()
-            await asyncio.sleep(self._settings.reconnect_backoff_ms / 1000)
+            await node.failures.wait()
         else:
-            node.is_missed = False
+            node.failures.reset()
         finally:
             node.connecting = False
             self._wake.set()
@@ -475,7 +473,7 @@ class Sender:
     def _refused(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
         code = answer.error_code
         error = error_for(code, answer.error_message)
-        if isinstance(error, StaleMetadataError):
+        if needs_metadata(error):
             self._cluster.refresh_soon()
         if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
             pieces = self.accumulator.split(batch)
@@ -501,7 +499,7 @@ class Sender:
 
     def _fail_attempt(self, batches: list[ProducerBatch], error: BaseException) -> None:
         """No answer: whether the broker has the batches is unknown."""
-        if isinstance(error, BrokerUnreachable | TimeoutError):
+        if needs_metadata(error):
             self._cluster.refresh_soon()
         for batch in batches:
             batch.queue.sending -= 1
@@ -532,7 +530,7 @@ class Sender:
             batch.attempts,
             error,
         )
-        delay_s = self._cluster.retry_backoff.delay_s(batch.attempts)
+        delay_s = self._cluster.retry.request_backoff.delay_s(batch.attempts)
         batch.retry_at_s = self._loop.time() + delay_s
         batch.queue.put_back(batch)
 

@@ -32,7 +32,6 @@ from odradek.client.errors import (
     ClientError,
     MustAbort,
     ProducerFenced,
-    RequestTimedOut,
     TransactionAborted,
     TransactionError,
     is_retriable,
@@ -48,6 +47,7 @@ from odradek.client.producer.transaction_requests import (
     initialise,
 )
 from odradek.client.producer.transactional_sequences import TransactionalSequences
+from odradek.client.retry import deadline
 from odradek.client.settings import ProducerSettings
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
@@ -58,8 +58,6 @@ T = TypeVar("T")
 
 # The last version of Produce that does not announce partitions by itself.
 LAST_PRODUCE_OF_VERSION_1 = 11
-# The last transaction's markers are on their way: that takes less than a usual back-off.
-_CONCURRENT_BACKOFF_S = 0.02
 
 _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 _ABORTABLE = {
@@ -233,10 +231,6 @@ class Transactions:
             raise self._wrong(what)
 
     @property
-    def is_fatal(self) -> bool:
-        return self.state is State.FATAL
-
-    @property
     def may_abort(self) -> bool:
         return self.state in {State.OPEN, State.BROKEN}
 
@@ -381,33 +375,20 @@ class Transactions:
 
     async def _within(self, what: str, work: Coroutine[None, None, None]) -> None:
         limit_ms = self._settings.max_block_ms
-        try:
-            async with asyncio.timeout(limit_ms / 1000):
-                await work
-        except TimeoutError as error:
-            if isinstance(error, ClientError):
-                raise
-            raise RequestTimedOut(
-                f"{what} was not done within max.block.ms={limit_ms}; call it again to go on"
-            ) from None
+        message = f"{what} was not done within max.block.ms={limit_ms}; call it again to go on"
+        async with deadline(limit_ms, lambda: (message, None)):
+            await work
 
     async def _until_done(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asks until there is an answer; an error that asking again does not cure decides."""
-        failures = 0
-        while True:
-            try:
-                return await ask()
-            except (ClientError, KafkaError) as error:
-                if not is_retriable(error):
-                    raise self._judge(error) from error
-                if isinstance(error, KafkaError) and (
-                    error.code == ErrorCode.CONCURRENT_TRANSACTIONS
-                ):
-                    await asyncio.sleep(_CONCURRENT_BACKOFF_S)
-                    continue
-                _log.info("transaction %s: asking again: %s", self.transactional_id, error)
-            failures += 1
-            await self._coordinator.back_off(failures)
+        """Calls `ask` until the coordinator accepts; an error that is not retriable decides what
+        becomes of the transaction."""
+        try:
+            return await self._cluster.retry.run(ask, on_retry=self._log_retry)
+        except (ClientError, KafkaError) as error:
+            raise self._judge(error) from error
+
+    def _log_retry(self, error: BaseException) -> None:
+        _log.info("transaction %s: asking again: %s", self.transactional_id, error)
 
     def _judge(self, error: ClientError | KafkaError) -> BaseException:
         """What an error of the coordinator means for the transaction."""

@@ -18,9 +18,10 @@ from odradek.client.cluster import LONG_POLLS, NO_BROKER, Cluster
 from odradek.client.consumer.fetched import end_of_batches
 from odradek.client.errors import ClientError, OffsetOutOfRange, RequestTimedOut, is_retriable
 from odradek.client.leaders import EARLIEST, ListedOffset, list_offsets
+from odradek.client.retry import may_fetch_again
 from odradek.client.settings import ConsumerSettings
 from odradek.client.sync import Begun, LoopThread
-from odradek.protocol.errors import ErrorCode, KafkaError, StaleMetadataError, error_for
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
 from odradek.protocol.messages.fetch import (
     AbortedTransaction,
     FetchPartition,
@@ -37,12 +38,6 @@ _log = logging.getLogger("odradek.client")
 
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 _NO_SESSION_EPOCH: Final = -1
-# Errors that fresh metadata or a little time cures, beside those that say so themselves.
-_PATIENCE: Final = {
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_SERVER_ERROR,
-}
 
 
 class DataLost(OffsetOutOfRange):
@@ -130,7 +125,7 @@ class RangeReader:
     async def _fetch(self, wanted: _Wanted, offset: int) -> _Answer:
         """Asks until there is an answer with at least one batch."""
         partition, _, end, fail_on_data_loss = wanted
-        cluster, failures = self._cluster, 0
+        cluster, failures = self._cluster, self._cluster.retry.failures()
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._settings.default_api_timeout_ms / 1000
         await cluster.topic(partition.topic, self._settings.default_api_timeout_ms)
@@ -156,11 +151,7 @@ class RangeReader:
                     )
                 else:
                     error = error_for(code)
-                    if not (
-                        isinstance(error, StaleMetadataError)
-                        or code in _PATIENCE
-                        or is_retriable(error)
-                    ):
+                    if not may_fetch_again(error):
                         raise error
                     reason = error
             except (ClientError, KafkaError) as error:
@@ -171,9 +162,8 @@ class RangeReader:
                 raise RequestTimedOut(
                     f"{partition}: offsets {offset} to {end} were promised, but {reason}"
                 )
-            failures += 1
             cluster.refresh_soon()
-            await asyncio.sleep(cluster.retry_backoff.delay_s(failures))
+            await failures.wait()
 
     async def _check_id(self, wanted: _Wanted) -> None:
         """Raises `DataLost` if what was read is of another topic. What is known of the topic may be
