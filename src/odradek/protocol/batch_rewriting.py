@@ -8,10 +8,13 @@ from collections.abc import Sequence
 
 from odradek.protocol.compression import compress
 from odradek.protocol.record_scan import shift_timestamps, timestamp_delta_at
-from odradek.protocol.records import NO_TIMESTAMP, BatchHeader, assemble
-
-_CODEC_MASK = 0x07
-_DELETE_HORIZON = 0x40
+from odradek.protocol.records import (
+    CODEC_MASK,
+    DELETE_HORIZON_FLAG,
+    NO_TIMESTAMP,
+    BatchHeader,
+    assemble,
+)
 
 
 def with_records(
@@ -28,7 +31,7 @@ def with_records(
         max_timestamp = base_ms + max(timestamp_delta_at(record, 0) for record in records)
     if delete_horizon_ms is not None:
         records = shift_timestamps(records, delete_horizon_ms - base_ms)
-        base_ms, attributes = delete_horizon_ms, attributes | _DELETE_HORIZON
+        base_ms, attributes = delete_horizon_ms, attributes | DELETE_HORIZON_FLAG
     rebuilt = header._replace(
         attributes=attributes,
         base_timestamp=base_ms,
@@ -41,7 +44,7 @@ def with_records(
 def without_records(header: BatchHeader) -> bytes:
     """The batch with nothing in it: kept for its offsets, its producer and its sequences."""
     emptied = header._replace(
-        attributes=header.attributes & ~(_CODEC_MASK | _DELETE_HORIZON),
+        attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG),
         base_timestamp=NO_TIMESTAMP,
         record_count=0,
     )

@@ -91,11 +91,12 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
 
-_CODEC_MASK = 0x07
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_DELETE_HORIZON = 0x40
+# Bits of a batch's attributes.
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
 
 _MAGIC = 2
 _MAGIC_POSITION = 16
@@ -153,27 +154,27 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        number = self.attributes & _CODEC_MASK
+        number = self.attributes & CODEC_MASK
         if number > Codec.ZSTD:
             raise MalformedRecords(f"unknown compression codec {number}")
         return Codec(number)
 
     @property
     def is_log_append_time(self) -> bool:
-        return bool(self.attributes & _LOG_APPEND_TIME)
+        return bool(self.attributes & LOG_APPEND_TIME_FLAG)
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL_FLAG)
 
     @property
     def delete_horizon_ms(self) -> int | None:
         """When compaction may drop this batch's tombstones and markers, if it is known."""
-        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
 
 # Reading batches
@@ -367,7 +368,7 @@ def log_append_time_head(batch: Buffer, timestamp_ms: int) -> bytes:
     """The header that a batch has with the broker's time; what lies behind it does not change."""
     header = read_header(batch)
     header = header._replace(
-        attributes=header.attributes | _LOG_APPEND_TIME, max_timestamp=timestamp_ms
+        attributes=header.attributes | LOG_APPEND_TIME_FLAG, max_timestamp=timestamp_ms
     )
     return _assemble_head(header, memoryview(batch)[HEADER_SIZE : header.size_bytes])
 
@@ -378,7 +379,7 @@ def recompress(
     """The same records under another codec; what is larger inside than allowed is malformed."""
     header = read_header(batch)
     payload = compress(codec, _payload(batch, 0, header, max_bytes), level)
-    attributes = header.attributes & ~_CODEC_MASK | codec
+    attributes = header.attributes & ~CODEC_MASK | codec
     return assemble(header._replace(attributes=attributes), payload)
 
 
@@ -489,8 +490,8 @@ class BatchBuilder:
             raise ValueError("a batch that was built takes no more records")
         attributes = (
             self._codec
-            | (_TRANSACTIONAL if is_transactional else 0)
-            | (_CONTROL if is_control else 0)
+            | (TRANSACTIONAL_FLAG if is_transactional else 0)
+            | (CONTROL_FLAG if is_control else 0)
         )
         header = BatchHeader(
             base_offset,

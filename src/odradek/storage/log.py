@@ -23,6 +23,7 @@ from odradek.config import TopicSettings
 from odradek.protocol.records import (
     LENGTH_OVERHEAD,
     PREFIX_SIZE,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     Buffer,
     offset_prefix,
@@ -56,7 +57,6 @@ from odradek.storage.stage import SIZES
 from odradek.storage.validation import Admitted, AppendRules, TakesLong, check_from_leader
 from odradek.world import World
 
-_TRANSACTIONAL = 0x10
 _NO_TIMESTAMP = -1
 # Half the time of a NamedTuple's own constructor, on the way of every batch.
 _new_tuple = tuple.__new__
@@ -311,7 +311,7 @@ class Log:
             header = read_header(records)
         else:
             records, header = admitted or rules.admit(records, now_ms)
-            if header.producer_id >= 0 or header.attributes & _TRANSACTIONAL:
+            if header.producer_id >= 0 or header.attributes & TRANSACTIONAL_FLAG:
                 duplicate = check_producer(self, header, membership)
                 if duplicate is not None:
                     return self._repeated(duplicate)

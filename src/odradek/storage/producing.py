@@ -5,10 +5,10 @@ is what the log adds: the batches that a snapshot left out, and the index of abo
 transactions.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.records import BatchHeader, Buffer
+from odradek.protocol.records import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Buffer
 from odradek.storage.aborted import append_entry, rewrite
 from odradek.storage.disk_errors import Answer, answer_to
 from odradek.storage.errors import AppendRejected
@@ -18,15 +18,12 @@ from odradek.storage.snapshots import end_in_producers, recall_batches
 if TYPE_CHECKING:
     from odradek.storage.log import Log
 
-_TRANSACTIONAL: Final = 0x10
-_CONTROL: Final = 0x20
-
 
 def check_producer(
     log: "Log", header: BatchHeader, membership: Membership | None
 ) -> RememberedBatch | None:
     """The batch that this one repeats, or None if it may be appended; else raises."""
-    if not header.attributes & _TRANSACTIONAL:
+    if not header.attributes & TRANSACTIONAL_FLAG:
         log.producers.check_transaction(header)
         return _check_sequence(log, header)
     if header.producer_id < 0:
@@ -63,7 +60,7 @@ def _check_sequence(log: "Log", header: BatchHeader) -> RememberedBatch | None:
 
 def note_producer(log: "Log", header: BatchHeader, batch: Buffer, base_offset: int) -> None:
     """Takes account of a producer's batch, or of the end of its transaction, that was written."""
-    if not header.attributes & _CONTROL:
+    if not header.attributes & CONTROL_FLAG:
         log.producers.update(header, base_offset, header.max_timestamp)
         return
     ended = end_in_producers(log.producers, header, batch, base_offset)

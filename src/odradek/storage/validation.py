@@ -21,8 +21,11 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.record_sample import check_sample
 from odradek.protocol.records import (
+    CODEC_MASK,
+    CONTROL_FLAG,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
+    LOG_APPEND_TIME_FLAG,
     OPENED_BYTES,
     BatchHeader,
     Buffer,
@@ -44,11 +47,7 @@ from odradek.world import Workers
 from odradek.world.timeslice import Timeslice
 
 MAX_LONG = (1 << 63) - 1
-_CODEC_MASK = 0x07
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_FORBIDDEN = _LOG_APPEND_TIME | _CONTROL
+_FORBIDDEN = LOG_APPEND_TIME_FLAG | CONTROL_FLAG
 
 # The largest batch that is opened at all, one at a time. Apache Kafka opens any; here whoever may
 # write could make a small broker large by a few kilobytes (decision 18).
@@ -134,10 +133,10 @@ class AppendRules:
         if self._looks_inside or _is_doubtful(header):
             if header.record_count > _RECORDS_AT_ONCE:
                 raise TakesLong
-            max_bytes = _BYTES_AT_ONCE if attributes & _CODEC_MASK else OPENED_BYTES
+            max_bytes = _BYTES_AT_ONCE if attributes & CODEC_MASK else OPENED_BYTES
             for _ in self._inspection(_opened(records, max_bytes), now_ms):
                 pass
-        if self._codec is not None and attributes & _CODEC_MASK != self._codec:
+        if self._codec is not None and attributes & CODEC_MASK != self._codec:
             records, header = self._recompressed(records, self._codec, _BYTES_AT_ONCE)
         if header.batch_length + LENGTH_OVERHEAD > self.segment_bytes:
             raise self._larger_than_a_segment(header)
@@ -178,7 +177,7 @@ class AppendRules:
                 if timeslice.is_over():
                     await timeslice.next_turn()
             del opened
-        if self._codec is not None and header.attributes & _CODEC_MASK != self._codec:
+        if self._codec is not None and header.attributes & CODEC_MASK != self._codec:
             records, header = await workers.compute(
                 partial(self._recompressed, records, self._codec, max_bytes)
             )
@@ -235,10 +234,10 @@ class AppendRules:
             or header.record_count != header.last_offset_delta + 1
             or (header.producer_id >= 0 and header.base_sequence < 0)
             or attributes & _FORBIDDEN
-            or attributes & _CODEC_MASK > Codec.ZSTD
+            or attributes & CODEC_MASK > Codec.ZSTD
         ):
             raise _inconsistent(header)
-        if not attributes & _CODEC_MASK:
+        if not attributes & CODEC_MASK:
             try:
                 check_sample(records, HEADER_SIZE, header.record_count)
             except MalformedRecords as error:
@@ -334,7 +333,7 @@ def _damaged() -> AppendRejected:
 def _is_doubtful(header: BatchHeader) -> bool:
     """Whether a compressed batch declares more records than it has bytes. Few do, so it is opened:
     what it declares moves the log's end, and consumers cannot pass what is not there."""
-    return bool(header.attributes & _CODEC_MASK) and header.record_count > header.batch_length
+    return bool(header.attributes & CODEC_MASK) and header.record_count > header.batch_length
 
 
 def _opened(records: Buffer, max_bytes: int) -> OpenedBatch:
@@ -419,8 +418,8 @@ def _inconsistent(header: BatchHeader) -> AppendRejected:
     elif header.is_log_append_time:
         reason = "a producer may not set the timestamp type to LogAppendTime"
         return AppendRejected(ErrorCode.INVALID_TIMESTAMP, reason)
-    elif header.attributes & _CODEC_MASK > Codec.ZSTD:
-        reason = f"there is no compression codec {header.attributes & _CODEC_MASK}"
+    elif header.attributes & CODEC_MASK > Codec.ZSTD:
+        reason = f"there is no compression codec {header.attributes & CODEC_MASK}"
         return AppendRejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, reason)
     elif header.producer_id >= 0 and header.base_sequence < 0:
         reason = f"sequence {header.base_sequence} of producer {header.producer_id} is negative"

@@ -65,13 +65,13 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from odradek.protocol.records import TRANSACTIONAL_FLAG
 from odradek.protocol.schema import Response, Struct
 from odradek.protocol.types import NO_TOPIC_ID
 
 _DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 # Where a batch says in its attributes that it belongs to a transaction.
 _ATTRIBUTES: Final = 22
-_TRANSACTIONAL: Final = 0x10
 _FIRST_DELETION_WITH_IDS: Final = 6
 _CONSUMER: Final = -1
 
@@ -113,7 +113,7 @@ def _is_transactional(request: ProduceRequest) -> bool:
             if (
                 records is not None
                 and len(records) > _ATTRIBUTES
-                and records[_ATTRIBUTES] & _TRANSACTIONAL
+                and records[_ATTRIBUTES] & TRANSACTIONAL_FLAG
             ):
                 return True
     return False
