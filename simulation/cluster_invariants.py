@@ -19,7 +19,7 @@ topics each replica keeps what it likes: `compaction_workload` judges them.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from odradek.metadata.layout import NO_LEADER, PartitionState, TopicAssignment
+from odradek.metadata.node_values import NO_LEADER, PartitionState, TopicAssignment
 from odradek.metadata.tree import Tree
 from odradek.protocol.records import (
     HEADER_SIZE,
@@ -189,7 +189,7 @@ class ClusterInvariants:
         if not log.log_start_offset <= mark <= log.log_end_offset:
             ends = f"{log.log_start_offset}, {mark}, {log.log_end_offset} on {broker.name}"
             raise _broken("misplaced", where, ends)
-        if partition.term is None or not log.is_usable:
+        if partition.leadership is None or not log.is_usable:
             return
         if log.log_start_offset and where in self._committed:
             committed = self._committed[where]

@@ -10,7 +10,7 @@ ack-before-replication    acks=all is answered when the leader has written
 from typing import Any
 
 from odradek.cluster import elections
-from odradek.metadata import ImageKeeper
+from odradek.metadata import MetadataCache
 from odradek.metadata.store import ANY_VERSION, Operation, Set
 from odradek.protocol.types import BrokerId
 from odradek.replication import in_sync_sets
@@ -53,7 +53,7 @@ def elect_unclean() -> list[Patch]:
 
 
 def forget_leader_fencing() -> list[Patch]:
-    async def at_any_version(images: ImageKeeper, *operations: Operation) -> list[int]:
+    async def at_any_version(images: MetadataCache, *operations: Operation) -> list[int]:
         return await images.write(
             *(
                 operation._replace(version=ANY_VERSION) if isinstance(operation, Set) else operation

@@ -43,17 +43,18 @@ from odradek.cluster.membership import Membership
 from odradek.cluster.replaced_disks import ReplacedDisks
 from odradek.groups.offsets import Offsets
 from odradek.metadata.compare_and_set import attempt, change_node
-from odradek.metadata.layout import ConfigOverrides, broker_path
+from odradek.metadata.node_values import ConfigOverrides
+from odradek.metadata.paths import broker_path
 from odradek.metadata.store import ANY_VERSION, Check, Create
 from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.replication import in_sync_sets
-from odradek.replication.missing_logs import MissingLogs
+from odradek.replication.leadership import UNKNOWN, Leadership
+from odradek.replication.log_creation_retries import LogCreationRetries
 from odradek.replication.partition_log import PartitionLog
 from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions
-from odradek.replication.term import UNKNOWN, Term
 from odradek.statemachine.runner import Runner
 from odradek.storage import StorageError, cutting, validation
 from odradek.storage.compaction.rewriting import Compaction
@@ -125,7 +126,7 @@ def take_nonsense() -> list[Patch]:
 
 
 def never_make_it_again() -> list[Patch]:
-    return [(MissingLogs, "add", lambda *_: None)]
+    return [(LogCreationRetries, "add", lambda *_: None)]
 
 
 def no_leader_lease() -> list[Patch]:
@@ -136,15 +137,15 @@ def no_leader_lease() -> list[Patch]:
 
 
 def ignore_broker_epochs() -> list[Patch]:
-    fetched, wanted = Term.fetched, Term.wanted_in_sync
+    fetched, wanted = Leadership.fetched, Leadership.wanted_in_sync
 
-    def fetched_by_anyone(self: Term, replica: int, *progress: Any, **more: Any) -> None:
+    def fetched_by_anyone(self: Leadership, replica: int, *progress: Any, **more: Any) -> None:
         known = self.followers[replica].broker_epoch
         if known != UNKNOWN:
             more["broker_epoch"] = known
         fetched(self, replica, *progress, **more)
 
-    def wanted_of_any_epoch(self: Term, mark: int, end: int, alive: Any, **more: Any) -> Any:
+    def wanted_of_any_epoch(self: Leadership, mark: int, end: int, alive: Any, **more: Any) -> Any:
         any_epoch = {
             one: self.followers[one].broker_epoch if one in self.followers else epoch
             for one, epoch in alive.items()
@@ -155,8 +156,8 @@ def ignore_broker_epochs() -> list[Patch]:
         return Check(path, ANY_VERSION)
 
     return [
-        (Term, "fetched", fetched_by_anyone),
-        (Term, "wanted_in_sync", wanted_of_any_epoch),
+        (Leadership, "fetched", fetched_by_anyone),
+        (Leadership, "wanted_in_sync", wanted_of_any_epoch),
         (in_sync_sets, "Check", check_nothing),
     ]
 
@@ -182,12 +183,12 @@ def keep_the_broker_epoch() -> list[Patch]:
 
 
 def ignore_the_proposal() -> list[Patch]:
-    def choose(self: Term) -> None:
+    def choose(self: Leadership) -> None:
         self._waiting_for = tuple(
             follower for replica, follower in self.followers.items() if replica in self.in_sync
         )
 
-    return [(Term, "_choose", choose)]
+    return [(Leadership, "_choose", choose)]
 
 
 def forget_producers() -> list[Patch]:

@@ -22,14 +22,16 @@ from odradek.metadata import (
     BadVersion,
     ChangeTooBig,
     Create,
-    ImageKeeper,
+    MetadataCache,
     MetadataStore,
     OutcomeUnknown,
     Set,
     StoreUnavailable,
     Watch,
+    node_values,
+    paths,
+    store_setup,
 )
-from odradek.metadata import layout as at
 from odradek.metadata.remembered_session import RememberedSession
 from odradek.metadata.store import EVERYTHING
 from odradek.metadata.zookeeper import ZookeeperMetadata
@@ -273,15 +275,16 @@ async def test_other_clients_read_kafkas_paths_and_their_changes_are_seen(server
     chroot = f"/{uuid.uuid4().hex}/deep"
     async with opened(server + chroot) as metadata:
         store = metadata.connect()
-        cluster_id = await at.prepare(store, "cluster")
-        keeper = ImageKeeper(store)
+        cluster_id = await store_setup.prepare_store(store, "cluster")
+        keeper = MetadataCache(store)
         await keeper.load()
         following = asyncio.ensure_future(keeper.run())
-        seat = at.Controller(BrokerId(3), 1).encode()
-        await keeper.write(Create(at.CONTROLLER, seat, ephemeral=True))
+        seat = node_values.Controller(BrokerId(3), 1).encode()
+        await keeper.write(Create(paths.CONTROLLER, seat, ephemeral=True))
         await keeper.write(
             Create(
-                at.topic_path("t"), at.TopicAssignment(TopicId(bytes(15) + b"1"), ((3,),)).encode()
+                paths.topic_path("t"),
+                node_values.TopicAssignment(TopicId(bytes(15) + b"1"), ((3,),)).encode(),
             )
         )
         assert (keeper.image.cluster_id, keeper.image.controller_id) == (cluster_id, 3)
@@ -313,11 +316,13 @@ async def test_a_change_too_big_for_zookeeper_is_refused_before_it_is_sent(serve
 async def test_a_topic_of_thousands_of_partitions_is_made_and_deleted_in_parts(server: str) -> None:
     async with opened(f"{server}/{uuid.uuid4().hex}", 20_000) as metadata:
         store = metadata.connect()
-        await at.prepare(store, "cluster")
+        await store_setup.prepare_store(store, "cluster")
         listener = parse_listener("PLAINTEXT://h:1")
-        registration = at.BrokerRegistration((listener,), {"PLAINTEXT": "PLAINTEXT"}).encode()
-        await store.multi(*(Create(at.broker_path(one), registration) for one in (1, 2, 3)))
-        images = ImageKeeper(store)
+        registration = node_values.BrokerRegistration(
+            (listener,), {"PLAINTEXT": "PLAINTEXT"}
+        ).encode()
+        await store.multi(*(Create(paths.broker_path(one), registration) for one in (1, 2, 3)))
+        images = MetadataCache(store)
         await images.load()
         topics = Topics(store, images, LiveSettings(BrokerSettings()), Randomness(1))
         await topics.create(NewTopic("big", 6_000, 3))
@@ -326,7 +331,7 @@ async def test_a_topic_of_thousands_of_partitions_is_made_and_deleted_in_parts(s
         assert all(partition.leader in (1, 2, 3) for partition in partitions)
         await topics.delete("big")
         assert "big" not in images.image.topics
-        assert await store.children(at.TOPICS) == []
+        assert await store.children(paths.TOPICS) == []
 
 
 async def test_nobody_answers(tmp_path: Path) -> None:

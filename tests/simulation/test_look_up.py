@@ -104,7 +104,12 @@ async def trouble(brokers: list[SimulatedBroker], random: Random, table: Table) 
 
 
 def is_whole(brokers: list[SimulatedBroker]) -> bool:
-    terms = [one.term for broker in brokers for one in broker.partitions() if one.term is not None]
+    terms = [
+        one.leadership
+        for broker in brokers
+        for one in broker.partitions()
+        if one.leadership is not None
+    ]
     return all(broker.is_running for broker in brokers) and any(
         len(term.in_sync) == len(brokers) for term in terms
     )

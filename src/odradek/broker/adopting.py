@@ -16,7 +16,7 @@ from typing import Final
 from odradek.cluster.internal_settings import TRANSACTIONS
 from odradek.cluster.producer_ids import highest_id, start_above
 from odradek.config import BrokerSettings
-from odradek.metadata import ImageKeeper
+from odradek.metadata import MetadataCache
 from odradek.protocol.records import MalformedRecords, decode_records, split_batches
 from odradek.protocol.types import BrokerId
 from odradek.storage import Log, LogManager
@@ -32,7 +32,7 @@ _FEW: Final = 10
 
 
 async def take_over(
-    images: ImageKeeper,
+    images: MetadataCache,
     logs: LogManager,
     broker_id: BrokerId,
     world: World,

@@ -31,8 +31,8 @@ from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import Controller
 from odradek.cluster.internal_topics import repair
-from odradek.cluster.membership import BrokerIdTaken, FormerLife, Membership
-from odradek.cluster.offline_logs import OfflineLogs
+from odradek.cluster.membership import BrokerIdTaken, Membership, PreviousRun
+from odradek.cluster.offline_replicas import OfflineReplicas
 from odradek.cluster.producer_ids import ProducerIds, highest_id
 from odradek.cluster.topics import Topics
 from odradek.config import BrokerSettings, InvalidSetting
@@ -41,15 +41,16 @@ from odradek.config.stock_files import GENERATED_ID
 from odradek.metadata import (
     ClusterImage,
     ImageChange,
-    ImageKeeper,
     Metadata,
+    MetadataCache,
     MetadataError,
     MetadataStore,
 )
 from odradek.metadata.image import difference
-from odradek.metadata.layout import BrokerRegistration, prepare
 from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.node_values import BrokerRegistration
 from odradek.metadata.sqlite import SqliteMetadata
+from odradek.metadata.store_setup import prepare_store
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.fetchers import ReplicaFetchers
 from odradek.replication.in_sync_sets import InSyncSets
@@ -246,7 +247,7 @@ class Broker:
             properties = {}
         return properties.get("cluster.id") or encode_uuid(self._world.randomness.uuid().bytes)
 
-    async def _generated_id(self, images: ImageKeeper) -> BrokerId:
+    async def _generated_id(self, images: MetadataCache) -> BrokerId:
         """The id of a broker whose settings have none: that of its directories, or a new one."""
         from odradek.cluster.broker_ids import (  # noqa: PLC0415 - seldom needed
             id_of_directories,
@@ -267,8 +268,8 @@ class Broker:
     async def _parts(self, store: MetadataStore) -> AsyncIterator["_Parts"]:
         world, settings = self._world, self._settings
         new_store_id = encode_uuid(world.randomness.uuid().bytes)
-        cluster_id = await prepare(store, self._cluster_id(), new_store_id)
-        images = ImageKeeper(store)
+        cluster_id = await prepare_store(store, self._cluster_id(), new_store_id)
+        images = MetadataCache(store)
         await images.load()
         if self._id == GENERATED_ID:
             self._id = await self._generated_id(images)
@@ -308,8 +309,8 @@ class Broker:
                     parts.in_sync_sets.run(),
                     parts.coordinators.run(),
                     parts.controller.run(),
-                    parts.offline_logs.run(),
-                    parts.services.replicas.missing_logs.run(
+                    parts.offline_replicas.run(),
+                    parts.services.replicas.log_creation_retries.run(
                         lambda topics: parts.follow_topics_again(images.image, topics)
                     ),
                     self._stay(parts),
@@ -329,7 +330,7 @@ class Broker:
             await logs.close()
 
     def _assemble(
-        self, store: MetadataStore, images: ImageKeeper, logs: LogManager, peers: Peers
+        self, store: MetadataStore, images: MetadataCache, logs: LogManager, peers: Peers
     ) -> "_Parts":
         world, settings = self._world, self._settings
         replicas = Replicas(self._id, logs, settings, world.clock)
@@ -343,9 +344,9 @@ class Broker:
         async def longest_log(
             where: TopicPartition, candidates: Sequence[BrokerId]
         ) -> BrokerId | None:
-            from odradek.cluster import log_ends  # noqa: PLC0415 - seldom needed
+            from odradek.cluster import log_end_offsets  # noqa: PLC0415 - seldom needed
 
-            return await log_ends.longest_log(peers, where, candidates)
+            return await log_end_offsets.longest_log(peers, where, candidates)
 
         absences = Absences()
         peers.on_broken, peers.on_open = absences.broke, absences.answered
@@ -387,7 +388,7 @@ class Broker:
             ),
             fetchers=ReplicaFetchers(self._id, replicas, peers, images, settings),
             in_sync_sets=InSyncSets(self._id, replicas, images, settings),
-            offline_logs=OfflineLogs(self._id, images, logs),
+            offline_replicas=OfflineReplicas(self._id, images, logs),
             follow_settings=self._follow_settings,
         )
 
@@ -401,14 +402,14 @@ class Broker:
         return BrokerRegistration(advertised, protocols, settings.broker_rack, now_ms, epoch)
 
     async def _join(self, parts: "_Parts") -> None:
-        logs, images = parts.services.logs, parts.services.images.keeper
+        logs, images = parts.services.logs, parts.services.images.cache
         clean_epoch = logs.last_clean_broker_epoch if logs.had_clean_shutdown else None
-        former = FormerLife(clean_epoch, logs.last_killed_life or ())
+        previous = PreviousRun(clean_epoch, logs.last_killed_life or ())
         # If we get no further than this, the marker of the last stop is still true.
         logs.broker_epoch = logs.last_clean_broker_epoch
         await parts.membership.reach_store(self._patience_s)
-        logs.begin_life(await parts.membership.join(former, self._patience_s))
-        await parts.controller.stand()
+        logs.begin_life(await parts.membership.join(previous, self._patience_s))
+        await parts.controller.elect()
         await take_over(
             images, logs, self._id, self._world, self._settings.broker, is_alone=not self._is_shared
         )
@@ -425,7 +426,7 @@ class Broker:
 
         def on_return() -> None:
             parts.services.logs.begin_life(parts.membership.epoch)
-            parts.follow_again(parts.services.images.keeper.image)
+            parts.follow_again(parts.services.images.cache.image)
             # Their machines could not be loaded without a lease.
             parts.coordinators.wake()
 
@@ -433,10 +434,10 @@ class Broker:
 
     async def _hand_over(self, parts: "_Parts") -> None:
         """Lets others lead before the doors close, where there are others."""
-        images = parts.services.images.keeper
+        images = parts.services.images.cache
         if not self._settings.broker.controlled_shutdown_enable or len(images.image.brokers) < 2:
             return
-        from odradek.cluster.departure import (  # noqa: PLC0415 - only in clusters
+        from odradek.cluster.controlled_shutdown import (  # noqa: PLC0415 - only in clusters
             hand_over,
             leave_in_sync_sets,
         )
@@ -478,7 +479,7 @@ class Broker:
 
     @property
     def _patience_s(self) -> float:
-        """How long the registration of our own former life may take to expire."""
+        """How long the registration of our own previous run may take to expire."""
         settings = self._settings.broker
         if settings.odradek_metadata_store == "zookeeper":
             # An ensemble may not agree to so short a timeout, counts in ticks of some seconds,
@@ -494,7 +495,7 @@ class Broker:
             self._reconfigure()
         return changed
 
-    def _apply_settings(self, images: ImageKeeper) -> None:
+    def _apply_settings(self, images: MetadataCache) -> None:
         image = images.image
         self._settings.update(image.cluster_default_config, image.broker_config(self._id))
         self._reconfigure()
@@ -535,7 +536,7 @@ class _Parts:
         *,
         fetchers: ReplicaFetchers,
         in_sync_sets: InSyncSets,
-        offline_logs: OfflineLogs,
+        offline_replicas: OfflineReplicas,
         follow_settings: Callable[[ImageChange], bool],
     ) -> None:
         self.services = services
@@ -544,7 +545,7 @@ class _Parts:
         self.controller = controller
         self.fetchers = fetchers
         self.in_sync_sets = in_sync_sets
-        self.offline_logs = offline_logs
+        self.offline_replicas = offline_replicas
         self.fetching: list[asyncio.Task[None]] = []
         self._follow_settings = follow_settings
 
@@ -576,7 +577,7 @@ class _Parts:
         self.services.replicas.follow(change)
         self.fetchers.follow(change)
         self.in_sync_sets.follow(change)
-        self.offline_logs.follow(change)
+        self.offline_replicas.follow(change)
 
 
 def request_memory_bytes(setting: int, world: World) -> int:

@@ -8,11 +8,11 @@ else follows from that, because handlers name only live brokers: Metadata shows 
 (LEADER_NOT_AVAILABLE) for what it led, FindCoordinator finds no coordinator here, refusals of
 Produce and Fetch name nobody, and clients ask the other brokers.
 
-Handlers get this in place of the `ImageKeeper`, so that a new handler cannot forget the lease.
+Handlers get this in place of the `MetadataCache`, so that a new handler cannot forget the lease.
 """
 
-from odradek.metadata import ClusterImage, ImageKeeper
-from odradek.metadata.layout import NO_LEADER
+from odradek.metadata import ClusterImage, MetadataCache
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.types import BrokerId
 from odradek.replication.replicas import Replicas
 
@@ -20,11 +20,11 @@ from odradek.replication.replicas import Replicas
 class ClientImages:
     """Invariant: `image` shows this broker as alive only while its lease is valid."""
 
-    __slots__ = ("_broker_id", "_replicas", "_without_us", "keeper")
+    __slots__ = ("_broker_id", "_replicas", "_without_us", "cache")
 
-    def __init__(self, broker_id: BrokerId, replicas: Replicas, keeper: ImageKeeper) -> None:
+    def __init__(self, broker_id: BrokerId, replicas: Replicas, cache: MetadataCache) -> None:
         # For changes of the metadata store, which the store itself refuses without a session.
-        self.keeper = keeper
+        self.cache = cache
         self._broker_id = broker_id
         self._replicas = replicas
         # The newest image that was shown without this broker, and what it was made from.
@@ -32,11 +32,11 @@ class ClientImages:
 
     @property
     def image(self) -> ClusterImage:
-        return self._shown(self.keeper.image)
+        return self._shown(self.cache.image)
 
     async def caught_up(self, *paths: str) -> ClusterImage:
         """Returns the image once it shows what the store holds at these paths now."""
-        return self._shown(await self.keeper.caught_up(*paths))
+        return self._shown(await self.cache.caught_up(*paths))
 
     def _shown(self, image: ClusterImage) -> ClusterImage:
         if self._replicas.is_leased:

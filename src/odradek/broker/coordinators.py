@@ -15,8 +15,8 @@ from odradek.groups.consumer.commands import TopicsChanged
 from odradek.groups.consumer.coordinator import ConsumerGroups
 from odradek.groups.group import GroupChanged
 from odradek.groups.machine import GroupMachine
-from odradek.metadata import ClusterImage, ImageChange, ImageKeeper
-from odradek.metadata.layout import NO_LEADER
+from odradek.metadata import ClusterImage, ImageChange, MetadataCache
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
@@ -46,7 +46,7 @@ class Joins:
         self,
         broker_id: BrokerId,
         transactions: TransactionCoordinators,
-        images: ImageKeeper,
+        images: MetadataCache,
         peers: Peers,
     ) -> None:
         self._broker_id = broker_id
@@ -82,7 +82,7 @@ class Coordinators:
         self,
         broker_id: BrokerId,
         replicas: Replicas,
-        images: ImageKeeper,
+        images: MetadataCache,
         peers: Peers,
         *,
         world: World,

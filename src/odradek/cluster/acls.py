@@ -8,8 +8,8 @@ another broker sees it.
 
 from collections.abc import Callable, Iterable, Mapping
 
-from odradek.cluster.availability import answering
-from odradek.metadata import ImageKeeper, MetadataStore
+from odradek.cluster.store_errors import as_api_errors
+from odradek.metadata import MetadataCache, MetadataStore
 from odradek.metadata.acl_nodes import (
     LITERAL_ACLS,
     PREFIXED_ACLS,
@@ -20,7 +20,7 @@ from odradek.metadata.acl_nodes import (
     resource_of,
 )
 from odradek.metadata.compare_and_set import change_node
-from odradek.metadata.layout import MalformedNode
+from odradek.metadata.json_fields import MalformedNode
 from odradek.protocol.acls import AccessEntry, AclFilter, ResourcePattern
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -29,13 +29,13 @@ Entries = tuple[AccessEntry, ...]
 
 
 class AccessRules:
-    def __init__(self, store: MetadataStore, images: ImageKeeper) -> None:
+    def __init__(self, store: MetadataStore, images: MetadataCache) -> None:
         self._store = store
         self._images = images
 
     async def find(self, wanted: AclFilter) -> Mapping[ResourcePattern, Entries]:
         """The entries that a filter selects, by resource; resources without any are left out."""
-        with answering():
+        with as_api_errors():
             nodes = await self._store.read_tree(LITERAL_ACLS)
             nodes |= await self._store.read_tree(PREFIXED_ACLS)
         found: dict[ResourcePattern, Entries] = {}
@@ -76,7 +76,7 @@ class AccessRules:
             after = change(before)
             return None if after == before else encode_entries(after)
 
-        with answering():
+        with as_api_errors():
             await change_node(self._images, path, changed, parents=nodes_above(resource))
 
 

@@ -33,23 +33,16 @@ from odradek.cluster.internal_settings import (
 from odradek.config import BrokerSettings
 from odradek.metadata import (
     ChangeTooBig,
-    ImageKeeper,
+    MetadataCache,
     Node,
     Operation,
     Set,
     TopicImage,
 )
 from odradek.metadata.compare_and_set import Outcome, Tries, write
-from odradek.metadata.layout import (
-    NO_LEADER,
-    PartitionState,
-    TopicAssignment,
-    create_partitions,
-    create_topic,
-    partition_state_path,
-    topic_config_path,
-    topic_path,
-)
+from odradek.metadata.node_values import NO_LEADER, PartitionState, TopicAssignment
+from odradek.metadata.paths import partition_state_path, topic_config_path, topic_path
+from odradek.metadata.topic_operations import create_partitions, create_topic
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 from odradek.storage import Log
 from odradek.world import Randomness
@@ -62,7 +55,7 @@ _KEPT: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 async def adopt(
-    images: ImageKeeper,
+    images: MetadataCache,
     logs: Iterable[Log],
     broker_id: BrokerId,
     randomness: Randomness,
@@ -100,7 +93,7 @@ async def adopt(
     return sorted(adopted)
 
 
-async def _adopt_topic(images: ImageKeeper, found: "_Found", new_id: TopicId) -> bool:
+async def _adopt_topic(images: MetadataCache, found: "_Found", new_id: TopicId) -> bool:
     """Whether anything of it was adopted. In parts, where that is more than the store takes."""
     tries = Tries(f"topic '{found.name}'")
     most = found.partitions

@@ -10,7 +10,7 @@ broker that never started is lost.
 from collections.abc import Iterable
 from typing import Final
 
-from odradek.metadata import ImageKeeper
+from odradek.metadata import MetadataCache
 from odradek.metadata.compare_and_set import Tries, attempt
 from odradek.metadata.store import BadVersion, Create, NodeExists, OutcomeUnknown, Set
 from odradek.protocol.types import BrokerId
@@ -36,7 +36,7 @@ def id_of_directories(disk: Disk, directories: Iterable[str]) -> BrokerId | None
     return None
 
 
-async def next_broker_id(images: ImageKeeper, reserved: int) -> BrokerId:
+async def next_broker_id(images: MetadataCache, reserved: int) -> BrokerId:
     """Takes a number above `reserved` that no broker of the cluster has been given."""
     tries = Tries(SEQUENCE)
     while True:

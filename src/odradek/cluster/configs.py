@@ -8,19 +8,19 @@ may be called more than once, and may raise `ApiError`.
 
 from collections.abc import Callable, Mapping
 
-from odradek.cluster.availability import answering
 from odradek.cluster.internal_settings import required_overrides
+from odradek.cluster.store_errors import as_api_errors
 from odradek.config import InvalidSetting, check_broker_overrides, check_topic_overrides
 from odradek.config.consumer_group_settings import check_group_overrides
 from odradek.config.live import LiveSettings
-from odradek.metadata import ImageKeeper, MetadataStore, NoNode
+from odradek.metadata import MetadataCache, MetadataStore, NoNode
 from odradek.metadata.compare_and_set import Tries, change_node
-from odradek.metadata.layout import (
+from odradek.metadata.json_fields import MalformedNode
+from odradek.metadata.node_values import ConfigOverrides
+from odradek.metadata.paths import (
     CLUSTER_DEFAULT,
     ID_NODE,
     USER_CONFIGS,
-    ConfigOverrides,
-    MalformedNode,
     broker_config_path,
     group_config_path,
     topic_config_path,
@@ -36,7 +36,7 @@ OverridesChange = Callable[[Overrides], Overrides]
 
 
 class Configs:
-    def __init__(self, store: MetadataStore, images: ImageKeeper, settings: LiveSettings) -> None:
+    def __init__(self, store: MetadataStore, images: MetadataCache, settings: LiveSettings) -> None:
         self._store = store
         self._images = images
         self._settings = settings
@@ -71,13 +71,13 @@ class Configs:
             return
         tries = Tries(f"topic '{topic}'")
         while True:
-            with answering():
+            with as_api_errors():
                 requires = await self._existence(topic)
             try:
                 await self._change(topic_config_path(topic), checked, present, requires=requires)
                 return
             except NoNode:
-                with answering():
+                with as_api_errors():
                     await self._images.caught_up(topic_path(topic))
                     tries.lost_race()
                 present = self.topic_overrides(topic)
@@ -121,7 +121,7 @@ class Configs:
 
     async def users(self) -> dict[str, Overrides]:
         """What is kept of every user. Read anew each time: brokers remember no credentials."""
-        with answering():
+        with as_api_errors():
             nodes = await self._store.read_tree(USER_CONFIGS)
         return {
             user_of_config_path(path): ConfigOverrides.decode(path, node.value).settings
@@ -145,7 +145,7 @@ class Configs:
             after = _validated(change, before)
             return None if after == before else ConfigOverrides(after).encode()
 
-        with answering():
+        with as_api_errors():
             await change_node(self._images, path, changed, requires=(requires,) if requires else ())
 
 

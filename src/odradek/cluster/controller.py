@@ -30,7 +30,7 @@ from odradek.metadata import (
     Create,
     Delete,
     ImageChange,
-    ImageKeeper,
+    MetadataCache,
     MetadataStore,
     Node,
     NodeExists,
@@ -42,16 +42,15 @@ from odradek.metadata import (
     StoreUnavailable,
 )
 from odradek.metadata.compare_and_set import Fenced, attempt
-from odradek.metadata.layout import (
-    CONTROLLER,
-    CONTROLLER_EPOCH,
+from odradek.metadata.json_fields import MalformedNode
+from odradek.metadata.node_values import (
     NO_LEADER,
-    MalformedNode,
     PartitionState,
     decode_controller_epoch,
     encode_controller_epoch,
 )
-from odradek.metadata.layout import Controller as ControllerNode
+from odradek.metadata.node_values import Controller as ControllerNode
+from odradek.metadata.paths import CONTROLLER, CONTROLLER_EPOCH
 from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.world import Clock
@@ -64,7 +63,7 @@ LongestLog = Callable[[TopicPartition, Sequence[BrokerId]], Awaitable[BrokerId |
 """Which of these live brokers has the longest log of a partition; None if nobody answers."""
 
 
-class Seat(NamedTuple):
+class ControllerEpoch(NamedTuple):
     epoch: int
     version: int
     """Of the controller epoch's node: the fence of every write."""
@@ -77,7 +76,7 @@ class Controller:
         self,
         broker_id: BrokerId,
         store: MetadataStore,
-        images: ImageKeeper,
+        images: MetadataCache,
         settings: LiveSettings,
         *,
         clock: Clock,
@@ -89,36 +88,36 @@ class Controller:
         self._settings = settings
         self._clock = clock
         self._longest_log = longest_log
-        self._seat: Seat | None = None
+        self._epoch: ControllerEpoch | None = None
         # Topics to look at; `None` for all of them.
         self._changed: dict[str, None] | None = {}
         self._wakened = asyncio.Event()
         images.subscribe(self._follow)
 
     @property
-    def is_seated(self) -> bool:
-        return self._seat is not None
+    def is_active(self) -> bool:
+        return self._epoch is not None
 
-    async def stand(self) -> bool:
+    async def elect(self) -> bool:
         """Takes the seat if it is free; says whether this broker holds it now."""
         try:
-            await self._take_seat()
+            await self._become_controller()
         except (NodeExists, BadVersion):
             await self._images.caught_up(CONTROLLER, CONTROLLER_EPOCH)
             return False
         except OutcomeUnknown:
             await self._read_back()
-        if self._seat is not None:
-            logger.info("broker %d is the controller in epoch %d", self._id, self._seat.epoch)
+        if self._epoch is not None:
+            logger.info("broker %d is the controller in epoch %d", self._id, self._epoch.epoch)
             self._changed = None
             await self._images.caught_up(EVERYTHING)
-        return self.is_seated
+        return self.is_active
 
     def resign(self) -> None:
         """The seat is lost, or may be."""
-        if self._seat is not None:
+        if self._epoch is not None:
             logger.info("broker %d is no longer the controller", self._id)
-        self._seat = None
+        self._epoch = None
         self._wakened.set()
 
     async def run(self) -> None:
@@ -147,9 +146,9 @@ class Controller:
     def _is_seat_open(self) -> bool:
         """Nobody has it, or we do and do not know it."""
         holder = self._images.image.controller_id
-        return holder == NO_LEADER or (holder == self._id and self._seat is None)
+        return holder == NO_LEADER or (holder == self._id and self._epoch is None)
 
-    async def _take_seat(self) -> None:
+    async def _become_controller(self) -> None:
         wish = Create(CONTROLLER, ControllerNode(self._id, self._clock.now_ms()).encode(), True)
         node = await self._store.read(CONTROLLER_EPOCH)
         epoch = 1 if node is None else self._epoch_in(node) + 1
@@ -160,14 +159,14 @@ class Controller:
             else Set(CONTROLLER_EPOCH, value, node.version)
         )
         versions = await attempt(self._images, wish, next_epoch)
-        self._seat = Seat(epoch, versions[1])
+        self._epoch = ControllerEpoch(epoch, versions[1])
 
     async def _read_back(self) -> None:
         seat = await self._store.read(CONTROLLER)
         node = await self._store.read(CONTROLLER_EPOCH)
         if seat is not None and node is not None and seat.owner == self._store.session_id:
             # Nobody raises the epoch but with the seat, so it is the one of our own write.
-            self._seat = Seat(self._epoch_in(node), node.version)
+            self._epoch = ControllerEpoch(self._epoch_in(node), node.version)
 
     def _epoch_in(self, node: Node) -> int:
         """What the node says; if somebody wrote nonsense there, what it said before."""
@@ -186,7 +185,7 @@ class Controller:
                 await attempt(self._images, Delete(CONTROLLER, node.version))
 
     def _follow(self, change: ImageChange) -> None:
-        if self._seat is not None:
+        if self._epoch is not None:
             _tell_of_brokers(change)
         if change.brokers or change.broker_configs:
             self._changed = None
@@ -205,17 +204,17 @@ class Controller:
 
     async def _turn(self) -> None:
         image = self._images.image
-        if self._seat is not None and (
-            image.controller_id != self._id or image.controller_epoch != self._seat.epoch
+        if self._epoch is not None and (
+            image.controller_id != self._id or image.controller_epoch != self._epoch.epoch
         ):
             self.resign()
-        if self._seat is None and image.controller_id == self._id:
+        if self._epoch is None and image.controller_id == self._id:
             await self._vacate()
             image = self._images.image
         if image.controller_id == NO_LEADER and self._id in image.brokers:
-            await self.stand()
+            await self.elect()
             image = self._images.image
-        if self._seat is None:
+        if self._epoch is None:
             return
         changed, self._changed = self._changed, {}
         topics = image.topics if changed is None else changed
@@ -256,7 +255,7 @@ class Controller:
 
     async def _balance(self) -> None:
         settings = self._settings.broker
-        if self._seat is None or not settings.auto_leader_rebalance_enable:
+        if self._epoch is None or not settings.auto_leader_rebalance_enable:
             return
 
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
@@ -276,9 +275,9 @@ class Controller:
             await change_states(self._images, partitions, decide, reason, fence=self._fence())
 
     def _fence(self) -> int:
-        if self._seat is None:
+        if self._epoch is None:
             raise Fenced
-        return self._seat.version
+        return self._epoch.version
 
 
 def _tell_of_brokers(change: ImageChange) -> None:
@@ -291,7 +290,7 @@ def _tell_of_brokers(change: ImageChange) -> None:
 
 
 async def elect_unclean(
-    images: ImageKeeper,
+    images: MetadataCache,
     where: TopicPartition,
     candidates: Sequence[BrokerId],
     longest_log: LongestLog,

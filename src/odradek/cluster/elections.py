@@ -21,24 +21,24 @@ from enum import Enum, auto
 from typing import Final
 
 from odradek.metadata import ClusterImage, PartitionImage
-from odradek.metadata.layout import NO_LEADER, PartitionState
+from odradek.metadata.node_values import NO_LEADER, PartitionState
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
 # Replicas of which one may lose its tail, and nothing is lost.
 SAFE: Final = 2
 
 
-class Remains(Enum):
-    """What a broker that starts has of its former life."""
+class LogCondition(Enum):
+    """What is left of the logs of a broker's previous run when it starts again."""
 
-    # It stopped cleanly.
-    EVERYTHING = auto()
-    # It was killed, and its machine has been up since.
-    WHAT_WAS_WRITTEN = auto()
-    # Its machine went down, a disk failed, or there is no telling.
-    UNKNOWN = auto()
+    # The broker shut down cleanly.
+    COMPLETE = auto()
+    # The broker was killed, but the operating system kept running, and with it the page cache.
+    PAGE_CACHE_KEPT = auto()
+    # The machine went down, a disk failed, or it is not known what happened.
+    TAIL_MAY_BE_LOST = auto()
     # The log of this partition was in a directory that is gone: the disk was replaced.
-    NOTHING = auto()
+    LOST = auto()
 
 
 def after_loss(
@@ -61,7 +61,7 @@ def returning(
     broker: BrokerId,
     live: Container[int],
     controller_epoch: int,
-    remains: Remains,
+    condition: LogCondition,
 ) -> PartitionState | None:
     """Before a broker registers: it gives up what it held in its former life.
 
@@ -75,15 +75,15 @@ def returning(
     if partition.version < 0:
         return None
     before, in_sync = partition, partition.isr
-    if remains is not Remains.EVERYTHING:
+    if condition is not LogCondition.COMPLETE:
         in_sync = _without(partition.isr, broker) or in_sync
-    if remains in (Remains.UNKNOWN, Remains.NOTHING):
+    if condition in (LogCondition.TAIL_MAY_BE_LOST, LogCondition.LOST):
         others = _without(partition.eligible, broker)
         if in_sync == (broker,):
             in_sync = others or in_sync
         eligible = tuple(one for one in others if one not in in_sync)
         partition = partition._replace(isr=in_sync, eligible=eligible)
-    if remains is Remains.NOTHING and in_sync == (broker,) and len(partition.replicas) > 1:
+    if condition is LogCondition.LOST and in_sync == (broker,) and len(partition.replicas) > 1:
         epoch = LeaderEpoch(partition.leader_epoch + 1)
         return PartitionState(NO_LEADER, epoch, (), controller_epoch, last_known=(broker,))
     if partition.leader != broker and in_sync == before.isr and partition == before:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from odradek.cluster.configs import Configs
 from odradek.cluster.internal_settings import GROUPS, INTERNAL_TOPICS, TRANSACTIONS
 from odradek.cluster.topics import NewTopic, Topics
-from odradek.metadata import ImageKeeper
+from odradek.metadata import MetadataCache
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 
@@ -16,7 +16,7 @@ __all__ = ["GROUPS", "INTERNAL_TOPICS", "TRANSACTIONS", "ensure", "repair"]
 logger = logging.getLogger("odradek.server")
 
 
-async def ensure(name: str, topics: Topics, images: ImageKeeper) -> None:
+async def ensure(name: str, topics: Topics, images: MetadataCache) -> None:
     """Makes the topic if it is not there, with as many replicas as there are brokers for."""
     if name in images.image.topics:
         return
@@ -27,7 +27,7 @@ async def ensure(name: str, topics: Topics, images: ImageKeeper) -> None:
             raise
 
 
-async def repair(images: ImageKeeper, configs: Configs) -> None:
+async def repair(images: MetadataCache, configs: Configs) -> None:
     """Gives internal topics that were made without it, by an earlier version or by hand, the
     cleanup policy that they must have. Called when a broker starts, before retention runs."""
     for name in sorted(INTERNAL_TOPICS & images.image.topics.keys()):

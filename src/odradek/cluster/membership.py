@@ -1,10 +1,10 @@
 """How a broker joins its cluster, and joins again when the store has given its session up.
 
-Before it registers it gives up what it held in its former life, and after an unclean stop it
-leaves every in-sync set that has other members: so nobody elects a replica that lost its tail
-(KIP-966). Each registration takes the next broker epoch, the version of a node that outlives
-the broker: a leader that lets it into an in-sync set checks that epoch in the same write
-(KIP-903).
+Before a broker registers, it gives up the leadership that its previous run held. After an unclean
+shutdown it also leaves every in-sync set that has other members, so that a replica that lost its
+tail is not elected (KIP-966). Each registration takes the next broker epoch, which is the version
+of a node that outlives the broker. A leader that adds this broker to an in-sync set checks that
+epoch in the same write (KIP-903).
 """
 
 import asyncio
@@ -12,14 +12,14 @@ import logging
 from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
-from odradek.cluster.elections import Remains, partitions_of, restored, returning
+from odradek.cluster.elections import LogCondition, partitions_of, restored, returning
 from odradek.cluster.replaced_disks import ReplacedDisks, announce
 from odradek.cluster.state_changes import MAX_OPERATIONS, change_states
 from odradek.metadata import (
     BadVersion,
     ClusterImage,
     Create,
-    ImageKeeper,
+    MetadataCache,
     MetadataStore,
     Node,
     NodeExists,
@@ -30,14 +30,9 @@ from odradek.metadata import (
     StoreUnavailable,
 )
 from odradek.metadata.compare_and_set import attempt
-from odradek.metadata.layout import (
-    BrokerRegistration,
-    LogDirectories,
-    MalformedNode,
-    PartitionState,
-    broker_epoch_path,
-    broker_path,
-)
+from odradek.metadata.json_fields import MalformedNode
+from odradek.metadata.node_values import BrokerRegistration, LogDirectories, PartitionState
+from odradek.metadata.paths import broker_epoch_path, broker_path
 from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.storage import LogManager
@@ -54,20 +49,25 @@ class BrokerIdTaken(Exception):
     """A live broker has registered under this id."""
 
 
-class FormerLife(NamedTuple):
-    """The broker epoch of a life that ended cleanly, if it did, and those that one may have had
-    which was killed under a kernel that still runs."""
+class PreviousRun(NamedTuple):
+    """What this broker knows about its previous run.
+
+    `clean_epoch` is the broker epoch of that run if it shut down cleanly. `killed_epochs` are the
+    epochs it may have had if it was killed while the operating system kept running: its page cache
+    survived, so everything it had written is still there.
+    """
 
     clean_epoch: int | None
     killed_epochs: Container[int] = ()
 
-    def remains(self, last_epoch: int) -> Remains:
-        """What there is of it: only the last life counts, for others may have followed it."""
+    def log_condition(self, last_epoch: int) -> LogCondition:
+        """Returns what is left of the logs. `last_epoch` is the last broker epoch that the store
+        knows: if it is not the epoch of the previous run, another run came in between."""
         if self.clean_epoch == last_epoch:
-            return Remains.EVERYTHING
+            return LogCondition.COMPLETE
         if last_epoch != _NEVER_REGISTERED and last_epoch in self.killed_epochs:
-            return Remains.WHAT_WAS_WRITTEN
-        return Remains.UNKNOWN
+            return LogCondition.PAGE_CACHE_KEPT
+        return LogCondition.TAIL_MAY_BE_LOST
 
 
 class Membership:
@@ -77,7 +77,7 @@ class Membership:
         self,
         broker_id: BrokerId,
         store: MetadataStore,
-        images: ImageKeeper,
+        images: MetadataCache,
         describe: Callable[[int], BrokerRegistration],
         logs: LogManager,
     ) -> None:
@@ -107,24 +107,25 @@ class Membership:
             else:
                 return
 
-    async def join(self, former: FormerLife, patience_s: float) -> int:
+    async def join(self, previous: PreviousRun, patience_s: float) -> int:
         """Registers and returns the broker epoch.
 
-        Waits at most `patience_s` for the registration of a former life to expire, then raises
+        Waits at most `patience_s` for the registration of the previous run to expire, then raises
         `BrokerIdTaken`."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
         last_epoch = await self._last_epoch()
-        remains = former.remains(last_epoch)
-        # A killed one stays what it is, whichever of these epochs it gets as far as. One that
-        # may have lost something is noted when it has given up everything.
-        since = None if remains is Remains.UNKNOWN else last_epoch
+        condition = previous.log_condition(last_epoch)
+        # If this start is interrupted, the next one must see all epochs since the previous run, to
+        # know that the page cache survived. If the tail may be lost, nothing is noted before this
+        # broker has left the in-sync sets.
+        since = None if condition is LogCondition.TAIL_MAY_BE_LOST else last_epoch
         while True:
             session_id = self._store.session_id
-            ours = await self._wait_for_former_life(deadline_s)
+            ours = await self._wait_for_previous_registration(deadline_s)
             try:
-                if ours is None and remains is not Remains.EVERYTHING:
+                if ours is None and condition is not LogCondition.COMPLETE:
                     await self._pass_epoch(since)
-                await self._give_up_former_life(remains)
+                await self._give_up_leadership(condition)
                 self.epoch = await self._register(since) if ours is None else ours
             except (BadVersion, NodeExists, OutcomeUnknown):
                 # Another one of the same id, or a lost reply: see who is there.
@@ -151,13 +152,13 @@ class Membership:
             on_loss()
             try:
                 await self._images.caught_up(EVERYTHING)
-                await self.join(FormerLife(self.epoch), patience_s)
+                await self.join(PreviousRun(self.epoch), patience_s)
                 on_return()
             except StoreUnavailable as error:
                 logger.warning("cannot register again yet: %s", error)
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _wait_for_former_life(self, deadline_s: float) -> int | None:
+    async def _wait_for_previous_registration(self, deadline_s: float) -> int | None:
         """Returns the epoch if it is already our own session that has registered."""
         path = broker_path(self._id)
         waited = False
@@ -203,7 +204,7 @@ class Membership:
             value = b"" if node is None else node.value
             await attempt(self._images, Set(path, value, last))
 
-    async def _give_up_former_life(self, remains: Remains) -> None:
+    async def _give_up_leadership(self, condition: LogCondition) -> None:
         image = self._images.image
         held = [
             where
@@ -217,9 +218,9 @@ class Membership:
         if lost:
             announce(image, self._id, lost, disks.missing)
             reason = f"broker {self._id} starts without its log"
-            await self._return(lost, Remains.NOTHING, reason, most)
+            await self._return(lost, LogCondition.LOST, reason, most)
             held = [where for where in held if not disks.is_lost(where)]
-        await self._return(held, remains, f"broker {self._id} starts", most)
+        await self._return(held, condition, f"broker {self._id} starts", most)
         await self._take_back(disks)
 
     async def _take_back(self, disks: ReplacedDisks) -> None:
@@ -238,10 +239,10 @@ class Membership:
         await change_states(self._images, back, decide, reason)
 
     async def _return(
-        self, held: list[TopicPartition], remains: Remains, reason: str, most: int
+        self, held: list[TopicPartition], condition: LogCondition, reason: str, most: int
     ) -> None:
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
-            return returning(partition, self._id, image.brokers, image.controller_epoch, remains)
+            return returning(partition, self._id, image.brokers, image.controller_epoch, condition)
 
         await change_states(self._images, held, decide, reason, max_operations=most)
 

@@ -15,10 +15,11 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from odradek.cluster.availability import answering
-from odradek.metadata import ImageKeeper
+from odradek.cluster.store_errors import as_api_errors
+from odradek.metadata import MetadataCache
 from odradek.metadata.compare_and_set import change_node
-from odradek.metadata.layout import PRODUCER_ID_BLOCK, ProducerIdBlock
+from odradek.metadata.node_values import ProducerIdBlock
+from odradek.metadata.paths import PRODUCER_ID_BLOCK
 from odradek.protocol.types import BrokerId, ProducerId
 from odradek.storage import Log
 
@@ -35,7 +36,7 @@ def highest_id(logs: Iterable[Log]) -> int:
     return max((max(log.producers.entries, default=-1) for log in logs), default=-1)
 
 
-async def start_above(images: ImageKeeper, broker_id: BrokerId, seen: int) -> None:
+async def start_above(images: MetadataCache, broker_id: BrokerId, seen: int) -> None:
     """Makes sure that no broker is given a block with `seen` in it, or with an id below."""
 
     def raised(value: bytes | None) -> bytes | None:
@@ -63,7 +64,7 @@ class ProducerIds:
     """`seen` returns the highest id in the logs of this broker."""
 
     def __init__(
-        self, images: ImageKeeper, broker_id: BrokerId, seen: Callable[[], int] = lambda: -1
+        self, images: MetadataCache, broker_id: BrokerId, seen: Callable[[], int] = lambda: -1
     ) -> None:
         self._images = images
         self._broker_id = broker_id
@@ -76,7 +77,7 @@ class ProducerIds:
         if self._next == self._end:
             async with self._taking:
                 if self._next == self._end:
-                    with answering():
+                    with as_api_errors():
                         await self._take_block()
         producer_id = ProducerId(self._next)
         self._next += 1

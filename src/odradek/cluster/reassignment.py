@@ -16,26 +16,21 @@ import logging
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import NamedTuple
 
-from odradek.cluster.availability import answering
 from odradek.cluster.elections import SAFE
+from odradek.cluster.store_errors import as_api_errors
 from odradek.metadata import (
     ChangeTooBig,
     Check,
     ClusterImage,
-    ImageKeeper,
+    MetadataCache,
     Operation,
     PartitionImage,
     Set,
     TopicImage,
 )
 from odradek.metadata.compare_and_set import Outcome, Tries, write
-from odradek.metadata.layout import (
-    NO_LEADER,
-    PartitionState,
-    TopicAssignment,
-    partition_state_path,
-    topic_path,
-)
+from odradek.metadata.node_values import NO_LEADER, PartitionState, TopicAssignment
+from odradek.metadata.paths import partition_state_path, topic_path
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch
@@ -145,7 +140,7 @@ def _among(
 
 
 async def reassign(
-    images: ImageKeeper,
+    images: MetadataCache,
     name: str,
     wanted: Mapping[int, Sequence[int] | None],
     *,
@@ -172,7 +167,7 @@ async def reassign(
                     refusals[index] = refusal
         if not steps:
             continue
-        with answering():
+        with as_api_errors():
             try:
                 outcome = await write_steps(images, topic, steps)
             except ChangeTooBig:
@@ -240,7 +235,7 @@ def _check(
 
 
 async def write_steps(
-    images: ImageKeeper,
+    images: MetadataCache,
     topic: TopicImage,
     steps: Mapping[int, Step],
     *,
@@ -267,13 +262,13 @@ async def write_steps(
     return outcome
 
 
-async def finish_reassignments(images: ImageKeeper, topics: Collection[str], fence: int) -> None:
+async def finish_reassignments(images: MetadataCache, topics: Collection[str], fence: int) -> None:
     """Does the last step for every partition of these topics that is ready for it."""
     for name in sorted(topics):
         await _finish_topic(images, name, fence)
 
 
-async def _finish_topic(images: ImageKeeper, name: str, fence: int) -> None:
+async def _finish_topic(images: MetadataCache, name: str, fence: int) -> None:
     """All partitions at once, or in parts where that is more than the store takes."""
     most: int | None = None
     while True:

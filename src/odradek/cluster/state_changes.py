@@ -13,13 +13,14 @@ from odradek.cluster.elections import describe
 from odradek.metadata import (
     ChangeTooBig,
     ClusterImage,
-    ImageKeeper,
+    MetadataCache,
     Operation,
     PartitionImage,
     Set,
 )
 from odradek.metadata.compare_and_set import Outcome, write
-from odradek.metadata.layout import PartitionState, partition_state_path
+from odradek.metadata.node_values import PartitionState
+from odradek.metadata.paths import partition_state_path
 from odradek.protocol.types import TopicPartition
 
 logger = logging.getLogger("odradek.state_change")
@@ -33,7 +34,7 @@ Decision = Callable[[ClusterImage, PartitionImage], PartitionState | None]
 
 
 async def change_states(
-    images: ImageKeeper,
+    images: MetadataCache,
     partitions: Iterable[TopicPartition],
     decide: Decision,
     reason: str,

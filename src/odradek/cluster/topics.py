@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from odradek.cluster.availability import answering
 from odradek.cluster.internal_settings import (
     INTERNAL_TOPICS,
     internal_topic,
@@ -18,6 +17,7 @@ from odradek.cluster.internal_settings import (
 from odradek.cluster.placement import NotEnoughBrokers, place
 from odradek.cluster.reassignment import assignment as assignment_of
 from odradek.cluster.reassignment import is_moving
+from odradek.cluster.store_errors import as_api_errors
 from odradek.config import InvalidSetting, check_topic_overrides
 from odradek.config.live import LiveSettings
 from odradek.metadata import (
@@ -25,7 +25,7 @@ from odradek.metadata import (
     ChangeTooBig,
     Check,
     ClusterImage,
-    ImageKeeper,
+    MetadataCache,
     MetadataStore,
     Node,
     NodeExists,
@@ -35,16 +35,10 @@ from odradek.metadata import (
     TopicImage,
 )
 from odradek.metadata.compare_and_set import Outcome, Tries, attempt, write
-from odradek.metadata.layout import (
-    MalformedNode,
-    PartitionState,
-    TopicAssignment,
-    create_partitions,
-    create_topic,
-    delete_topic,
-    topic_config_path,
-    topic_path,
-)
+from odradek.metadata.json_fields import MalformedNode
+from odradek.metadata.node_values import PartitionState, TopicAssignment
+from odradek.metadata.paths import topic_config_path, topic_path
+from odradek.metadata.topic_operations import create_partitions, create_topic, delete_topic
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
@@ -83,7 +77,7 @@ class Topics:
     def __init__(
         self,
         store: MetadataStore,
-        images: ImageKeeper,
+        images: MetadataCache,
         settings: LiveSettings,
         randomness: Randomness,
     ) -> None:
@@ -106,7 +100,7 @@ class Topics:
             return CreatedTopic(TopicId(bytes(16)), replicas, overrides)
         topic_id = TopicId(self._randomness.uuid().bytes)
         states = [_led_by_first(brokers, image) for brokers in replicas]
-        with answering():
+        with as_api_errors():
             await self._create(new.name, TopicAssignment(topic_id, replicas), states, overrides)
         logger.info(
             "topic %s: created with partitions: %d, replicas of each: %d, settings: %s",
@@ -226,7 +220,7 @@ class Topics:
         that is made under the same name meanwhile is another one, and stays."""
         if not self._settings.broker.delete_topic_enable:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
-        with answering():
+        with as_api_errors():
             await self._delete(name, topic_id)
         logger.info("topic %s: deleted", name)
 
@@ -280,7 +274,7 @@ class Topics:
         image = self._images.image
         if name not in image.topics:
             # Another broker may have made it a moment ago.
-            with answering():
+            with as_api_errors():
                 image = await self._images.caught_up(topic_path(name))
         topic = image.topics.get(name)
         if topic is None:
@@ -293,7 +287,7 @@ class Topics:
         added = self._added_replicas(image, topic, partitions, assignment)
         if validate_only:
             return
-        with answering():
+        with as_api_errors():
             is_added = await self._add(name, topic.topic_id, len(topic.partitions), added)
         if not is_added:
             raise ApiError(
@@ -309,7 +303,7 @@ class Topics:
         if topic is None:
             return False
         try:
-            with answering():
+            with as_api_errors():
                 await attempt(self._images, Check(topic_path(name), topic.version))
         except BadVersion:
             return True

@@ -6,6 +6,7 @@ ensemble. `layout` says which paths and values there are; `image` is the picture
 keeps it current.
 """
 
+from odradek.metadata.cache import MetadataCache
 from odradek.metadata.image import (
     BrokerImage,
     ClusterImage,
@@ -13,7 +14,6 @@ from odradek.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from odradek.metadata.keeper import ImageKeeper
 from odradek.metadata.store import (
     ANY_VERSION,
     BadVersion,
@@ -47,8 +47,8 @@ __all__ = [
     "Create",
     "Delete",
     "ImageChange",
-    "ImageKeeper",
     "Metadata",
+    "MetadataCache",
     "MetadataError",
     "MetadataStore",
     "NoNode",

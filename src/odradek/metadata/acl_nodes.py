@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote, unquote
 
-from odradek.metadata.layout import MalformedNode
+from odradek.metadata.json_fields import MalformedNode
 from odradek.protocol.acls import (
     AccessEntry,
     Operation,

@@ -20,8 +20,8 @@ The number of tries is bounded: `Contended` says that others were faster every t
 - `attempt` is step 3 alone, for those who react to a refusal in their own way (the in-sync sets,
   the registration, the controller's seat).
 
-Nothing outside `odradek.metadata` calls `MetadataStore.multi` or `ImageKeeper.write`; a test checks
-it. `attempt` asserts that no operation overwrites blindly.
+Nothing outside `odradek.metadata` calls `MetadataStore.multi` or `MetadataCache.write`; a test
+checks it. `attempt` asserts that no operation overwrites blindly.
 
 A node whose value becomes empty is kept. If it were deleted and created again, its version would
 begin at 0 again, and a change that was computed from the former node could pass for a new one.
@@ -31,8 +31,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final
 
-from odradek.metadata.keeper import ImageKeeper
-from odradek.metadata.layout import CONTROLLER_EPOCH
+from odradek.metadata.cache import MetadataCache
+from odradek.metadata.paths import CONTROLLER_EPOCH
 from odradek.metadata.store import (
     ANY_VERSION,
     BadVersion,
@@ -110,8 +110,8 @@ class Tries:
             self.unknown_outcome()
 
 
-async def attempt(images: ImageKeeper, *operations: Operation) -> list[int]:
-    """One multi, whose effect is in the image when this returns. See `ImageKeeper.write` for what
+async def attempt(images: MetadataCache, *operations: Operation) -> list[int]:
+    """One multi, whose effect is in the image when this returns. See `MetadataCache.write` for what
     it raises; the caller handles `BadVersion`, `NodeExists`, `NoNode` and `OutcomeUnknown`."""
     blind = _blind(operations)
     assert not blind, f"{blind} overwrites whatever is there"
@@ -119,7 +119,7 @@ async def attempt(images: ImageKeeper, *operations: Operation) -> list[int]:
 
 
 async def write(
-    images: ImageKeeper,
+    images: MetadataCache,
     *operations: Operation,
     fence: int | None = None,
     under_controller: bool = False,
@@ -147,7 +147,7 @@ async def write(
 
 
 async def change_node(
-    images: ImageKeeper,
+    images: MetadataCache,
     path: str,
     change: Change,
     *,
@@ -188,7 +188,7 @@ async def change_node(
 
 
 async def _replacement(
-    images: ImageKeeper, path: str, node: Node | None, value: bytes, parents: Sequence[str]
+    images: MetadataCache, path: str, node: Node | None, value: bytes, parents: Sequence[str]
 ) -> list[Operation]:
     if node is not None:
         return [Set(path, value, node.version)]

@@ -1,7 +1,7 @@
 """What a broker knows about its cluster: an immutable picture.
 
-An image is never changed; `metadata.drawing` makes a new one from the old and from the nodes that
-were read again. Untouched topics are shared between images, so a change of one topic
+An image is never changed; `metadata.image_builder` makes a new one from the old and from the nodes
+that were read again. Untouched topics are shared between images, so a change of one topic
 costs a copy of the table of topics (a C-level dictionary copy) and nothing per partition of
 the others. Which replicas are offline follows from which brokers live, and is not stored.
 """
@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from odradek.config import Listener
-from odradek.metadata.layout import CLUSTER_DEFAULT, NO_LEADER, topic_id_path
+from odradek.metadata.node_values import NO_LEADER
+from odradek.metadata.paths import CLUSTER_DEFAULT, topic_id_path
 from odradek.metadata.store import Check, Operation
 from odradek.protocol.acls import AccessEntry, ResourcePattern
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
@@ -52,7 +53,7 @@ class PartitionImage(NamedTuple):
 
 class TopicImage(NamedTuple):
     """`version` is that of the node with the assignment. `has_id_node` is true unless Kafka or
-    another version has made the topic (see `layout.topic_id_path`)."""
+    another version has made the topic (see `paths.topic_id_path`)."""
 
     name: str
     topic_id: TopicId

@@ -18,7 +18,7 @@ from typing import Final
 from odradek.client.connection import Connection
 from odradek.client.errors import ClientError
 from odradek.config.live import LiveSettings
-from odradek.metadata import ImageKeeper
+from odradek.metadata import MetadataCache
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.fetch import (
@@ -84,7 +84,7 @@ class LeaderFetcher:
         broker_id: BrokerId,
         leader: BrokerId,
         peers: Peers,
-        images: ImageKeeper,
+        images: MetadataCache,
         settings: LiveSettings,
         *,
         throttle: Throttle,

@@ -9,7 +9,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from odradek.config.live import LiveSettings
-from odradek.metadata import ImageChange, ImageKeeper
+from odradek.metadata import ImageChange, MetadataCache
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.partition import Partition
 from odradek.replication.peers import Peers
@@ -32,7 +32,7 @@ class ReplicaFetchers:
         broker_id: BrokerId,
         replicas: Replicas,
         peers: Peers,
-        images: ImageKeeper,
+        images: MetadataCache,
         settings: LiveSettings,
     ) -> None:
         self._broker_id = broker_id

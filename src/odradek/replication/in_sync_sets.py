@@ -6,8 +6,8 @@ is a compare-and-set on the node that also holds leader and epoch, so a deposed 
 nothing; an entry checks the follower's broker epoch too, so a broker that restarted meanwhile
 (and may have lost its tail) is not let in.
 
-While a change is under way, or its outcome unknown, the larger set counts (`Term.propose`). One
-change a partition at a time; changes of many partitions share a transaction of the store.
+While a change is under way, or its outcome unknown, the larger set counts (`Leadership.propose`).
+There is one change per partition at a time; changes of many partitions share one multi.
 """
 
 import asyncio
@@ -16,14 +16,15 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from odradek.config.live import LiveSettings
-from odradek.metadata import ImageChange, ImageKeeper
+from odradek.metadata import ImageChange, MetadataCache
 from odradek.metadata.compare_and_set import attempt
-from odradek.metadata.layout import PartitionState, broker_epoch_path, partition_state_path
+from odradek.metadata.node_values import PartitionState
+from odradek.metadata.paths import broker_epoch_path, partition_state_path
 from odradek.metadata.store import Check, MetadataError, Operation, OperationFailed, Set
 from odradek.protocol.types import BrokerId
+from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
-from odradek.replication.term import Term
 
 logger = logging.getLogger("odradek.state_change")
 
@@ -33,7 +34,7 @@ _RETRY_S: Final = 0.05
 
 class _Proposal(NamedTuple):
     partition: Partition
-    term: Term
+    leadership: Leadership
     before: tuple[int, ...]
     in_sync: tuple[int, ...]
     version: int
@@ -42,14 +43,17 @@ class _Proposal(NamedTuple):
     @property
     def is_obsolete(self) -> bool:
         """The node has changed since, or leads elsewhere: what was proposed cannot happen now."""
-        return self.partition.term is not self.term or self.term.version != self.version
+        return (
+            self.partition.leadership is not self.leadership
+            or self.leadership.version != self.version
+        )
 
 
 class InSyncSets:
     """Invariant: a term has a proposal exactly while its outcome is not known."""
 
     def __init__(
-        self, broker_id: BrokerId, replicas: Replicas, images: ImageKeeper, settings: LiveSettings
+        self, broker_id: BrokerId, replicas: Replicas, images: MetadataCache, settings: LiveSettings
     ) -> None:
         self._broker_id = broker_id
         self._replicas = replicas
@@ -85,11 +89,11 @@ class InSyncSets:
         if not gone:
             return
         for partition in self._replicas.partitions():
-            term = partition.term
-            if term is None:
+            leadership = partition.leadership
+            if leadership is None:
                 continue
             for broker_id in gone:
-                if broker_id in term.followers:
+                if broker_id in leadership.followers:
                     partition.forget_follower(broker_id)
                     self._note(partition)
 
@@ -104,7 +108,7 @@ class InSyncSets:
             if loop.time() >= due_s:
                 swept_s = loop.time()
                 for partition in self._replicas.partitions():
-                    if partition.term is not None and partition.term.followers:
+                    if partition.leadership is not None and partition.leadership.followers:
                         self._noted[partition] = None
             noted, self._noted = list(self._noted), {}
             for first in range(0, len(noted), _MAX_AT_ONCE):
@@ -124,50 +128,52 @@ class InSyncSets:
         if not proposals:
             return
         for proposal in proposals:
-            proposal.term.propose(proposal.in_sync)
+            proposal.leadership.propose(proposal.in_sync)
         if not await self._write(proposals):
             for proposal in proposals:
                 while not await self._write([proposal]):
                     if proposal.is_obsolete:
                         break
         for proposal in proposals:
-            proposal.partition.settle(proposal.term)
-            if proposal.is_obsolete and proposal.term.in_sync != proposal.in_sync:
+            proposal.partition.settle(proposal.leadership)
+            if proposal.is_obsolete and proposal.leadership.in_sync != proposal.in_sync:
                 self._note(proposal.partition)
 
     def _proposal(self, partition: Partition) -> _Proposal | None:
-        term = partition.term
-        if term is None or not term.followers or term.proposed is not None:
+        leadership = partition.leadership
+        if leadership is None or not leadership.followers or leadership.proposed is not None:
             return None
         image = self._images.image
         name, index = partition.topic_partition
         state = image.partition(name, index)
-        if state is None or state.version != term.version:
+        if state is None or state.version != leadership.version:
             return None
         now_s = asyncio.get_running_loop().time()
         lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
         alive = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
         wanted = partition.wanted_in_sync(alive, now_s=now_s, longest_lag_s=lag_s)
-        eligible = _eligible(term, wanted, partition.min_in_sync)
-        if wanted == term.in_sync and eligible == term.eligible:
+        eligible = _eligible(leadership, wanted, partition.min_in_sync)
+        if wanted == leadership.in_sync and eligible == leadership.eligible:
             return None
         stored = PartitionState(
             self._broker_id,
-            term.leader_epoch,
+            leadership.leader_epoch,
             wanted,
             state.controller_epoch,
             eligible=eligible,
         )
         operations: list[Operation] = [
             *image.topics[name].checks(),
-            Set(partition_state_path(name, index), stored.encode(), term.version),
+            Set(partition_state_path(name, index), stored.encode(), leadership.version),
         ]
         operations += [
-            Check(broker_epoch_path(replica), term.followers[replica].broker_epoch)
+            Check(broker_epoch_path(replica), leadership.followers[replica].broker_epoch)
             for replica in wanted
-            if replica not in term.in_sync
+            if replica not in leadership.in_sync
         ]
-        return _Proposal(partition, term, term.in_sync, wanted, term.version, tuple(operations))
+        return _Proposal(
+            partition, leadership, leadership.in_sync, wanted, leadership.version, tuple(operations)
+        )
 
     async def _write(self, proposals: Sequence[_Proposal]) -> bool:
         """Whether it is certain what became of them. What was lost on its way may yet arrive, so
@@ -205,9 +211,9 @@ class InSyncSets:
                 return
 
 
-def _eligible(term: Term, in_sync: tuple[int, ...], least: int) -> tuple[int, ...]:
+def _eligible(leadership: Leadership, in_sync: tuple[int, ...], least: int) -> tuple[int, ...]:
     """Who may be elected besides: those that left while too few remained (KIP-966)."""
     if len(in_sync) >= least:
         return ()
-    known = dict.fromkeys((*term.eligible, *term.in_sync))
-    return tuple(one for one in known if one not in in_sync and one in term.followers)
+    known = dict.fromkeys((*leadership.eligible, *leadership.in_sync))
+    return tuple(one for one in known if one not in in_sync and one in leadership.followers)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from odradek.metadata import PartitionImage
-from odradek.metadata.layout import NO_LEADER
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import (
@@ -30,7 +30,7 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from odradek.replication.term import Term
+from odradek.replication.leadership import Leadership
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import (
@@ -114,8 +114,8 @@ class Partition:
         "is_leader",
         "leader",
         "leader_epoch",
+        "leadership",
         "log",
-        "term",
         "topic_id",
         "topic_partition",
     )
@@ -136,7 +136,7 @@ class Partition:
         self._is_internal = topic_partition.topic in INTERNAL_TOPICS
         self.leader_epoch = LeaderEpoch(_NO_EPOCH)
         # There while it leads.
-        self.term: Term | None = None
+        self.leadership: Leadership | None = None
         self._replica_count = 0
         self.high_watermark = Watermark(log.high_watermark)
         # Made with the first transaction: until then it is the high watermark.
@@ -148,10 +148,10 @@ class Partition:
     def lead(self, state: PartitionImage, now_s: float) -> None:
         """Leads the partition as the metadata store says, from the log as it is."""
         self._replica_count = len(state.replicas)
-        term = self.term
-        if term is not None and state.leader_epoch == term.leader_epoch:
-            term.update(state.replicas, state.isr, state.version, state.eligible)
-            if self._is_held_back(term):
+        leadership = self.leadership
+        if leadership is not None and state.leader_epoch == leadership.leader_epoch:
+            leadership.update(state.replicas, state.isr, state.version, state.eligible)
+            if self._is_held_back(leadership):
                 # Nothing is committed as long as this lasts: whoever waits is told so.
                 self._renew_watermarks(ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
             self._advance()
@@ -161,7 +161,7 @@ class Partition:
         self.is_leader = True
         self.leader = self._broker_id
         self.leader_epoch = state.leader_epoch
-        self.term = Term(
+        self.leadership = Leadership(
             self._broker_id,
             state.leader_epoch,
             end,
@@ -199,15 +199,15 @@ class Partition:
         self.high_watermark.send_away(reason)
         if self._last_stable is not None:
             self._last_stable.nudge()
-        if self.term is not None:
-            self.term.appended.nudge()
+        if self.leadership is not None:
+            self.leadership.appended.nudge()
 
     def _end_role(self, reason: ApiError) -> None:
         self.is_leader = False
-        if self.term is not None:
-            self.term.appended.fail(reason)
-            self.term.starts_moved.fail(reason)
-            self.term = None
+        if self.leadership is not None:
+            self.leadership.appended.fail(reason)
+            self.leadership.starts_moved.fail(reason)
+            self.leadership = None
         self._renew_watermarks(reason)
         if self._flush_follower is not None:
             self._flush_follower.cancel()
@@ -245,10 +245,10 @@ class Partition:
 
     def check_in_sync(self, refusal: ErrorCode = ErrorCode.NOT_ENOUGH_REPLICAS) -> None:
         wanted = self.min_in_sync
-        if wanted > 1 and self.term is not None and len(self.term.in_sync) < wanted:
+        if wanted > 1 and self.leadership is not None and len(self.leadership.in_sync) < wanted:
             raise ApiError(
                 refusal,
-                f"{counted(len(self.term.in_sync), 'replica is', 'replicas are')} in sync, "
+                f"{counted(len(self.leadership.in_sync), 'replica is', 'replicas are')} in sync, "
                 f"min.insync.replicas asks for {wanted}.",
             )
 
@@ -257,11 +257,11 @@ class Partition:
         """Like Kafka since 4.0, asks for no more replicas than the partition has."""
         return min(self.log.settings.min_insync_replicas, self._replica_count)
 
-    def _is_held_back(self, term: Term) -> bool:
+    def _is_held_back(self, leadership: Leadership) -> bool:
         """Fewer are in sync than what is committed must be on, or others who left the set may
         still be elected (KIP-966): the high watermark stays where it is."""
-        return bool(term.followers) and (
-            bool(term.eligible) or len(term.in_sync) < self.min_in_sync
+        return bool(leadership.followers) and (
+            bool(leadership.eligible) or len(leadership.in_sync) < self.min_in_sync
         )
 
     async def admit(self, records: Buffer) -> Admitted:
@@ -347,25 +347,25 @@ class Partition:
         return self.append_as_coordinator(batch)
 
     def _appended(self, result: AppendResult, acks: int = _ACKS_ALL) -> Appended:
-        log, term = self.log, self.term
+        log, leadership = self.log, self.leadership
         if self._last_stable is None and log.producers.ongoing:
             self._watch_transactions()
-        assert term is not None  # only leaders append
+        assert leadership is not None  # only leaders append
         flushes_first = log.flushes_before_acknowledging
         if flushes_first:
             self._follow_flush()
-        elif term.is_alone and not self._is_held_back(term):
+        elif leadership.is_alone and not self._is_held_back(leadership):
             self._raise_high_watermark(log.log_end_offset)
-        if not term.followers:
+        if not leadership.followers:
             watermark, awaiting = self.high_watermark, None
         else:
-            term.appended.advance(log.log_end_offset)
+            leadership.appended.advance(log.log_end_offset)
             if acks == _ACKS_ALL:
                 watermark, awaiting = self.high_watermark, self
             elif flushes_first:
                 watermark, awaiting = log.flushed, None
             else:
-                watermark, awaiting = term.appended, None
+                watermark, awaiting = leadership.appended, None
         base_offset, last_offset, append_time_ms, log_start, _ = result
         return _new_tuple(
             Appended, (base_offset, last_offset + 1, append_time_ms, log_start, watermark, awaiting)
@@ -373,12 +373,12 @@ class Partition:
 
     def _advance(self) -> None:
         """Raises the leader's high watermark to what every replica that counts has confirmed."""
-        log, term = self.log, self.term
-        assert term is not None
-        if self._is_held_back(term):
+        log, leadership = self.log, self.leadership
+        assert leadership is not None
+        if self._is_held_back(leadership):
             return
         own_end = log.flushed.value if log.flushes_before_acknowledging else log.log_end_offset
-        self._raise_high_watermark(term.committed(own_end))
+        self._raise_high_watermark(leadership.committed(own_end))
 
     def _raise_high_watermark(self, offset: int) -> None:
         self.high_watermark.advance(offset)
@@ -420,9 +420,9 @@ class Partition:
 
         True if it might now enter the in-sync set.
         """
-        term = self.term
-        assert term is not None  # only leaders are asked
-        term.fetched(
+        leadership = self.leadership
+        assert leadership is not None  # only leaders are asked
+        leadership.fetched(
             replica,
             offset,
             log_start,
@@ -431,31 +431,31 @@ class Partition:
             now_s=now_s,
         )
         self._advance()
-        return term.may_expand(replica, self.high_watermark.value)
+        return leadership.may_expand(replica, self.high_watermark.value)
 
     def forget_follower(self, replica: int) -> None:
         """Its broker is gone: progress begins anew when it is back, and nobody waits for it who
         is not in the in-sync set."""
-        if self.term is not None:
-            self.term.forget(replica)
+        if self.leadership is not None:
+            self.leadership.forget(replica)
             self._advance()
 
     def wanted_in_sync(
         self, alive: Mapping[int, int], *, now_s: float, longest_lag_s: float
     ) -> tuple[int, ...]:
         """The in-sync set as it should be; `alive` holds the epochs of live brokers."""
-        term, end = self.term, self.log.log_end_offset
-        assert term is not None  # only leaders are asked
-        term.drop_laggards(end, now_s, longest_lag_s)
+        leadership, end = self.leadership, self.log.log_end_offset
+        assert leadership is not None  # only leaders are asked
+        leadership.drop_laggards(end, now_s, longest_lag_s)
         self._advance()
-        return term.wanted_in_sync(
+        return leadership.wanted_in_sync(
             self.high_watermark.value, end, alive, now_s=now_s, longest_lag_s=longest_lag_s
         )
 
-    def settle(self, term: Term) -> None:
-        """The outcome of what was proposed in that term is known."""
-        term.settle()
-        if self.term is term:
+    def settle(self, leadership: Leadership) -> None:
+        """The outcome of what was proposed in that leadership is known."""
+        leadership.settle()
+        if self.leadership is leadership:
             self._advance()
 
     def append_as_follower(self, records: Buffer) -> None:
@@ -539,23 +539,23 @@ class Partition:
         """The log begins later than before: followers hear of it in the answers to their long
         polls, consumers in their next."""
         self._raise_high_watermark(self.log.log_start_offset)
-        if self.term is not None:
-            self.term.appended.nudge()
+        if self.leadership is not None:
+            self.leadership.appended.nudge()
         self.high_watermark.nudge()
         self.last_stable.nudge()
 
     def low_watermark(self, alive: Container[int]) -> int:
         """The least log start over this replica and those of live brokers."""
-        if self.term is None:
+        if self.leadership is None:
             raise _not_leader()
-        return self.term.low_watermark(self.log.log_start_offset, alive)
+        return self.leadership.low_watermark(self.log.log_start_offset, alive)
 
     # Reading
 
     @property
     def knows_its_end(self) -> bool:
         """Whether everything that was committed before this term began is known to be so."""
-        return self.term is None or self.high_watermark.value >= self.term.start_offset
+        return self.leadership is None or self.high_watermark.value >= self.leadership.start_offset
 
     @property
     def last_stable(self) -> Watermark:

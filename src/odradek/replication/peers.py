@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from odradek.client.errors import ClientError
 from odradek.config import Listener
-from odradek.metadata import ImageChange, ImageKeeper
+from odradek.metadata import ImageChange, MetadataCache
 from odradek.metadata.image import ClusterImage
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import BrokerId
@@ -33,7 +33,7 @@ class PeerUnreachable(Exception):
 class Peers:
     def __init__(
         self,
-        images: ImageKeeper,
+        images: MetadataCache,
         listener_name: str,
         client_id: str,
         *,

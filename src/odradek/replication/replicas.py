@@ -26,7 +26,7 @@ from odradek.metadata import ClusterImage, ImageChange, PartitionImage, TopicIma
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from odradek.replication.missing_logs import MissingLogs
+from odradek.replication.log_creation_retries import LogCreationRetries
 from odradek.replication.partition import Partition
 from odradek.replication.throttle import Throttle
 from odradek.storage import Log, LogManager, StorageError
@@ -73,7 +73,7 @@ class Replicas:
         self._image = ClusterImage()
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}
-        self.missing_logs = MissingLogs()
+        self.log_creation_retries = LogCreationRetries()
         # Made for an image that is not published yet.
         self._prepared: dict[tuple[str, int], Partition] = {}
         # Topics whose partitions end before the image without them is published.
@@ -333,7 +333,7 @@ class Replicas:
             log = self._logs.create(topic_partition, topic.topic_id, settings)
         except StorageError as error:
             logger.error("cannot make a log for %s: %s", topic_partition, error)
-            self.missing_logs.add(topic_partition.topic)
+            self.log_creation_retries.add(topic_partition.topic)
             return None
         return Partition(topic_partition, topic.topic_id, log, self._broker_id)
 

@@ -12,8 +12,9 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
-from odradek.metadata import ImageKeeper, MetadataError
-from odradek.metadata.layout import NO_LEADER, topic_path
+from odradek.metadata import MetadataCache, MetadataError
+from odradek.metadata.node_values import NO_LEADER
+from odradek.metadata.paths import topic_path
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
@@ -48,7 +49,7 @@ class MarkerWriter:
         broker_id: BrokerId,
         coordinators: StatePartitions[Command, None],
         markers: LocalMarkers,
-        images: ImageKeeper,
+        images: MetadataCache,
         peers: "PeerDirectory",
     ) -> None:
         self._broker_id = broker_id

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from odradek.client import Consumer, ConsumerSettings, Producer, ProducerSettings
-from odradek.metadata.drawing import image_of
 from odradek.metadata.image import ClusterImage
+from odradek.metadata.image_builder import image_of
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from odradek.broker.handlers import TABLE
-from odradek.metadata import ImageKeeper
+from odradek.metadata import MetadataCache
 from odradek.metadata.memory import MemoryMetadata, MemorySession
 from odradek.protocol.apis import APIS, ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -306,7 +306,7 @@ def begin_session(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         await asyncio.get_running_loop().create_future()
 
     def begin() -> None:
-        monkeypatch.setattr(ImageKeeper, "_read_again", wait_for_ever)
+        monkeypatch.setattr(MetadataCache, "_read_again", wait_for_ever)
         for session in sessions:
             session.expire()
 

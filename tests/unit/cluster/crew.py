@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from odradek.client.connection import Connection
 from odradek.metadata import ClusterImage
-from odradek.metadata.drawing import image_of
 from odradek.metadata.image import PartitionImage
+from odradek.metadata.image_builder import image_of
 from odradek.metadata.memory import MemoryMetadata
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,

@@ -14,14 +14,16 @@ from odradek.metadata import (
     ChangeTooBig,
     ClusterImage,
     Create,
-    ImageKeeper,
+    MetadataCache,
     Operation,
     PartitionImage,
     Set,
+    node_values,
+    paths,
+    store_setup,
 )
-from odradek.metadata import layout as at
-from odradek.metadata.layout import PartitionState
 from odradek.metadata.memory import MemoryMetadata, MemorySession
+from odradek.metadata.node_values import PartitionState
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
@@ -41,11 +43,11 @@ class NarrowSession(MemorySession):
         return await super().multi(*operations)
 
 
-async def cluster() -> tuple[NarrowSession, ImageKeeper, Topics]:
+async def cluster() -> tuple[NarrowSession, MetadataCache, Topics]:
     store = NarrowSession(MemoryMetadata())
-    await at.prepare(store, "cluster")
+    await store_setup.prepare_store(store, "cluster")
     await store.multi(*(_registration(number) for number in (1, 2, 3)))
-    images = ImageKeeper(store)
+    images = MetadataCache(store)
     await images.load()
     settings = LiveSettings(BrokerSettings())
     return store, images, Topics(store, images, settings, Randomness(1))
@@ -53,11 +55,11 @@ async def cluster() -> tuple[NarrowSession, ImageKeeper, Topics]:
 
 def _registration(number: int) -> Create:
     listeners = (parse_listener(f"PLAINTEXT://h:{number}"),)
-    registration = at.BrokerRegistration(listeners, {"PLAINTEXT": "PLAINTEXT"})
-    return Create(at.broker_path(number), registration.encode(), ephemeral=True)
+    registration = node_values.BrokerRegistration(listeners, {"PLAINTEXT": "PLAINTEXT"})
+    return Create(paths.broker_path(number), registration.encode(), ephemeral=True)
 
 
-def leaders(images: ImageKeeper) -> Sequence[int]:
+def leaders(images: MetadataCache) -> Sequence[int]:
     return [partition.leader for partition in images.image.topics["big"].partitions]
 
 
@@ -72,11 +74,11 @@ async def test_a_big_topic_is_made_grown_and_deleted_in_parts() -> None:
     await topics.grow("big", 201, None)
     assert len(leaders(images)) == 201
     assert set(leaders(images)) == {1, 2, 3}
-    assert images.image == (await ImageKeeper(store).load())._replace(number=images.image.number)
+    assert images.image == (await MetadataCache(store).load())._replace(number=images.image.number)
     await topics.delete("big")
     assert "big" not in images.image.topics
-    assert await store.read_tree(at.topic_path("big")) == {}
-    assert await store.read(at.topic_config_path("big")) is None
+    assert await store.read_tree(paths.topic_path("big")) == {}
+    assert await store.read(paths.topic_config_path("big")) is None
 
 
 async def test_many_leaders_change_in_parts() -> None:
@@ -114,8 +116,8 @@ async def test_a_big_move_is_begun_and_finished_in_parts() -> None:
 
     partitions = [TopicPartition("big", number) for number in range(100)]
     await change_states(images, partitions, caught_up, "test")
-    await store.multi(Create(at.CONTROLLER_EPOCH, b"1"))
-    await images.caught_up(at.CONTROLLER_EPOCH)
+    await store.multi(Create(paths.CONTROLLER_EPOCH, b"1"))
+    await images.caught_up(paths.CONTROLLER_EPOCH)
     await finish_reassignments(images, ["big"], fence=0)
     topic = images.image.topics["big"]
     assert {(one.replicas, one.adding, one.removing) for one in topic.partitions} == {
@@ -133,11 +135,11 @@ async def test_a_move_that_the_store_cannot_take_holds_up_no_other_topic(
     for name in ("a", "b"):
         assert await reassign(images, name, {0: [1, 2, 3]}) == {}
         state = PartitionState(BrokerId(1), LeaderEpoch(0), (1, 2, 3), 0).encode()
-        await store.multi(Set(at.partition_state_path(name, 0), state))
-        await images.caught_up(at.partition_state_path(name, 0))
-    await store.multi(Create(at.CONTROLLER_EPOCH, b"1"))
-    await images.caught_up(at.CONTROLLER_EPOCH)
-    store.too_big = at.topic_path("a")
+        await store.multi(Set(paths.partition_state_path(name, 0), state))
+        await images.caught_up(paths.partition_state_path(name, 0))
+    await store.multi(Create(paths.CONTROLLER_EPOCH, b"1"))
+    await images.caught_up(paths.CONTROLLER_EPOCH)
+    store.too_big = paths.topic_path("a")
     await finish_reassignments(images, ["a", "b"], fence=0)
     assert images.image.topics["a"].partitions[0].adding == (3,)
     assert images.image.topics["b"].partitions[0].adding == ()

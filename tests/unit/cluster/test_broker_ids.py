@@ -3,9 +3,9 @@
 import asyncio
 
 from odradek.cluster.broker_ids import SEQUENCE, id_of_directories, next_broker_id
-from odradek.metadata import ImageKeeper
-from odradek.metadata.layout import prepare
+from odradek.metadata import MetadataCache
 from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.store_setup import prepare_store
 from odradek.world import MemoryDisk
 
 
@@ -13,8 +13,8 @@ def test_ids_begin_above_the_reserved_ones_and_no_two_brokers_get_the_same() -> 
     async def test() -> None:
         metadata = MemoryMetadata()
         stores = [metadata.connect() for _ in range(5)]
-        await prepare(stores[0], "cluster")
-        brokers = [ImageKeeper(store) for store in stores]
+        await prepare_store(stores[0], "cluster")
+        brokers = [MetadataCache(store) for store in stores]
         for images in brokers:
             await images.load()
         first = await next_broker_id(brokers[0], 1000)

@@ -27,15 +27,17 @@ from odradek.config.live import LiveSettings
 from odradek.metadata import (
     ClusterImage,
     Create,
-    ImageKeeper,
+    MetadataCache,
     Operation,
     PartitionImage,
     Set,
+    node_values,
+    paths,
+    store_setup,
 )
-from odradek.metadata import layout as at
 from odradek.metadata.compare_and_set import attempt
-from odradek.metadata.layout import PartitionState
 from odradek.metadata.memory import LostReply, MemoryMetadata, MemorySession
+from odradek.metadata.node_values import PartitionState
 from odradek.protocol.acls import (
     AccessEntry,
     AclFilter,
@@ -55,7 +57,7 @@ CALLERS = {
     "cluster.adoption:_adopt_topic",
     "cluster.broker_ids:next_broker_id",
     "cluster.configs:Configs._change",
-    "cluster.controller:Controller._take_seat",
+    "cluster.controller:Controller._become_controller",
     "cluster.controller:Controller._vacate",
     "cluster.membership:Membership._pass_epoch",
     "cluster.membership:Membership._register",
@@ -96,7 +98,7 @@ class Broker:
     def __init__(self, number: int, store: MemorySession) -> None:
         self.number = number
         self.store = store
-        self.images = ImageKeeper(store)
+        self.images = MetadataCache(store)
         settings = LiveSettings(BrokerSettings())
         self.topics = Topics(store, self.images, settings, Randomness(number))
         self.configs = Configs(store, self.images, settings)
@@ -114,11 +116,13 @@ class Pair:
         self.second = Broker(2, self.metadata.connect())
 
     async def prepare(self) -> None:
-        await at.prepare(self.second.store, "cluster")
+        await store_setup.prepare_store(self.second.store, "cluster")
         for number in range(1, 5):
             listeners = (parse_listener(f"PLAINTEXT://h:{number}"),)
-            registration = at.BrokerRegistration(listeners, {"PLAINTEXT": "PLAINTEXT"}).encode()
-            node = Create(at.broker_path(number), registration, ephemeral=True)
+            registration = node_values.BrokerRegistration(
+                listeners, {"PLAINTEXT": "PLAINTEXT"}
+            ).encode()
+            node = Create(paths.broker_path(number), registration, ephemeral=True)
             await self.second.store.multi(node)
         await self.second.images.load()
         await self.second.topics.create(NewTopic("t", assignment={0: [1, 2], 1: [2, 1]}))
@@ -126,7 +130,7 @@ class Pair:
 
     @property
     def image(self) -> ClusterImage:
-        from odradek.metadata.drawing import image_of
+        from odradek.metadata.image_builder import image_of
 
         return image_of(self.metadata.tree.read_tree("/"))
 
@@ -228,9 +232,9 @@ def _entries(pair: Pair) -> set[AccessEntry]:
 
 
 def _settings_of_user(pair: Pair) -> Mapping[str, str]:
-    path = at.user_config_path("u")
+    path = paths.user_config_path("u")
     node = pair.metadata.tree.get(path)
-    return {} if node is None else at.ConfigOverrides.decode(path, node.value).settings
+    return {} if node is None else node_values.ConfigOverrides.decode(path, node.value).settings
 
 
 KINDS: dict[str, Kind] = {
@@ -373,14 +377,14 @@ async def test_a_repeated_delete_leaves_a_topic_that_was_made_again_meanwhile() 
     before = pair.image.topics["t"].topic_id
     pair.metadata.weakness.lose_next_reply(LostReply.HAPPENED)
 
-    class Remade(ImageKeeper):
+    class Remade(MetadataCache):
         """Somebody makes the topic again before this broker has read back."""
 
-        async def caught_up(self, *paths: str) -> ClusterImage:
+        async def caught_up(self, *changed: str) -> ClusterImage:
             if "t" not in pair.image.topics:
-                await pair.second.images.caught_up(at.topic_path("t"))
+                await pair.second.images.caught_up(paths.topic_path("t"))
                 await pair.second.topics.create(NewTopic("t", 1, 1))
-            return await super().caught_up(*paths)
+            return await super().caught_up(*changed)
 
     images = Remade(pair.racing)
     await images.load()
@@ -427,8 +431,8 @@ async def test_settings_made_while_their_topic_is_deleted_go_with_it() -> None:
     pair.racing.rival = rival
     await pair.first.topics.delete("t")
     assert pair.racing.has_raced
-    assert at.topic_config_path("t") not in pair.metadata.tree.nodes
-    await pair.second.images.caught_up(at.topic_path("t"))
+    assert paths.topic_config_path("t") not in pair.metadata.tree.nodes
+    await pair.second.images.caught_up(paths.topic_path("t"))
     await pair.second.topics.create(NewTopic("t", 1, 1))
     assert pair.image.topic_overrides("t") == {}
 
@@ -439,11 +443,11 @@ async def test_a_new_topic_replaces_settings_that_were_left_behind(
 ) -> None:
     pair = Pair()
     await pair.prepare()
-    left = at.ConfigOverrides({"retention.ms": "1"}).encode()
-    await pair.second.store.multi(Create(at.topic_config_path("u"), left))
+    left = node_values.ConfigOverrides({"retention.ms": "1"}).encode()
+    await pair.second.store.multi(Create(paths.topic_config_path("u"), left))
 
     async def rival() -> None:
-        await pair.second.store.multi(Set(at.topic_config_path("u"), left, 0))
+        await pair.second.store.multi(Set(paths.topic_config_path("u"), left, 0))
 
     pair.racing.rival = rival
     await pair.first.topics.create(NewTopic("u", 1, 1, overrides=overrides))
@@ -459,7 +463,7 @@ async def test_a_change_of_settings_carries_nothing_over_to_the_next_topic_of_th
     await pair.prepare()
     old = {"retention.ms": "1"} if had_settings else {}
     await pair.second.topics.create(NewTopic("u", 1, 1, overrides=old))
-    await pair.first.images.caught_up(at.topic_path("u"))
+    await pair.first.images.caught_up(paths.topic_path("u"))
 
     async def rival() -> None:
         await pair.second.topics.delete("u")
@@ -485,7 +489,7 @@ async def test_settings_of_a_topic_that_is_gone_are_refused() -> None:
             "t", setting("retention.ms", "1"), validate_only=False
         )
     assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert at.topic_config_path("t") not in pair.metadata.tree.nodes
+    assert paths.topic_config_path("t") not in pair.metadata.tree.nodes
 
 
 @pytest.mark.parametrize("change", ["grow", "reassign"])
@@ -509,11 +513,11 @@ async def test_a_slow_change_of_partitions_leaves_the_next_topic_of_the_name_as_
             await reassign(pair.first.images, "t", {0: [1, 3]})
     assert pair.racing.has_raced
     after = pair.image.topics["t"]
-    stored = at.TopicAssignment.decode(
-        at.topic_path("t"), pair.metadata.tree.nodes[at.topic_path("t")].value
+    stored = node_values.TopicAssignment.decode(
+        paths.topic_path("t"), pair.metadata.tree.nodes[paths.topic_path("t")].value
     )
     assert after.topic_id != before.topic_id
-    assert at.topic_id_path("t", stored.topic_id) in pair.metadata.tree.nodes
+    assert paths.topic_id_path("t", stored.topic_id) in pair.metadata.tree.nodes
     assert set(after.partitions[1].replicas) == {3, 4}
     assert after.partitions[0].leader in after.partitions[0].replicas
 
@@ -545,7 +549,7 @@ async def test_whoever_would_overwrite_blindly_is_stopped() -> None:
     pair = Pair()
     await pair.prepare()
     with pytest.raises(AssertionError, match="overwrites"):
-        await attempt(pair.first.images, Set(at.topic_path("t"), b""))
+        await attempt(pair.first.images, Set(paths.topic_path("t"), b""))
 
 
 # What the sources say

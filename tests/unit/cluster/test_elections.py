@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from itertools import combinations, permutations
 
 from odradek.cluster import elections
-from odradek.cluster.elections import Remains
+from odradek.cluster.elections import LogCondition
 from odradek.metadata import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from odradek.metadata.layout import NO_LEADER, PartitionState
+from odradek.metadata.node_values import NO_LEADER, PartitionState
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
 BROKERS = (1, 2, 3)
@@ -68,10 +68,10 @@ def test_after_a_loss_the_first_live_replica_in_sync_leads_or_nobody() -> None:
 
 def test_a_returning_broker_never_keeps_the_epoch_in_which_it_led() -> None:
     for one, live in every_case():
-        for remains in set(Remains) - {Remains.NOTHING}:
-            is_clean = remains is Remains.EVERYTHING
+        for condition in set(LogCondition) - {LogCondition.LOST}:
+            is_clean = condition is LogCondition.COMPLETE
             others = tuple(broker for broker in live if broker != ME)
-            after = elections.returning(one, ME, others, 9, remains)
+            after = elections.returning(one, ME, others, 9, condition)
             if after is None:
                 assert one.leader != ME
                 assert is_clean or ME not in one.isr or one.isr == (ME,)
@@ -89,9 +89,9 @@ def test_a_returning_broker_never_keeps_the_epoch_in_which_it_led() -> None:
 def test_a_broker_that_lost_its_log_never_leads_others_with_an_empty_one() -> None:
     for one, live in every_case():
         others = tuple(broker for broker in live if broker != ME)
-        after = elections.returning(one, ME, others, 9, Remains.NOTHING)
+        after = elections.returning(one, ME, others, 9, LogCondition.LOST)
         if one.isr != (ME,):
-            assert after == elections.returning(one, ME, others, 9, Remains.UNKNOWN)
+            assert after == elections.returning(one, ME, others, 9, LogCondition.TAIL_MAY_BE_LOST)
         elif len(one.replicas) == 1:
             assert after is None or (after.leader, after.isr) == (ME, (ME,))
         else:
@@ -179,7 +179,7 @@ def test_a_partition_without_a_state_is_left_alone() -> None:
     live = (1, 2)
     decisions: list[Callable[[], object]] = [
         lambda: elections.after_loss(bare, live, 9),
-        lambda: elections.returning(bare, ME, live, 9, Remains.UNKNOWN),
+        lambda: elections.returning(bare, ME, live, 9, LogCondition.TAIL_MAY_BE_LOST),
         lambda: elections.departing(bare, ME, live, 9),
         lambda: elections.leaving(bare, ME, 9),
         lambda: elections.preferred(bare, live, 9),
@@ -226,43 +226,43 @@ def test_who_leaves_the_last_one_standing_stays_eligible() -> None:
 
 def test_the_eligible_take_the_place_of_the_last_one_that_lost_its_tail() -> None:
     alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2, 3))
-    after = elections.returning(alone, BrokerId(1), (3,), 9, Remains.UNKNOWN)
+    after = elections.returning(alone, BrokerId(1), (3,), 9, LogCondition.TAIL_MAY_BE_LOST)
     assert after is not None
     assert (after.leader, after.isr, after.eligible) == (3, (2, 3), ())
     assert after.leader_epoch == alone.leader_epoch + 1
-    clean = elections.returning(alone, BrokerId(1), (3,), 9, Remains.EVERYTHING)
+    clean = elections.returning(alone, BrokerId(1), (3,), 9, LogCondition.COMPLETE)
     assert clean is not None
     assert (clean.leader, clean.isr, clean.eligible) == (1, (1,), (2, 3))
 
 
 def test_an_eligible_replica_that_lost_its_tail_is_eligible_no_more() -> None:
     alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2, 3))
-    after = elections.returning(alone, BrokerId(2), (1, 3), 9, Remains.UNKNOWN)
+    after = elections.returning(alone, BrokerId(2), (1, 3), 9, LogCondition.TAIL_MAY_BE_LOST)
     assert after is not None
     assert (after.leader, after.isr, after.eligible) == (1, (1,), (3,))
-    assert elections.returning(alone, BrokerId(2), (1, 3), 9, Remains.EVERYTHING) is None
+    assert elections.returning(alone, BrokerId(2), (1, 3), 9, LogCondition.COMPLETE) is None
 
 
 def test_whoever_was_merely_killed_stays_eligible() -> None:
     """Of three that stopped at once, only the last one to come back has lost its tail."""
     together = partition((1, 2, 3), 1, (1, 2, 3))
-    one = elections.returning(together, BrokerId(1), (), 9, Remains.WHAT_WAS_WRITTEN)
+    one = elections.returning(together, BrokerId(1), (), 9, LogCondition.PAGE_CACHE_KEPT)
     assert one is not None
     assert (one.leader, one.isr, one.eligible) == (NO_LEADER, (2, 3), ())
     partition_of_two = partition((1, 2, 3), NO_LEADER, (2, 3))
-    two = elections.returning(partition_of_two, BrokerId(2), (1,), 9, Remains.WHAT_WAS_WRITTEN)
+    two = elections.returning(partition_of_two, BrokerId(2), (1,), 9, LogCondition.PAGE_CACHE_KEPT)
     assert two is not None
     assert (two.leader, two.isr, two.eligible) == (NO_LEADER, (3,), (2,))
     last = partition((1, 2, 3), NO_LEADER, (3,))._replace(eligible=(2,))
-    assert elections.returning(last, BrokerId(2), (1,), 9, Remains.WHAT_WAS_WRITTEN) is None
-    three = elections.returning(last, BrokerId(3), (1, 2), 9, Remains.UNKNOWN)
+    assert elections.returning(last, BrokerId(2), (1,), 9, LogCondition.PAGE_CACHE_KEPT) is None
+    three = elections.returning(last, BrokerId(3), (1, 2), 9, LogCondition.TAIL_MAY_BE_LOST)
     assert three is not None
     assert (three.leader, three.isr, three.eligible) == (2, (2,), ())
 
 
 def test_the_last_one_in_sync_stays_so_if_it_was_merely_killed() -> None:
     alone = partition((1, 2, 3), 1, (1,))._replace(eligible=(2, 3))
-    after = elections.returning(alone, BrokerId(1), (3,), 9, Remains.WHAT_WAS_WRITTEN)
+    after = elections.returning(alone, BrokerId(1), (3,), 9, LogCondition.PAGE_CACHE_KEPT)
     assert after is not None
     assert (after.leader, after.isr, after.eligible) == (1, (1,), (2, 3))
 

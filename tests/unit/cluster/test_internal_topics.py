@@ -3,7 +3,8 @@
 import pytest
 
 from odradek.metadata import Delete, Set
-from odradek.metadata.layout import ConfigOverrides, topic_config_path
+from odradek.metadata.node_values import ConfigOverrides
+from odradek.metadata.paths import topic_config_path
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_configs import (
     AlterableConfig as GivenConfig,

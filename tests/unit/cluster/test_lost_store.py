@@ -2,8 +2,8 @@
 
 import asyncio
 
-from odradek.metadata.layout import STORE_ID, topic_path
 from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.paths import STORE_ID, topic_path
 from odradek.metadata.store import Create, Delete
 from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartition,

@@ -15,7 +15,7 @@ from odradek.cluster.reassignment import (
     target,
 )
 from odradek.metadata import PartitionImage
-from odradek.metadata.layout import NO_LEADER
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.types import BrokerId, LeaderEpoch
 
 BROKERS = (1, 2, 3, 4, 5)

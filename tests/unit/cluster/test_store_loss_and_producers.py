@@ -6,8 +6,9 @@ import asyncio
 import pytest
 
 from odradek.metadata import Set
-from odradek.metadata.layout import PRODUCER_ID_BLOCK, STORE_ID, ProducerIdBlock, topic_path
 from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.node_values import ProducerIdBlock
+from odradek.metadata.paths import PRODUCER_ID_BLOCK, STORE_ID, topic_path
 from odradek.metadata.store import Create, Delete
 from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,

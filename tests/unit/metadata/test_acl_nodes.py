@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.metadata import Create, Delete, ImageKeeper, Set
+from odradek.metadata import Create, Delete, MetadataCache, Set
 from odradek.metadata.acl_nodes import (
     acl_path,
     decode_entries,
@@ -14,8 +14,9 @@ from odradek.metadata.acl_nodes import (
     nodes_above,
     resource_of,
 )
-from odradek.metadata.layout import MalformedNode, prepare
+from odradek.metadata.json_fields import MalformedNode
 from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.store_setup import prepare_store
 from odradek.protocol.acls import (
     AccessEntry,
     Operation,
@@ -98,10 +99,10 @@ def test_nonsense_is_called_so(value: bytes) -> None:
 
 async def test_an_image_follows_rules_and_keeps_the_last_sensible_ones() -> None:
     store = MemoryMetadata().connect()
-    await prepare(store, "cluster")
+    await prepare_store(store, "cluster")
     for above in nodes_above(ORDERS):
         await store.multi(Create(above))
-    images = ImageKeeper(store)
+    images = MetadataCache(store)
     await images.load()
     assert images.image.acls == {}
 
@@ -118,9 +119,9 @@ async def test_an_image_follows_rules_and_keeps_the_last_sensible_ones() -> None
 
 async def test_a_broker_does_not_start_with_rules_it_cannot_read() -> None:
     store = MemoryMetadata().connect()
-    await prepare(store, "cluster")
+    await prepare_store(store, "cluster")
     for above in nodes_above(ORDERS):
         await store.multi(Create(above))
     await store.multi(Create(acl_path(ORDERS), b"nonsense"))
     with pytest.raises(MalformedNode):
-        await ImageKeeper(store).load()
+        await MetadataCache(store).load()

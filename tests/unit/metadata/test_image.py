@@ -13,7 +13,7 @@ from odradek.metadata import (
     Create,
     Delete,
     ImageChange,
-    ImageKeeper,
+    MetadataCache,
     MetadataStore,
     Operation,
     OperationFailed,
@@ -21,11 +21,14 @@ from odradek.metadata import (
     SessionExpired,
     Set,
     StoreUnavailable,
+    node_values,
+    paths,
+    store_setup,
+    topic_operations,
 )
-from odradek.metadata import layout as at
 from odradek.metadata.compare_and_set import change_node
-from odradek.metadata.drawing import image_of
 from odradek.metadata.image import ClusterImage, difference
+from odradek.metadata.image_builder import image_of
 from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
 from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
@@ -42,23 +45,25 @@ def topic_id(number: int) -> TopicId:
     return TopicId(number.to_bytes(16, "big"))
 
 
-def state(leader: int = 1, epoch: int = 0) -> at.PartitionState:
-    return at.PartitionState(BrokerId(leader), LeaderEpoch(epoch), (leader,), 1)
+def state(leader: int = 1, epoch: int = 0) -> node_values.PartitionState:
+    return node_values.PartitionState(BrokerId(leader), LeaderEpoch(epoch), (leader,), 1)
 
 
 def topic(name: str, number: int, partitions: int = 2, **overrides: str) -> list[Operation]:
-    assignment = at.TopicAssignment(topic_id(number), ((1, 2),) * partitions)
-    return at.create_topic(name, assignment, [state()] * partitions, overrides, None)
+    assignment = node_values.TopicAssignment(topic_id(number), ((1, 2),) * partitions)
+    return topic_operations.create_topic(name, assignment, [state()] * partitions, overrides, None)
 
 
 def broker(number: int, rack: str | None = None) -> Create:
-    registration = at.BrokerRegistration((Listener("PLAINTEXT", "h", number),), PLAIN, rack)
-    return Create(at.broker_path(number), registration.encode(), ephemeral=True)
+    registration = node_values.BrokerRegistration(
+        (Listener("PLAINTEXT", "h", number),), PLAIN, rack
+    )
+    return Create(paths.broker_path(number), registration.encode(), ephemeral=True)
 
 
-async def keeper_on(store: MetadataStore) -> ImageKeeper:
-    await at.prepare(store, "cluster")
-    keeper = ImageKeeper(store)
+async def keeper_on(store: MetadataStore) -> MetadataCache:
+    await store_setup.prepare_store(store, "cluster")
+    keeper = MetadataCache(store)
     await keeper.load()
     return keeper
 
@@ -74,15 +79,17 @@ def test_an_image_shows_everything() -> None:
         await keeper.write(broker(2, "east"), broker(1))
         await keeper.write(*topic("t", 7, retention="1"))
         await keeper.write(
-            Create(at.CONTROLLER, at.Controller(BrokerId(1)).encode(), ephemeral=True),
-            Create(at.CONTROLLER_EPOCH, at.encode_controller_epoch(3)),
-            Create(at.broker_config_path(1), at.ConfigOverrides({"a": "1"}).encode()),
+            Create(paths.CONTROLLER, node_values.Controller(BrokerId(1)).encode(), ephemeral=True),
+            Create(paths.CONTROLLER_EPOCH, node_values.encode_controller_epoch(3)),
+            Create(paths.broker_config_path(1), node_values.ConfigOverrides({"a": "1"}).encode()),
             Create(
-                at.broker_config_path(at.CLUSTER_DEFAULT),
-                at.ConfigOverrides({"b": "2"}).encode(),
+                paths.broker_config_path(paths.CLUSTER_DEFAULT),
+                node_values.ConfigOverrides({"b": "2"}).encode(),
             ),
-            Create(at.group_config_path("a/b"), at.ConfigOverrides({"c": "3"}).encode()),
-            Create(at.delete_topic_path("old")),
+            Create(
+                paths.group_config_path("a/b"), node_values.ConfigOverrides({"c": "3"}).encode()
+            ),
+            Create(f"{paths.DELETE_TOPICS}/old"),
         )
         image = keeper.image
         assert image.cluster_id == "cluster"
@@ -116,9 +123,9 @@ def test_the_settings_of_a_group_come_change_and_go() -> None:
     async def scenario() -> None:
         store = MemoryMetadata().connect()
         keeper = await keeper_on(store)
-        path = at.group_config_path("g")
+        path = paths.group_config_path("g")
         for wanted in ({"a": "1"}, {"a": "2", "b": "1"}, {}):
-            value = at.ConfigOverrides(wanted).encode()
+            value = node_values.ConfigOverrides(wanted).encode()
             await change_node(keeper, path, lambda _, value=value: value)  # type: ignore[misc]
             assert keeper.image.group_config("g") == wanted
             assert keeper.image == await from_scratch(store, keeper.image.number)
@@ -152,7 +159,7 @@ def test_what_did_not_change_is_shared() -> None:
         for number in range(20):
             await keeper.write(*topic(f"t{number}", number + 1))
         before = keeper.image
-        path = at.partition_state_path("t3", 1)
+        path = paths.partition_state_path("t3", 1)
         await keeper.write(Set(path, state(2, 1).encode(), 0))
         after = keeper.image
         assert after.number == before.number + 1
@@ -176,13 +183,13 @@ def test_subscribers_hear_what_changed() -> None:
         await keeper.write(*topic("a", 1), *topic("b", 2))
         await keeper.write(broker(5))
         await keeper.write(
-            Create(at.broker_config_path(5), at.ConfigOverrides({"x": "1"}).encode())
+            Create(paths.broker_config_path(5), node_values.ConfigOverrides({"x": "1"}).encode())
         )
         await keeper.write(
-            Create(at.topic_config_path("a"), at.ConfigOverrides({"y": "1"}).encode())
+            Create(paths.topic_config_path("a"), node_values.ConfigOverrides({"y": "1"}).encode())
         )
         await keeper.write(Create("/brokers/unknown"))
-        await keeper.caught_up(at.topic_path("a"))
+        await keeper.caught_up(paths.topic_path("a"))
         assert [(sorted(c.topics), sorted(c.brokers), c.broker_configs) for c in heard] == [
             (["a", "b"], [], False),
             ([], [5], False),
@@ -219,8 +226,8 @@ def test_a_topic_made_again_has_its_new_id_only() -> None:
         store = MemoryMetadata().connect()
         keeper = await keeper_on(store)
         await keeper.write(*topic("t", 1, 2))
-        tree = await store.read_tree(at.topic_path("t"))
-        await store.multi(*at.delete_topic("t", tree, None))
+        tree = await store.read_tree(paths.topic_path("t"))
+        await store.multi(*topic_operations.delete_topic("t", tree, None))
         await store.multi(*topic("t", 2, 1))
         image = await keeper.caught_up()
         assert len(image.topics["t"].partitions) == 1
@@ -233,8 +240,8 @@ def test_run_follows_the_store_until_the_session_ends() -> None:
     async def scenario() -> None:
         metadata = MemoryMetadata(Weakness(longest_notification_delay_s=0.001))
         writer, store = metadata.connect(), metadata.connect()
-        await at.prepare(store, "cluster")
-        keeper = ImageKeeper(store)
+        await store_setup.prepare_store(store, "cluster")
+        keeper = MetadataCache(store)
         await keeper.load()
         running = asyncio.ensure_future(keeper.run())
         number = keeper.image.number
@@ -260,12 +267,13 @@ def test_a_partition_without_state_has_no_leader() -> None:
     async def scenario() -> None:
         store = MemoryMetadata().connect()
         keeper = await keeper_on(store)
-        assignment = at.TopicAssignment(topic_id(1), ((1,),))
-        await keeper.write(Create(at.topic_path("t"), assignment.encode()))
+        assignment = node_values.TopicAssignment(topic_id(1), ((1,),))
+        await keeper.write(Create(paths.topic_path("t"), assignment.encode()))
         partition = keeper.image.topics["t"].partitions[0]
         assert (partition.leader, partition.leader_epoch, partition.version) == (-1, -1, -1)
         await keeper.write(
-            Create(f"{at.topic_path('t')}/partitions"), *at.create_partitions("t", 0, [state()])
+            Create(f"{paths.topic_path('t')}/partitions"),
+            *topic_operations.create_partitions("t", 0, [state()]),
         )
         assert keeper.image.topics["t"].partitions[0].leader == 1
 
@@ -285,30 +293,30 @@ steps = st.lists(
 
 async def take(store: MetadataStore, step: tuple[str, str, int], serial: int) -> None:
     kind, name, number = step
-    tree = await store.read_tree(at.topic_path(name))
-    node = tree.get(at.topic_path(name))
+    tree = await store.read_tree(paths.topic_path(name))
+    node = tree.get(paths.topic_path(name))
     if kind == "create":
         await store.multi(*topic(name, serial + 1, number + 1))
     elif kind == "delete" and node is not None:
-        config = await store.read(at.topic_config_path(name))
-        await store.multi(*at.delete_topic(name, tree, config))
+        config = await store.read(paths.topic_config_path(name))
+        await store.multi(*topic_operations.delete_topic(name, tree, config))
     elif kind == "grow" and node is not None:
-        old = at.TopicAssignment.decode("/", node.value)
+        old = node_values.TopicAssignment.decode("/", node.value)
         new = old._replace(replicas=(*old.replicas, (number,)))
-        more = at.create_partitions(name, len(old.replicas), [state(number)])
-        await store.multi(Set(at.topic_path(name), new.encode()), *more)
+        more = topic_operations.create_partitions(name, len(old.replicas), [state(number)])
+        await store.multi(Set(paths.topic_path(name), new.encode()), *more)
     elif kind == "state":
-        path = at.partition_state_path(name, number)
+        path = paths.partition_state_path(name, number)
         await store.multi(Set(path, state(number, serial).encode()))
     elif kind == "config":
-        path = at.topic_config_path(name)
-        value = at.ConfigOverrides({"k": str(serial)} if number else {}).encode()
+        path = paths.topic_config_path(name)
+        value = node_values.ConfigOverrides({"k": str(serial)} if number else {}).encode()
         found = await store.read(path)
         await store.multi(Create(path, value) if found is None else Set(path, value))
     elif kind == "broker":
         await store.multi(broker(number))
     elif kind == "leave":
-        await store.multi(Delete(at.broker_path(number)))
+        await store.multi(Delete(paths.broker_path(number)))
 
 
 @settings(deadline=None, max_examples=60)
@@ -343,7 +351,7 @@ def test_the_image_waits_while_the_store_is_away_and_then_tells_the_difference()
         keeper.subscribe(heard.append)
         before = keeper.image
         store.cut()
-        await other.multi(*topic("new", 2), Delete(at.broker_path(5)))
+        await other.multi(*topic("new", 2), Delete(paths.broker_path(5)))
         with pytest.raises(StoreUnavailable):
             await keeper.caught_up(EVERYTHING)
         with pytest.raises(StoreUnavailable):
@@ -447,8 +455,8 @@ def test_a_change_names_the_partitions_that_differ() -> None:
         changes: list[ImageChange] = []
         await keeper.write(*topic("t", 7, 50))
         keeper.subscribe(changes.append)
-        paths = [at.partition_state_path("t", index) for index in (3, 40)]
-        await keeper.write(*(Set(path, state(epoch=1).encode(), 0) for path in paths))
+        changed = [paths.partition_state_path("t", index) for index in (3, 40)]
+        await keeper.write(*(Set(path, state(epoch=1).encode(), 0) for path in changed))
         (change,) = changes
         after = change.after.topics["t"]
         assert [one.partition for one in change.partitions(after)] == [3, 40]
@@ -466,7 +474,9 @@ def test_topics_that_did_not_change_are_shared_when_everything_is_read_again() -
         await keeper.write(*topic("t", 7, 5))
         await keeper.write(*topic("u", 8, 5))
         kept = keeper.image.topics["t"]
-        await keeper.store.multi(Set(at.partition_state_path("u", 0), state(epoch=1).encode(), 0))
+        await keeper.store.multi(
+            Set(paths.partition_state_path("u", 0), state(epoch=1).encode(), 0)
+        )
         await keeper.caught_up(EVERYTHING)
         assert keeper.image.topics["u"].partitions[0].leader_epoch == 1
         assert keeper.image.topics["t"] is kept

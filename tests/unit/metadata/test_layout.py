@@ -9,33 +9,32 @@ from hypothesis import strategies as st
 
 from odradek.config import Listener
 from odradek.metadata import BadVersion, Create, Delete, NodeExists, Set
-from odradek.metadata.layout import (
-    CLUSTER_ID,
-    GROUP_CONFIGS,
+from odradek.metadata.json_fields import MalformedNode
+from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.node_values import (
     BrokerRegistration,
     ClusterId,
     ConfigOverrides,
     Controller,
-    ForeignCluster,
-    MalformedNode,
     PartitionState,
     ProducerIdBlock,
     TopicAssignment,
-    create_partitions,
-    create_topic,
     decode_controller_epoch,
-    delete_topic,
     encode_controller_epoch,
+    parse_topic_id,
+)
+from odradek.metadata.paths import (
+    CLUSTER_ID,
+    GROUP_CONFIGS,
     group_config_path,
     group_of_config_path,
-    parse_topic_id,
     partition_state_path,
-    prepare,
     topic_config_path,
     topic_id_text,
     topic_path,
 )
-from odradek.metadata.memory import MemoryMetadata
+from odradek.metadata.store_setup import ForeignCluster, prepare_store
+from odradek.metadata.topic_operations import create_partitions, create_topic, delete_topic
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -151,8 +150,8 @@ def test_topic_ids_come_back(raw: bytes) -> None:
 def test_a_new_store_takes_the_cluster_id_and_keeps_it() -> None:
     async def scenario() -> None:
         metadata = MemoryMetadata()
-        assert await prepare(metadata.connect(), "first") == "first"
-        assert await prepare(metadata.connect(), "second") == "first"
+        assert await prepare_store(metadata.connect(), "first") == "first"
+        assert await prepare_store(metadata.connect(), "second") == "first"
         assert metadata.tree.get(CLUSTER_ID) is not None
 
     asyncio.run(scenario())
@@ -164,13 +163,13 @@ def test_a_store_of_live_kafka_brokers_is_refused(path: str) -> None:
         store = MemoryMetadata().connect()
         await store.multi(Create("/brokers"), Create("/brokers/ids"), Create(path, b"{}"))
         with pytest.raises(ForeignCluster, match=r"zookeeper\.connect=host:2181/odradek"):
-            await prepare(store, "cluster")
+            await prepare_store(store, "cluster")
         assert await store.read("/odradek") is None
         # Once they are gone, what they left is taken over.
         await store.multi(Delete(path, 0))
-        assert await prepare(store, "cluster") == "cluster"
+        assert await prepare_store(store, "cluster") == "cluster"
         await store.multi(Create(path, b"{}"))
-        assert await prepare(store, "another") == "cluster"
+        assert await prepare_store(store, "another") == "cluster"
 
     asyncio.run(main())
 
@@ -178,7 +177,7 @@ def test_a_store_of_live_kafka_brokers_is_refused(path: str) -> None:
 def test_a_topic_is_made_and_removed_whole() -> None:
     async def scenario() -> None:
         store = MemoryMetadata().connect()
-        await prepare(store, "cluster")
+        await prepare_store(store, "cluster")
         before = await store.read_tree("/")
         await store.multi(
             *create_topic("t", ASSIGNMENT, [STATE, STATE], {"retention.ms": "1"}, None)
@@ -203,7 +202,7 @@ def test_a_topic_is_made_and_removed_whole() -> None:
 def test_a_topic_is_removed_in_any_two_parts(overrides: dict[str, str]) -> None:
     async def scenario(first: int) -> int:
         store = MemoryMetadata().connect()
-        await prepare(store, "cluster")
+        await prepare_store(store, "cluster")
         before = await store.read_tree("/")
         await store.multi(*create_topic("t", ASSIGNMENT, [STATE, STATE], overrides, None))
         tree = await store.read_tree(topic_path("t"))

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 
 from odradek.client.connection import Connection
-from odradek.metadata.layout import PartitionState, partition_state_path
 from odradek.metadata.memory import MemoryMetadata, MemorySession
+from odradek.metadata.node_values import PartitionState
+from odradek.metadata.paths import partition_state_path
 from odradek.metadata.store import Set
 from odradek.protocol.messages.create_topics import (
     CreatableReplicaAssignment,

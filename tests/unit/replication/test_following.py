@@ -3,8 +3,8 @@ date, logs that begin elsewhere, disks that must be flushed first."""
 
 import asyncio
 
-from odradek.metadata.layout import broker_epoch_path
 from odradek.metadata.memory import LostReply
+from odradek.metadata.paths import broker_epoch_path
 from odradek.metadata.store import Set
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (

@@ -20,7 +20,7 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.replication.partition import Partition
-from odradek.replication.selection import is_rack_aware, nearest
+from odradek.replication.replica_selector import is_rack_aware, nearest
 from odradek.statemachine.watermark import Watermark
 
 _READ_COMMITTED: Final = 1

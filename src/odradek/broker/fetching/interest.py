@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from odradek.metadata import ClusterImage
 from odradek.protocol.types import TopicId
-from odradek.replication.term import Follower
+from odradek.replication.leadership import Follower
 from odradek.statemachine.watermark import Watermark
 
 Key = tuple[str | TopicId, int]

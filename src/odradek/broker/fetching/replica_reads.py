@@ -95,8 +95,8 @@ class ReplicaReads(FetchReads):
             self.is_enough = True
         if left <= 0 and not first:
             return 0
-        is_catching_up = partition.term is not None and (
-            self._replica_id not in partition.term.in_sync
+        is_catching_up = partition.leadership is not None and (
+            self._replica_id not in partition.leadership.in_sync
         )
         if is_catching_up:
             left = min(left, self._catch_up_bytes)
@@ -142,8 +142,8 @@ class ReplicaReads(FetchReads):
             else replicas.leader_by_id(entry.topic_id, entry.partition)
         )
         partition.check_epoch(entry.current_leader_epoch)
-        term = partition.term
-        if term is None or self._replica_id not in term.followers:
+        leadership = partition.leadership
+        if leadership is None or self._replica_id not in leadership.followers:
             # Perhaps it was assigned just now, and our image is behind.
             raise ApiError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {self._replica_id} is not a replica."
@@ -164,18 +164,18 @@ class ReplicaReads(FetchReads):
             self._services.replicas.note_expansion(partition)
 
     def _watermark(self, partition: Partition) -> Watermark:
-        assert partition.term is not None  # it was read, in this very step
-        return partition.term.appended
+        assert partition.leadership is not None  # it was read, in this very step
+        return partition.leadership.appended
 
     def _is_silent(self, partition: Partition, entry: FetchEntry) -> bool:
         """In sync, at the end, and knows that all of it is committed: only an append, or another
         in-sync set, changes that."""
-        term, end = partition.term, partition.log.log_end_offset
+        leadership, end = partition.leadership, partition.log.log_end_offset
         if (
-            term is None
-            or self._replica_id not in term.in_sync
+            leadership is None
+            or self._replica_id not in leadership.in_sync
             or not entry.fetch_offset == end == partition.high_watermark.value
         ):
             return False
-        entry.follower = term.followers[self._replica_id]
+        entry.follower = leadership.followers[self._replica_id]
         return True

@@ -35,7 +35,7 @@ async def _add(
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     try:
-        await ensure(GROUPS, services.topics, services.images.keeper)
+        await ensure(GROUPS, services.topics, services.images.cache)
         partition = partition_of(request.group_id, services.images.image, GROUPS)
         command = AddPartitions(
             request.transactional_id,

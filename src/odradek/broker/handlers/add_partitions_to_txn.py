@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import TRANSACTIONS
-from odradek.metadata.layout import topic_path
+from odradek.metadata.paths import topic_path
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import (

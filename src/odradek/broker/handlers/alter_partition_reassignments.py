@@ -27,7 +27,7 @@ async def handle(
     for topic in request.topics:
         try:
             refusals = await reassign(
-                services.images.keeper,
+                services.images.cache,
                 topic.name,
                 {one.partition_index: one.replicas for one in topic.partitions},
                 may_change_factor=request.allow_replication_factor_change,

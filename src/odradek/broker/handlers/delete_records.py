@@ -84,8 +84,8 @@ async def _when_done(
         waiting = undone
         waiter = Waiter()
         for deletion in waiting:
-            if deletion.partition.term is not None:
-                waiter.watch(deletion.partition.term.starts_moved)
+            if deletion.partition.leadership is not None:
+                waiter.watch(deletion.partition.leadership.starts_moved)
         is_late = not await waiter.wait(deadline_s - loop.time())
 
 

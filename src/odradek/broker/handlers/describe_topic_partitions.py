@@ -8,7 +8,7 @@ from odradek.broker.operations import TOPIC_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.metadata import ClusterImage, PartitionImage
-from odradek.metadata.layout import NO_LEADER
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_topic_partitions import (
     Cursor,

@@ -8,7 +8,7 @@ from typing import Final
 
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.elections import partitions_of
-from odradek.cluster.leader_elections import Results, elect_any, elect_preferred
+from odradek.cluster.requested_elections import Results, elect_any, elect_preferred
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.elect_leaders import (
@@ -41,9 +41,9 @@ async def handle(
         wanted = list(dict.fromkeys(named))
     try:
         if request.election_type == _PREFERRED:
-            results = await elect_preferred(services.images.keeper, wanted)
+            results = await elect_preferred(services.images.cache, wanted)
         else:
-            results = await elect_any(services.images.keeper, wanted, services.longest_log)
+            results = await elect_any(services.images.cache, wanted, services.longest_log)
     except ApiError as refusal:
         return ElectLeadersResponse(error_code=refusal.code)
     return ElectLeadersResponse(replica_election_results=_shown(results, asks_for_all))

@@ -23,7 +23,7 @@ from odradek.broker.fetching.fetch_sessions import Fetch, requested
 from odradek.broker.fetching.interest import FetchEntry
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import Encoded, RequestContext, Services
-from odradek.metadata.layout import NO_LEADER
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchableTopicResponse,

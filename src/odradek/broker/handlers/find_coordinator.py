@@ -50,7 +50,7 @@ async def _find(
         topic = _TOPICS.get(key_type)
         if topic is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Key type {key_type} has no coordinator.")
-        await ensure(topic, services.topics, services.images.keeper)
+        await ensure(topic, services.topics, services.images.cache)
         await services.absences.settled(services.images, (topic,))
         image = services.images.image
         state = image.partition(topic, partition_of(key, image, topic))

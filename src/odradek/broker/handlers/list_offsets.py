@@ -94,8 +94,10 @@ def _partition(
 
 def _is_broker(partition: Partition, replica_id: int) -> bool:
     """Whoever only claims to be a replica is answered like a consumer."""
-    term = partition.term
-    return replica_id == _DEBUGGING_REPLICA or (term is not None and replica_id in term.followers)
+    leadership = partition.leadership
+    return replica_id == _DEBUGGING_REPLICA or (
+        leadership is not None and replica_id in leadership.followers
+    )
 
 
 def _answer_broker(partition: Partition, answer: ListOffsetsPartitionResponse) -> None:

@@ -25,7 +25,7 @@ from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.cluster.topics import NewTopic, check_name
 from odradek.metadata import ClusterImage, PartitionImage, TopicImage
-from odradek.metadata.layout import NO_LEADER
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import (

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from odradek.broker.joining import join, retriable
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import Pipelined, RequestContext, Services
-from odradek.metadata.layout import NO_LEADER
+from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (

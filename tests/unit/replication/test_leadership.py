@@ -1,25 +1,31 @@
 """How far the high watermark may go, and who is in sync: pure, without a loop."""
 
 from odradek.protocol.types import LeaderEpoch
-from odradek.replication.term import Term
+from odradek.replication.leadership import Leadership
 
 LAG_S = 10.0
 
 
 def term(
     *, start: int = 0, replicas: tuple[int, ...] = (1, 2, 3), in_sync: tuple[int, ...] = (1, 2, 3)
-) -> Term:
-    return Term(1, LeaderEpoch(5), start, replicas, in_sync, version=0, now_s=0.0)
+) -> Leadership:
+    return Leadership(1, LeaderEpoch(5), start, replicas, in_sync, version=0, now_s=0.0)
 
 
 def fetched(
-    one: Term, replica: int, offset: int, leader_end: int, *, now_s: float = 1.0, epoch: int = 7
+    one: Leadership,
+    replica: int,
+    offset: int,
+    leader_end: int,
+    *,
+    now_s: float = 1.0,
+    epoch: int = 7,
 ) -> None:
     one.fetched(replica, offset, 0, broker_epoch=epoch, leader_end=leader_end, now_s=now_s)
 
 
 def wanted(
-    one: Term,
+    one: Leadership,
     high_watermark: int,
     leader_end: int,
     *,

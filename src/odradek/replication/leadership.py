@@ -67,7 +67,7 @@ class Follower:
         return self.log_end != leader_end and now_s - self.caught_up_s > longest_lag_s
 
 
-class Term:
+class Leadership:
     __slots__ = (
         "_leader",
         "_waiting_for",

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 
 from odradek.metadata import acl_nodes
 from odradek.metadata.image import ClusterImage, PartitionImage, TopicImage
-from odradek.metadata.layout import (
-    BROKER_IDS,
-    CONTROLLER,
+from odradek.metadata.node_values import (
     NO_LEADER,
     BrokerRegistration,
     ClusterId,
@@ -20,6 +18,7 @@ from odradek.metadata.layout import (
     TopicAssignment,
     encode_controller_epoch,
 )
+from odradek.metadata.paths import BROKER_IDS, CONTROLLER
 from odradek.metadata.store import Node
 
 

@@ -22,13 +22,13 @@ def nearest(
     partition: Partition, rack: str, offset: int, brokers: Mapping[int, BrokerImage]
 ) -> int | None:
     """The follower to read `offset` from, or None for the leader."""
-    term = partition.term
-    if term is None or _rack(brokers, partition.leader) == rack:
+    leadership = partition.leadership
+    if leadership is None or _rack(brokers, partition.leader) == rack:
         return None
     candidates = [
         (-follower.log_end, replica)
-        for replica, follower in term.followers.items()
-        if replica in term.in_sync
+        for replica, follower in leadership.followers.items()
+        if replica in leadership.in_sync
         and _rack(brokers, replica) == rack
         and follower.log_start <= offset <= follower.log_end
     ]

@@ -14,7 +14,7 @@ _FIRST_PAUSE_S: Final = 0.5
 _MAX_PAUSE_S: Final = 30.0
 
 
-class MissingLogs:
+class LogCreationRetries:
     """Invariant: `_topics` holds every topic of which a log could not be made at the last try."""
 
     def __init__(self) -> None:

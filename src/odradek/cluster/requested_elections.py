@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from odradek.cluster.availability import answering
 from odradek.cluster.controller import LongestLog, elect_unclean
 from odradek.cluster.elections import needs_unclean, preferred
 from odradek.cluster.state_changes import change_states
-from odradek.metadata import ClusterImage, ImageKeeper, PartitionImage
-from odradek.metadata.layout import PartitionState
+from odradek.cluster.store_errors import as_api_errors
+from odradek.metadata import ClusterImage, MetadataCache, PartitionImage
+from odradek.metadata.node_values import PartitionState
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
@@ -15,7 +15,7 @@ from odradek.protocol.types import TopicPartition
 Results = dict[TopicPartition, ApiError | None]
 
 
-async def elect_preferred(images: ImageKeeper, wanted: Sequence[TopicPartition]) -> Results:
+async def elect_preferred(images: MetadataCache, wanted: Sequence[TopicPartition]) -> Results:
     """Lets the first replicas lead; says for each partition why not, where it cannot."""
     results: Results = {where: _refusal(images.image, where) for where in wanted}
 
@@ -23,7 +23,7 @@ async def elect_preferred(images: ImageKeeper, wanted: Sequence[TopicPartition])
         return preferred(partition, image.brokers, image.controller_epoch)
 
     possible = [where for where, refusal in results.items() if refusal is None]
-    with answering():
+    with as_api_errors():
         await change_states(images, possible, decide, "its election was asked for")
     for where in possible:
         partition = images.image.partition(*where)
@@ -47,7 +47,7 @@ def _refusal(image: ClusterImage, where: TopicPartition) -> ApiError | None:
 
 
 async def elect_any(
-    images: ImageKeeper, wanted: Sequence[TopicPartition], longest_log: LongestLog
+    images: MetadataCache, wanted: Sequence[TopicPartition], longest_log: LongestLog
 ) -> Results:
     """Gives partitions without a leader one, the replica with the longest log, at the cost of
     what only the others have."""
@@ -61,7 +61,7 @@ async def elect_any(
             results[where] = ApiError(ErrorCode.ELECTION_NOT_NEEDED)
         else:
             candidates = needs_unclean(partition, image.brokers, is_asked_for=True)
-            with answering():
+            with as_api_errors():
                 elected = bool(candidates) and await elect_unclean(
                     images, where, candidates, longest_log
                 )

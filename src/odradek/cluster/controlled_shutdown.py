@@ -10,15 +10,15 @@ from collections.abc import Callable
 
 from odradek.cluster.elections import departing, leaving, partitions_of
 from odradek.cluster.state_changes import change_states
-from odradek.metadata import ClusterImage, ImageKeeper, PartitionImage
-from odradek.metadata.layout import PartitionState
+from odradek.metadata import ClusterImage, MetadataCache, PartitionImage
+from odradek.metadata.node_values import PartitionState
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.wording import counted
 
 logger = logging.getLogger("odradek.server")
 
 
-async def hand_over(images: ImageKeeper, broker_id: BrokerId) -> int:
+async def hand_over(images: MetadataCache, broker_id: BrokerId) -> int:
     """Lets others lead what this broker leads, where anybody can; returns how many moved."""
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
@@ -35,7 +35,7 @@ async def hand_over(images: ImageKeeper, broker_id: BrokerId) -> int:
     return moved
 
 
-async def leave_in_sync_sets(images: ImageKeeper, broker_id: BrokerId) -> int:
+async def leave_in_sync_sets(images: MetadataCache, broker_id: BrokerId) -> int:
     """Takes this broker out of every in-sync set that another one leads."""
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:

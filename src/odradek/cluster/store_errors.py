@@ -10,7 +10,7 @@ from odradek.protocol.errors import ErrorCode
 
 
 @contextmanager
-def answering() -> Iterator[None]:
+def as_api_errors() -> Iterator[None]:
     """Turns the store's absence into a refusal; other errors pass."""
     try:
         yield

@@ -16,18 +16,8 @@ from odradek.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from odradek.metadata.layout import (
-    BROKER_CONFIGS,
-    BROKER_IDS,
-    CLUSTER_ID,
-    CONTROLLER,
-    CONTROLLER_EPOCH,
-    DELETE_TOPICS,
-    GROUP_CONFIGS,
+from odradek.metadata.node_values import (
     NO_LEADER,
-    STORE_ID,
-    TOPIC_CONFIGS,
-    TOPICS,
     BrokerRegistration,
     ClusterId,
     ConfigOverrides,
@@ -35,6 +25,18 @@ from odradek.metadata.layout import (
     PartitionState,
     TopicAssignment,
     decode_controller_epoch,
+)
+from odradek.metadata.paths import (
+    BROKER_CONFIGS,
+    BROKER_IDS,
+    CLUSTER_ID,
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    DELETE_TOPICS,
+    GROUP_CONFIGS,
+    STORE_ID,
+    TOPIC_CONFIGS,
+    TOPICS,
     group_of_config_path,
     topic_config_path,
     topic_id_path,

@@ -16,17 +16,17 @@ import asyncio
 import logging
 from typing import Final
 
-from odradek.cluster.elections import Remains, departing, leaving, partitions_of, returning
+from odradek.cluster.elections import LogCondition, departing, leaving, partitions_of, returning
 from odradek.cluster.state_changes import change_states
 from odradek.metadata import (
     ClusterImage,
     ImageChange,
-    ImageKeeper,
+    MetadataCache,
     OutcomeUnknown,
     PartitionImage,
     StoreUnavailable,
 )
-from odradek.metadata.layout import PartitionState
+from odradek.metadata.node_values import PartitionState
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.storage import LogManager
 
@@ -35,8 +35,8 @@ logger = logging.getLogger("odradek.server")
 _RETRY_S: Final = 0.1
 
 
-class OfflineLogs:
-    def __init__(self, broker_id: BrokerId, images: ImageKeeper, logs: LogManager) -> None:
+class OfflineReplicas:
+    def __init__(self, broker_id: BrokerId, images: MetadataCache, logs: LogManager) -> None:
         self._id = broker_id
         self._images = images
         self._logs = logs
@@ -82,7 +82,7 @@ class OfflineLogs:
         if set(partition.isr) <= {self._id}:
             return None
         epoch = image.controller_epoch
-        return returning(partition, self._id, image.brokers, epoch, Remains.UNKNOWN)
+        return returning(partition, self._id, image.brokers, epoch, LogCondition.TAIL_MAY_BE_LOST)
 
     def _without_room(
         self, image: ClusterImage, partition: PartitionImage

@@ -13,16 +13,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
-from odradek.metadata.drawing import Affected, Drawing, at_once, changing, drawing
 from odradek.metadata.image import ClusterImage, ImageChange, difference
-from odradek.metadata.layout import (
-    MalformedNode,
-    broker_path,
-    partition_state_path,
-    topic_config_path,
-    topic_path,
-)
-from odradek.metadata.mending import is_needed_to_start, mended
+from odradek.metadata.image_builder import Affected, Drawing, at_once, changing, drawing
+from odradek.metadata.json_fields import MalformedNode
+from odradek.metadata.malformed_nodes import is_needed_to_start, mended
+from odradek.metadata.paths import broker_path, partition_state_path, topic_config_path, topic_path
 from odradek.metadata.store import (
     EVERYTHING,
     MetadataStore,
@@ -42,7 +37,7 @@ _FEW_NODES: Final = 100
 _PATHS_A_STEP: Final = 500
 
 
-class ImageKeeper:
+class MetadataCache:
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
         self.image = ClusterImage()
