@@ -13,6 +13,7 @@ asked under, and its log still ends where it ended then.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from odradek.client.connection import Connection
@@ -88,9 +89,11 @@ class LeaderFetcher:
         settings: LiveSettings,
         *,
         throttle: Throttle,
+        keep_log_starts: Callable[[], Awaitable[None]],
         number: int = 0,
     ) -> None:
-        """`number` tells the fetchers of one leader apart: each has a connection of its own."""
+        """`keep_log_starts` makes log starts that have moved survive a crash. `number` tells
+        the fetchers of one leader apart: each has a connection of its own."""
         self._broker_id = broker_id
         self._leader = leader
         self._purpose = f"replication-{number}"
@@ -98,6 +101,9 @@ class LeaderFetcher:
         self._images = images
         self._settings = settings
         self._throttle = throttle
+        self._keep_log_starts = keep_log_starts
+        # Partitions whose log start has moved and would not survive a crash yet.
+        self._moved_starts: dict[Key, Following] = {}
         self._session = ReplicaSession()
         self._following: dict[Key, Following] = {}
         self._delayed: dict[Key, None] = {}
@@ -158,7 +164,7 @@ class LeaderFetcher:
                 following.leader_epoch,
                 end,
                 log.leader_epochs.epoch_for(end - 1) if end else -1,
-                log.log_start_offset,
+                log.kept_start_offset,
                 self._settings.broker.replica_fetch_max_bytes,
             ),
         )
@@ -174,6 +180,8 @@ class LeaderFetcher:
             if not self._session.asked or not self._knows_itself():
                 await self._pause(self._next_due_s(loop.time()))
                 continue
+            if self._moved_starts:
+                await self._confirm_log_starts()
             response = await self._fetch(loop.time())
             if response is None:
                 continue
@@ -182,6 +190,19 @@ class LeaderFetcher:
                 await self._take(response, loop.time())
             elif response.error_code not in _SESSION_IS_LOST:
                 await self._failed(ErrorCode(response.error_code).name)
+
+    async def _confirm_log_starts(self) -> None:
+        """Tells the leader of a moved log start only when no crash takes it back: DeleteRecords is
+        answered after that, and this replica may be the next leader."""
+        await self._keep_log_starts()
+        for key, following in list(self._moved_starts.items()):
+            log = following.partition.log
+            if self._following.get(key) is not following or not log.is_usable:
+                del self._moved_starts[key]
+            elif log.kept_start_offset >= log.log_start_offset:
+                del self._moved_starts[key]
+                if key not in self._delayed:
+                    self._ask(key, following)
 
     def _knows_itself(self) -> bool:
         """The leader must know in which life this broker asks (KIP-903)."""
@@ -324,6 +345,8 @@ class LeaderFetcher:
                     rate = self._settings.broker.follower_replication_throttled_rate
                     self._throttle.spend(len(data.records), rate, now_s)
             partition.learn(data.high_watermark, data.log_start_offset)
+            if partition.log.kept_start_offset < partition.log.log_start_offset:
+                self._moved_starts[key] = following
         following.failures = 0
         if self._throttle.opens_s > now_s and self._is_throttled(partition):
             self._postpone(key, following, self._throttle.opens_s)

@@ -120,6 +120,7 @@ class ReplicaFetchers:
                 self._images,
                 self._settings,
                 throttle=self._replicas.follower_throttle,
+                keep_log_starts=self._replicas.keep_log_starts,
                 number=number,
             )
             known = self._fetchers[slot] = (fetcher, self._group.create_task(fetcher.run()))

@@ -86,6 +86,9 @@ class Replicas:
     def partitions(self) -> Iterable[Partition]:
         return self._by_name.values()
 
+    async def keep_log_starts(self) -> None:
+        await self._logs.keep_log_starts()
+
     # What handlers ask
 
     def leader(self, topic: str, index: int) -> Partition:

@@ -61,10 +61,6 @@ class CheckpointFile:
             self.entries = {}
         return self.entries
 
-    @property
-    def is_being_written(self) -> bool:
-        return self._lock.locked()
-
     async def write(self) -> bool:
         """Returns True when the offsets of now, or later ones, survive a power cut.
 

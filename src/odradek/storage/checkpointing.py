@@ -9,6 +9,7 @@ once another one has its name.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -118,13 +119,35 @@ class Checkpointer:
         await self.of(directory).recovery_points.write()
 
     async def write_log_starts(self, directory: LogDirectory) -> None:
-        directory.log_starts_changed = False
+        moved = {log: log.log_start_offset for log in directory.moved_starts}
+        named = [log for log in moved if log.log_start_offset <= log.segments[0].base_offset]
+        if not await self._sync_names(directory, named):
+            return
         if not await self.of(directory).log_starts.write():
-            directory.log_starts_changed = True
+            return
+        for log, start in moved.items():
+            # It may have moved again meanwhile, or the log was emptied and starts earlier.
+            log.kept_start_offset = max(log.kept_start_offset, min(start, log.log_start_offset))
+            if log.log_start_offset <= start:
+                directory.moved_starts.pop(log, None)
+
+    async def _sync_names(self, directory: LogDirectory, logs: list[Log]) -> bool:
+        """Where the name of the first segment tells the log start, no checkpoint does: a power cut
+        could bring back the segments before it. Returns False if that cannot be prevented now."""
+        for log in logs:
+            try:
+                with suppress(FileNotFoundError):  # Its topic was deleted.
+                    await self._world.workers.run_blocking(
+                        partial(self._world.disk.sync_directory, log.path)
+                    )
+            except OSError as error:
+                directory.fail(error)
+                return False
+        return True
 
     async def keep_log_starts(self, directory: LogDirectory) -> None:
-        """Returns when no crash can take back a log start that has moved."""
-        if directory.log_starts_changed or self.of(directory).log_starts.is_being_written:
+        """Writes log starts that have moved; `Log.kept_start_offset` says whether it worked."""
+        if directory.moved_starts:
             await self.write_log_starts(directory)
 
     async def write_high_watermarks(self, directory: LogDirectory) -> None:

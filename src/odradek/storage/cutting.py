@@ -83,7 +83,7 @@ def start_over(log: "Log", offset: int) -> None:
     try:
         log.flusher.segments_gone(removed)
         log.remove(removed, from_end=True)
-        log.log_start_offset = log.log_end_offset = offset
+        log.log_start_offset = log.log_end_offset = log.kept_start_offset = offset
         begin_segment(log, offset)
         drop_snapshots(log.directory.disk, log.path)
         # A snapshot that a power cut brought back would tell of producers that are not in the log.
@@ -110,7 +110,7 @@ def _was_truncated(log: "Log") -> None:
 def advance_start(log: "Log", offset: int) -> None:
     log.log_start_offset = offset
     log.leader_epochs.truncate_from_start(offset)
-    log.directory.log_starts_changed = True
+    log.directory.moved_starts[log] = None
     passed = log.row.wholly_below(offset)
     # Housekeeping removes the rest within a second: five renames a segment hold up everyone.
     if passed > REMOVED_AT_ONCE:

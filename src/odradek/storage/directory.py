@@ -51,8 +51,8 @@ class LogDirectory:
         "disk",
         "failure",
         "full",
-        "log_starts_changed",
         "logs",
+        "moved_starts",
         "must_recover",
         "names_version",
         "on_failure",
@@ -88,8 +88,8 @@ class LogDirectory:
         # How many partition directories were made, and how many of their names are durable.
         self.names_version = 0
         self.synced_version = 0
-        # Whether a log start offset has moved since it was last checkpointed.
-        self.log_starts_changed = False
+        # Logs whose start DeleteRecords, or the leader, has moved since it was last checkpointed.
+        self.moved_starts: dict[Log, None] = {}
         # Held by whoever has a batch open that is very large inside.
         self.opening = asyncio.Lock()
         # Logs whose start has passed more segments than were removed at once.

@@ -85,6 +85,7 @@ class Log:
         "directory",
         "first_dirty_offset",
         "high_watermark",
+        "kept_start_offset",
         "lacks_aborted",
         "leader_epochs",
         "log_end_offset",
@@ -121,6 +122,9 @@ class Log:
         self.directory = directory
         self.path = f"{directory.path}/{partition_directory(topic_partition)}"
         self.log_start_offset = log_start_offset
+        # Where the log starts, at the least, after a crash: behind `log_start_offset` until the
+        # checkpoint of DeleteRecords is written.
+        self.kept_start_offset = log_start_offset
         # What the replica last said it was; kept for the checkpoint, never used here.
         self.high_watermark = log_start_offset
         # How far the log is compacted. The cleaner raises it, a truncation lowers it.

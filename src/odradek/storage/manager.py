@@ -424,7 +424,9 @@ class LogManager:
                     self.on_room_changed()
 
     async def keep_log_starts(self) -> None:
-        """Returns when no crash can take back a log start that has moved."""
+        """Writes down every log start that has moved. Where that worked, `kept_start_offset` of
+        the log says so; where it failed, for want of a descriptor or of room, the next call, or
+        housekeeping, tries again."""
         for directory in self.directories:
             await self.checkpoints.keep_log_starts(directory)
 
@@ -465,7 +467,7 @@ class LogManager:
         await self.checkpoints.write_log_starts(directory)
         await self.checkpoints.write_high_watermarks(directory)
         await self.checkpoints.write_compacted(directory)
-        is_whole = not directory.log_starts_changed and not directory.must_recover
+        is_whole = not directory.moved_starts and not directory.must_recover
         if directory.is_online and is_whole:
             marker = encode_clean_shutdown(self.broker_epoch)
             path = f"{directory.path}/{CLEAN_SHUTDOWN}"

@@ -46,7 +46,7 @@ def apply_retention(log: "Log", high_watermark: int, now_ms: int, at_most: int) 
             count,
         )
         # No need for a checkpoint: the first segment's name says it.
-        log.log_start_offset = first_kept
+        log.log_start_offset = log.kept_start_offset = first_kept
         log.leader_epochs.truncate_from_start(first_kept)
     remove_first(log, count)
     return count

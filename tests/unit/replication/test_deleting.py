@@ -1,6 +1,7 @@
 """The start of a log moves: by retention, which silent followers hear of, and by DeleteRecords."""
 
 import asyncio
+import errno
 
 import pytest
 
@@ -90,3 +91,66 @@ def test_what_was_deleted_stays_so_after_a_kill() -> None:
         assert log_of(cluster, 1).log_start_offset == 2
 
     with_cluster(test, brokers=1, log_flush_interval_messages="1")
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOSPC])
+def test_a_deletion_that_a_crash_would_undo_is_not_answered_as_done(error: int) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1])
+        for value in (b"a", b"b", b"c"):
+            await cluster.produce(1, value)
+        disk = cluster.brokers[1].host.disk
+        disk.fail_next("open", error, times=2, under="/data/log-start-offset-checkpoint.next")
+        refused = await delete_records(cluster, 1, 2)
+        assert (refused.error_code, refused.low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        disk.heal()
+        assert (await delete_records(cluster, 1, 2)).low_watermark == 2
+        cluster.brokers[1].kill()
+        cluster.close()
+        cluster.brokers[1].start()
+        await cluster.until(lambda state: state.leader == 1)
+        await asyncio.sleep(1)
+        assert log_of(cluster, 1).log_start_offset == 2
+
+    with_cluster(test, brokers=1)
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3])
+@pytest.mark.parametrize("segment_bytes", ["150", "1000000"])
+def test_what_was_deleted_stays_so_when_a_follower_that_was_killed_leads(
+    offset: int, segment_bytes: str
+) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1, 2], segment_bytes=segment_bytes)
+        for value in (b"a", b"b", b"c"):
+            await cluster.produce(1, value * 50)
+        assert (await delete_records(cluster, 1, offset)).low_watermark == offset
+        for broker in cluster.brokers.values():
+            broker.kill()
+        cluster.close()
+        cluster.brokers[2].start()
+        await cluster.until(lambda state: state.leader == 2)
+        await asyncio.sleep(1)
+        assert log_of(cluster, 2).log_start_offset == offset
+
+    with_cluster(test, brokers=2)
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3])
+@pytest.mark.parametrize("segment_bytes", ["150", "1000000"])
+def test_what_was_deleted_stays_so_after_a_power_cut(offset: int, segment_bytes: str) -> None:
+    async def test(cluster: Cluster) -> None:
+        await cluster.create_topic([1], segment_bytes=segment_bytes)
+        for value in (b"a", b"b", b"c"):
+            await cluster.produce(1, value * 50)
+        for upto in range(1, offset + 1):
+            assert (await delete_records(cluster, 1, upto)).low_watermark == upto
+        cluster.brokers[1].power_off()
+        cluster.close()
+        cluster.brokers[1].start()
+        await cluster.until(lambda state: state.leader == 1)
+        await asyncio.sleep(1)
+        assert log_of(cluster, 1).log_start_offset == offset
+
+    for seed in range(1, 6):
+        with_cluster(test, brokers=1, seed=seed, log_flush_interval_messages="1")
