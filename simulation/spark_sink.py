@@ -18,11 +18,12 @@ from odradek.client.producer.transaction_requests import Identity
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.spark import exactly_once, replays
 from odradek.spark.arrow import producer as arrow_producer
-from odradek.spark.exactly_once import Outcome, Step, write_once
+from odradek.spark.exactly_once import Outcome, write_once
 from odradek.spark.markers import TaskWrite
 from odradek.spark.replays import TaskShare, commit_batch
 from odradek.world import World
 from simulation.blocking_programs import BlockingProgram, wait
+from simulation.sink_steps import Step
 from simulation.workload import Options
 from simulation.world import Host
 
@@ -59,13 +60,17 @@ class SinkOptions(NamedTuple):
         }
 
 
-class _World(threading.local):
-    """Of the process that an attempt runs in."""
+class _Process(threading.local):
+    """The simulated process that an attempt runs in.
+
+    `reached` is called by its producer after each step of the commit protocol.
+    """
 
     world: World
+    reached: Callable[[Step], None]
 
 
-_process = _World()
+_process = _Process()
 
 
 class _Clients:
@@ -98,6 +103,7 @@ class _BlockingProducer:
 
     def init_transactions(self) -> None:
         wait(self._producer.init_transactions())
+        _process.reached(Step.INITIALISED)
 
     def begin_transaction(self) -> None:
         wait(_maybe(self._producer.begin_transaction))
@@ -114,9 +120,11 @@ class _BlockingProducer:
 
     def send_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata], group: str) -> None:
         wait(self._producer.send_offsets_to_transaction(offsets, GroupMetadata(group)))
+        _process.reached(Step.WRITTEN)
 
     def commit_transaction(self) -> None:
         wait(self._producer.commit_transaction())
+        _process.reached(Step.COMMITTED)
 
     def hand_over_transaction(self) -> Identity:
         return cast("Identity", wait(self._producer.hand_over_transaction()))
@@ -195,10 +203,11 @@ async def attempt(
 
     def program(_: BlockingProgram[Outcome]) -> Outcome:
         _process.world = world
+        _process.reached = reached
         # Asked once by each Python worker of Spark's: here every attempt is one.
         exactly_once._left.cache_clear()
         given = cast("Iterator[Any]", iter([Columns(values)] if values else []))
-        return write_once(task, cast("Any", options), given, send=send, reached=reached)
+        return write_once(task, cast("Any", options), given, send=send)
 
     running = BlockingProgram(program)
     programs.append(running)

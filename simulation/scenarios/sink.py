@@ -16,7 +16,7 @@ from typing import Final
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
-from odradek.spark.exactly_once import Outcome, Step
+from odradek.spark.exactly_once import Outcome
 from odradek.spark.markers import ReplayDiffers, TaskWrite, WriteRefused
 from odradek.spark.replays import CommitFailed, TaskShare
 from odradek.world import World
@@ -24,6 +24,7 @@ from simulation.blocking_programs import BlockingProgram
 from simulation.brokers import Brokers
 from simulation.checkers import Violation
 from simulation.scenarios.bad_day import Unseen, judge
+from simulation.sink_steps import Step
 from simulation.spark_sink import SinkOptions, attempt, commit, sink_in_simulation
 from simulation.transaction_workload import read_all
 from simulation.walk import Walk

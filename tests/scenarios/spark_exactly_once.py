@@ -23,8 +23,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from odradek.spark.exactly_once import Step
 from odradek.testing import Cluster
+from simulation.sink_steps import Step
 from tests.spark.class_archive import use_class_archive
 from tests.spark.doomed_sink import BATCHES, BEATEN, TASKS, Fate
 from tests.spark.marks import Marks

@@ -1,6 +1,6 @@
 """A sink with a fate: who dies when is decided by a seed, and everything that happens is marked.
 
-Four batches of four tasks, over three lives of a driver:
+Four batches of four tasks, over three runs of a driver:
 
     batch 0   three tasks die without a word: one when it is initialised, one before its commit,
               one after it. The fourth waits before its commit until a second attempt has begun
@@ -24,11 +24,12 @@ from pyspark.sql.types import StructType
 
 from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
-from odradek.spark.exactly_once import Step
 from odradek.spark.options import SinkOptions
-from odradek.spark.sink import StreamSink, Written
+from odradek.spark.sink import BATCH_ID, StreamSink, Written
 from odradek.spark.source import OdradekDataSource
+from simulation.sink_steps import Step
 from tests.spark.marks import Marks
+from tests.spark.steps import observed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,7 +79,8 @@ class DoomedSink(StreamSink):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
         marks = Marks(self._where)
         try:
-            written = super().write(iterator)
+            with observed(self._reached()):
+                written = super().write(iterator)
         except (ClientError, KafkaError) as error:
             if self._is_raced:
                 marks.first(f"beaten-{type(error).__name__}")
@@ -90,9 +92,10 @@ class DoomedSink(StreamSink):
         marks.first(f"{'skipped' if written.was_done_before else 'wrote'}-{self._task}")
         return written
 
-    def _reached(self, batch_id: int, partition: int) -> Callable[[Step], None]:
+    def _reached(self) -> Callable[[Step], None]:
         context = TaskContext.get()
         assert context is not None
+        batch_id, partition = int(context.getLocalProperty(BATCH_ID) or -1), context.partitionId()
         marks, fate = Marks(self._where), self._fate
         self._task = task = f"{batch_id}-{partition}-{self._life}-{context.attemptNumber()}"
         marks.first(f"began-{task}")

@@ -1,16 +1,22 @@
 """A sink whose tasks fail at their worst moments: each task of each batch at one of them, once."""
 
 # ruff: noqa: N802 - Spark names these
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
-from odradek.spark.exactly_once import Step
 from odradek.spark.options import SinkOptions
-from odradek.spark.sink import StreamSink
+from odradek.spark.sink import BATCH_ID, StreamSink, Written
 from odradek.spark.source import OdradekDataSource
+from simulation.sink_steps import Step
 from tests.spark.marks import Marks
+from tests.spark.steps import observed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Died(RuntimeError):
@@ -22,7 +28,14 @@ class FailingSink(StreamSink):
         super().__init__(options, schema)
         self._where = where
 
-    def _reached(self, batch_id: int, partition: int) -> Callable[[Step], None]:
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
+        with observed(self._reached()):
+            return super().write(iterator)
+
+    def _reached(self) -> Callable[[Step], None]:
+        context = TaskContext.get()
+        assert context is not None
+        batch_id, partition = int(context.getLocalProperty(BATCH_ID) or -1), context.partitionId()
         steps, marks = list(Step), Marks(self._where)
 
         def reached(step: Step) -> None:

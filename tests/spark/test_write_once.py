@@ -60,7 +60,7 @@ class Query:
             return send_all(options, producer, columns)
 
         work = TaskWrite(self.name(prefix, task), batch_id, run, write or str(batch_id))
-        return write_once(work, options, columns_of(values), send=send, reached=lambda _: None)
+        return write_once(work, options, columns_of(values), send=send)
 
     def replay(self, batch_id: int, *tasks: list[bytes], run: str) -> list[TaskShare]:
         """A batch as Spark runs it: all of its tasks; the driver's part is left to the test."""
@@ -258,7 +258,7 @@ def test_rows_that_name_their_topics_are_written_once_in_each(brokers: Cluster) 
         def send(producer: BatchProducer, columns: Iterator[RecordColumns]) -> tuple[int, set[str]]:
             return send_all(options, producer, columns)
 
-        return write_once(task, options, iter([columns]), send=send, reached=lambda _: None)
+        return write_once(task, options, iter([columns]), send=send)
 
     assert attempt(0, one, other) == Outcome(2, was_done_before=False)
     assert attempt(1, other) == Outcome(1, was_done_before=False)

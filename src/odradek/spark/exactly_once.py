@@ -25,7 +25,6 @@ of the same batch, one that was written under another `transactionalIdPrefix`.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -58,14 +57,6 @@ _SETTLING_LOOKS: Final = 100
 _BETWEEN_LOOKS_S: Final = 0.05
 
 Send = Callable[["BatchProducer", Iterator["RecordColumns"]], tuple[int, set[str]]]
-
-
-class Step(Enum):
-    """Where an attempt stands; tests end it there."""
-
-    INITIALISED = "initialised"
-    WRITTEN = "written"
-    COMMITTED = "committed"
 
 
 class Outcome(NamedTuple):
@@ -101,7 +92,6 @@ def write_once(
     columns: "Iterator[RecordColumns]",
     *,
     send: Send,
-    reached: Callable[[Step], None],
 ) -> Outcome:
     """Writes the rows unless that was done before; returns when they are committed.
 
@@ -113,7 +103,6 @@ def write_once(
         return _write_nothing(task, options)
     counted = _Counted(chain((first,), columns))
     with _initialised(options, task.name) as producer:
-        reached(Step.INITIALISED)
         markers = _markers(options, task.name)
         marker = done(task, markers, topic_id_of(options))
         if marker is not None:
@@ -134,11 +123,9 @@ def write_once(
             for topic in sorted(topics)
         }
         producer.send_offsets(offsets, task.name)
-        reached(Step.WRITTEN)
         if is_replay:
             return Outcome(rows, was_done_before=False, pending=producer.hand_over_transaction())
         producer.commit_transaction()
-        reached(Step.COMMITTED)
         return Outcome(rows, was_done_before=False)
 
 

@@ -8,7 +8,7 @@ again. A stream writes exactly once, a transaction a task; `exactly_once` has th
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.spark.arrow.accepted import ACCEPTED, BadColumn
-from odradek.spark.exactly_once import Step, write_once
+from odradek.spark.exactly_once import write_once
 from odradek.spark.markers import TaskWrite
 from odradek.spark.options import BadOption, SinkOptions
 from odradek.spark.replays import TaskShare, abort_batch, commit_batch
@@ -176,23 +176,13 @@ def _write_at_least_once(options: SinkOptions, columns: "Iterator[RecordColumns]
     return rows
 
 
-def _write_exactly_once(
-    options: SinkOptions,
-    columns: "Iterator[RecordColumns]",
-    reached: Callable[[int, int], Callable[[Step], None]],
-) -> Written:
-    task, partition = _task_of_query(options)
+def _write_exactly_once(options: SinkOptions, columns: "Iterator[RecordColumns]") -> Written:
+    task = _task_of_query(options)
 
     def send(producer: "BatchProducer", columns: "Iterator[RecordColumns]") -> tuple[int, set[str]]:
         return send_all(options, producer, columns)
 
-    outcome = write_once(
-        task,
-        options,
-        columns,
-        send=send,
-        reached=reached(task.batch_id, partition),
-    )
+    outcome = write_once(task, options, columns, send=send)
     share = TaskShare(task, outcome.rows, outcome.was_done_before, outcome.pending)
     return Written(outcome.rows, outcome.was_done_before, share)
 
@@ -230,7 +220,7 @@ class BatchSink(DataSourceArrowWriter):
         if not self._options.exactly_once:
             return Written(_write_at_least_once(self._options, columns))
         # Within foreachBatch: the stream's task properties reach the tasks of what it calls.
-        return _write_exactly_once(self._options, columns, lambda *_: lambda _: None)
+        return _write_exactly_once(self._options, columns)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits a batch of a stream that is replayed; otherwise each task has done so."""
@@ -249,11 +239,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         columns = columns_of(iterator)
         if not self._options.exactly_once:
             return Written(_write_at_least_once(self._options, columns))
-        return _write_exactly_once(self._options, columns, self._reached)
-
-    def _reached(self, batch_id: int, partition: int) -> Callable[[Step], None]:
-        """A seam for tests that end a task at its worst moments."""
-        return lambda _: None
+        return _write_exactly_once(self._options, columns)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commits a batch that is replayed; otherwise each task has committed for itself."""
@@ -264,8 +250,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         abort_batch(self._options, _shares(messages))
 
 
-def _task_of_query(options: SinkOptions) -> tuple[TaskWrite, int]:
-    """What this task is to write, and its number; refuses what could lose rows."""
+def _task_of_query(options: SinkOptions) -> TaskWrite:
+    """Returns what this task is to write. Refuses settings under which rows could be lost."""
     context = TaskContext.get()
     query_id = None if context is None else context.getLocalProperty(QUERY_ID)
     batch_id = None if context is None else context.getLocalProperty(BATCH_ID)
@@ -282,7 +268,7 @@ def _task_of_query(options: SinkOptions) -> tuple[TaskWrite, int]:
         )
     partition = context.partitionId()
     name = f"{options.id_prefix}-{query_id}-{options.topic or _TOPICS_OF_ROWS}-{partition}"
-    return TaskWrite(name, int(batch_id), _run_id(context), _write_id(context)), partition
+    return TaskWrite(name, int(batch_id), _run_id(context), _write_id(context))
 
 
 def _run_id(context: TaskContext) -> str:
