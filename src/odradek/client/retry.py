@@ -36,8 +36,11 @@ _MAX_DOUBLINGS: Final = 30
 def needs_metadata(error: BaseException) -> bool:
     """Returns whether metadata must be refreshed before the request is sent again.
 
-    The leader may have moved: a broker said so, or the broker did not answer.
+    The leader may have moved: a broker said so, or the broker did not answer. Or the topic was
+    created again: its leader epochs begin anew, below the one that this client knows.
     """
+    if isinstance(error, KafkaError) and error.code == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        return True
     return isinstance(error, StaleMetadataError | BrokerUnreachable | RequestTimedOut)
 
 

@@ -36,7 +36,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicPartition
 from odradek.world import Clock
 
 _log = logging.getLogger("odradek.client")
@@ -65,6 +65,7 @@ class PartitionState:
         "preferred_replica",
         "preferred_until_s",
         "reset_to",
+        "topic_id",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -80,6 +81,8 @@ class PartitionState:
         self.reset_to: int | None = None
         self.needs_validation = False
         self.leader_epoch = -1
+        # The topic that `leader_epoch` belongs to: one that was created again has another id.
+        self.topic_id = NO_TOPIC_ID
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
@@ -212,8 +215,16 @@ class Positions:
             return
         self._view_version = self._cluster.view.version
         for state in self.assigned.values():
+            topic = self._cluster.view.topics.get(state.partition.topic)
             partition = self._cluster.view.partition(state.partition)
-            if partition is None or partition.leader_epoch <= state.leader_epoch:
+            if topic is None or partition is None:
+                continue
+            # Epochs only rise, until the topic is deleted and created again.
+            is_same_topic = topic.id == state.topic_id
+            state.topic_id = topic.id
+            if partition.leader_epoch == state.leader_epoch or (
+                is_same_topic and partition.leader_epoch < state.leader_epoch
+            ):
                 continue
             is_first = state.leader_epoch < 0
             state.leader_epoch = partition.leader_epoch
