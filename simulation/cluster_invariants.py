@@ -19,7 +19,13 @@ topics each replica keeps what it likes: `compaction_workload` judges them.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from odradek.metadata.node_values import NO_LEADER, PartitionState, TopicAssignment
+from odradek.metadata.node_values import (
+    NO_LEADER,
+    ConfigOverrides,
+    PartitionState,
+    TopicAssignment,
+)
+from odradek.metadata.paths import TOPIC_CONFIGS
 from odradek.metadata.tree import Tree
 from odradek.protocol.records import (
     HEADER_SIZE,
@@ -41,6 +47,7 @@ from simulation.world import Simulation
 
 _TOPICS = "/brokers/topics/"
 _STATE = "/state"
+_NO_RETENTION = -1
 _COMPACTED = INTERNAL_TOPICS | {STATES}
 
 
@@ -53,6 +60,8 @@ class Batch(NamedTuple):
     leader_epoch: int
     checksum: int
     next_offset: int
+    max_timestamp: int
+    size_bytes: int
 
 
 class Committed:
@@ -169,11 +178,41 @@ class ClusterInvariants:
         if held is None:
             return  # Its directory is new, or offline.
         kept, held = committed.kept(), committed.from_start(held)
+        kept = kept[self._expired_on(broker, where, kept, held) :]
         for ours, theirs in zip(kept, held, strict=False):
             if ours != theirs:
                 raise _broken("incomplete", where, f"{broker.name} has {theirs}, not {ours}")
         if len(held) < len(kept):
             raise _broken("incomplete", where, f"{broker.name} lacks {kept[len(held)]}")
+
+    def _expired_on(
+        self, broker: SimulatedBroker, where: TopicPartition, kept: list[Batch], held: list[Batch]
+    ) -> int:
+        """How many of the first batches that were committed retention has taken on this broker.
+
+        As in Kafka (`LogManager.cleanupLogs`), each replica applies retention by itself, a follower
+        perhaps before its leader. Each batch that it lacks must be older than `retention.ms`, or
+        have `retention.bytes` behind it: a replica that lacks any other batch has lost it.
+        """
+        first = held[0].base_offset if held else None
+        count = next(
+            (number for number, batch in enumerate(kept) if batch.base_offset == first), len(kept)
+        )
+        path = f"{TOPIC_CONFIGS}/{where.topic}"
+        node = self._tree.get(path)
+        if not count or node is None:
+            return 0
+        overrides = ConfigOverrides.decode(path, node.value).settings
+        retention_ms = int(overrides.get("retention.ms", _NO_RETENTION))
+        retention_bytes = int(overrides.get("retention.bytes", _NO_RETENTION))
+        youngest_ms = broker.host.clock.now_ms() - retention_ms
+        bytes_behind = sum(batch.size_bytes for batch in (*kept[1:], *held[len(kept) - count :]))
+        for number, batch in enumerate(kept[:count]):
+            is_expired = retention_ms >= 0 and batch.max_timestamp < youngest_ms
+            if not is_expired and not 0 <= retention_bytes <= bytes_behind:
+                return number
+            bytes_behind -= kept[number + 1].size_bytes if number + 1 < len(kept) else 0
+        return count
 
     # Brokers
 
@@ -323,7 +362,14 @@ class _Segment:
             whole = _whole_batches(new)
             self.end += whole
             self.batches += [
-                Batch(header.base_offset, header.leader_epoch, header.crc, header.next_offset)
+                Batch(
+                    header.base_offset,
+                    header.leader_epoch,
+                    header.crc,
+                    header.next_offset,
+                    header.max_timestamp,
+                    header.size_bytes,
+                )
                 for _, header in split_batches(new[:whole])
             ]
         return self.batches

@@ -6,7 +6,7 @@ the coordinators' topics are compacted all the time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from odradek.client import Admin
@@ -206,6 +206,6 @@ async def _until_it_works(ask: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(0.1)
 
 
-def judge(found: Sequence[Violation]) -> None:
-    if found:
+def judge(violations: Iterable[Violation]) -> None:
+    if found := list(violations):
         raise Anomaly(f"{len(found)} anomalies\n" + "\n".join(map(str, found[:10])))

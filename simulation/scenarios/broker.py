@@ -238,6 +238,8 @@ class BadDay:
         )
         await asyncio.sleep(self._random.uniform(0, 5))
         disk.heal()
+        # Without a directory that works a broker cannot start, like Kafka's.
+        self._broker.forgive_failed_start()
         if operation == "sync" and self._has_power_cuts:
             # The kernel calls pages clean that never reached the disk, and no later sync will
             # bring them: only a new start of the machine shows what is really there.

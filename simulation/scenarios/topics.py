@@ -260,11 +260,34 @@ class TopicWalk:
         self._admins.store_was_lost()
         self._brokers.invariants.store_was_lost()
         broker.host.disk.heal()
+        missing = [one for one in self._partitions if not broker.host.disk.exists(f"/data/{one}")]
         broker.start()
         await asyncio.sleep(0.5)
+        if missing:
+            await self._create_again(missing)
         if self._random.random() < 0.7:
             await self._another_producer()
             self._scribe.write(1)
+
+    async def _create_again(self, missing: list[TopicPartition]) -> None:
+        """Creates the partitions that no log told the new store of: there was no descriptor left
+        to make their logs, so only the lost store knew them, and nothing was written to them."""
+        judge(
+            Violation("lost log", send.partition, f"{send.value!r} was acknowledged")
+            for send in self._life.history.sends
+            if send.partition in missing and send.offset is not None
+        )
+        if len(missing) == len(self._partitions):
+            await self._make_topic()
+            return
+
+        async def create(world: World) -> None:
+            async with self._brokers.admin(world) as admin:
+                (error,) = (await admin.create_partitions({TOPIC: len(self._partitions)})).values()
+                if error is not None and error.code is not ErrorCode.INVALID_PARTITIONS:
+                    raise error  # INVALID_PARTITIONS: a log of a higher number told of this one.
+
+        await self._brokers.ask(create)
 
     # The run
 
