@@ -73,7 +73,7 @@ class SimulatedBroker:
         self._task: asyncio.Task[None] | None = None
         self._broker: OpenBroker | None = None
         self._is_paused = False
-        # How often something stopped it, or let it go on.
+        # How often something stopped it, let it go on, or made it ready.
         self.interruptions = 0
         self._simulation = simulation
         self._session_timeout_s = timeout_ms / 1000
@@ -86,8 +86,13 @@ class SimulatedBroker:
         return self._line.session_id
 
     def expire_session(self) -> None:
-        """The store gives its session up."""
-        if self.is_running and self.session_id is not None:
+        """The store ends its session, and the broker hears of it.
+
+        A broker that cannot hear the store keeps its session until the timeout, which the store
+        itself counts: no lease could be trusted if a session ended earlier than promised.
+        """
+        is_in_touch = self._cut_off_s is None and not self._is_paused
+        if self.is_running and self.session_id is not None and is_in_touch:
             self.host.trace("the store gives its session up")
             self._line.expire()
 
@@ -128,7 +133,12 @@ class SimulatedBroker:
         settings = BrokerSettings.from_properties(self.properties)
         broker = self._broker = OpenBroker(settings, world, self._line.open(world))
         broker.is_alone = self._is_alone
-        await broker.run(lambda: self.host.trace("ready"))
+        await broker.run(self._note_ready)
+
+    def _note_ready(self) -> None:
+        """Before this moment it answers nobody, so whatever was asked earlier had to wait."""
+        self.interruptions += 1
+        self.host.trace("ready")
 
     def kill(self, *, is_noticed: bool = True) -> None:
         self._is_paused = False

@@ -31,6 +31,7 @@ from odradek.protocol.records import (
     HEADER_SIZE,
     PREFIX_SIZE,
     BatchHeader,
+    MalformedRecords,
     Record,
     crc_is_valid,
     decode_records,
@@ -417,7 +418,10 @@ def _whole_batches(content: bytes) -> int:
     a power cut may leave zeros, and a large batch gets its first bytes last."""
     end = 0
     while len(content) - end >= HEADER_SIZE and any(content[end : end + PREFIX_SIZE]):
-        size_bytes = read_header(content, end).size_bytes
+        try:
+            size_bytes = read_header(content, end).size_bytes
+        except MalformedRecords:
+            break
         if end + size_bytes > len(content):
             break
         end += size_bytes

@@ -80,6 +80,7 @@ class RoleHistory:
         self._budget = LossBudget(self._brokers, self._history, self._partitions, self._min_in_sync)
         self._brokers.invariants.on_unclean = self._note_unclean
         self._unclean: list[TopicPartition] = []
+        self._elected_unclean: list[TopicPartition] = []
         options = self._producer_options()
         self._scribe = Scribe(
             "scribe", self._history, self._partitions, {**options, "enable_idempotence": True}
@@ -442,6 +443,7 @@ class RoleHistory:
         self._simulation.trace.add("-", f"an operator elects unclean leaders of {offline}")
         self._brokers.invariants.on_unclean = self._brokers.invariants.forgive
         await self._brokers.ask(elect)
+        self._elected_unclean = offline
 
     def _require_kept(self, partitions: list[TopicPartition]) -> None:
         found = []
@@ -459,9 +461,21 @@ class RoleHistory:
         found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
         for partition, records in found.items():
             self._history.read_at_the_end(partition, records)
+        self._forgive_other_offsets()
         judge(violations(self._history, idempotent=not self._unclean))
         await asyncio.sleep(1)
         self._brokers.invariants.require_equal_replicas()
+
+    def _forgive_other_offsets(self) -> None:
+        """Lets records stand at other offsets where an operator had to elect an unclean leader.
+
+        Such a leader may hold a record from an attempt that was never acknowledged, at another
+        offset than the acknowledged attempt got on the disk that was lost. It must be there."""
+        for topic_partition in self._elected_unclean:
+            offsets = {value: offset for offset, value in self._history.final[topic_partition]}
+            for send in self._history.sends:
+                if send.partition == topic_partition and send.offset is not None:
+                    send.offset = offsets.get(send.value, send.offset)
 
     def _summary(self) -> str:
         return (

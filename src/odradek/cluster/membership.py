@@ -125,6 +125,9 @@ class Membership:
             try:
                 if ours is None and condition is not LogCondition.COMPLETE:
                     await self._pass_epoch(since)
+                    # A leader may have let the previous run into an in-sync set a moment before
+                    # its epoch ended, and the store may be late to tell: read it all again.
+                    await self._images.caught_up(EVERYTHING)
                 await self._give_up_leadership(condition)
                 self.epoch = await self._register(since) if ours is None else ours
             except (BadVersion, NodeExists, OutcomeUnknown):
