@@ -186,7 +186,7 @@ class Runner(Generic[Command, Event]):
             del self._callers[waiting]
         if not waiting.future.done():
             self._callers[waiting] = None
-            waiting.future.add_done_callback(lambda _: self._callers.pop(waiting, None))
+            waiting.future.add_done_callback(partial(self._forget, waiting))
         return waiting.future
 
     def begin_together(
@@ -212,8 +212,12 @@ class Runner(Generic[Command, Event]):
                 caller.future.add_done_callback(partial(self._forget, caller))
         return [caller.future for caller in callers]
 
-    def _forget(self, caller: _Waiting, _: asyncio.Future[object]) -> None:
+    def _forget(self, caller: _Waiting, future: asyncio.Future[object]) -> None:
         self._callers.pop(caller, None)
+        if not future.cancelled():
+            # The connection may have ended before its handler awaited the reply. Without this
+            # line asyncio would log the error as one that was never retrieved.
+            future.exception()
 
     def tell(self, command: Command) -> None:
         """A command nobody waits for."""

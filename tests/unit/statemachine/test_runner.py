@@ -1,6 +1,7 @@
 """The runner, on a log in memory whose commits the test decides: order, replies, deadlines, end."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Hashable, Sequence
 
 import pytest
@@ -473,3 +474,15 @@ async def test_whoever_waits_is_sent_away_without_a_lease_and_the_next_one_is_an
     assert not read.done()
     log.high_watermark.advance(1)
     assert await read == 1
+
+
+async def test_a_refusal_that_nobody_awaits_is_not_logged() -> None:
+    complaints: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    runner, _ = await loaded(MemoryLog(commits_at_once=False))
+    replies = [runner.begin(("add", "a"))]
+    runner.end(ConnectionError("no longer leader"))
+    replies.clear()  # As when the connection ends before its handler comes to this reply.
+    gc.collect()
+    await asyncio.sleep(0)
+    assert complaints == []
