@@ -19,10 +19,12 @@ from random import Random
 from socket import create_connection, socket
 from typing import NamedTuple
 
-from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.apis import all_apis
 from odradek.protocol.headers import encode_request
 from odradek.protocol.layout import Field, StructType
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.fuzz.canary import Stopwatch
 from tests.fuzz.requests import RequestMaker, Surroundings
 from tests.fuzz.run import TOPICS
@@ -34,7 +36,7 @@ _DEEP = 40_000
 _PATIENCE_S = 60
 _STALL_MS = 100.0
 # What waits for others to come, or takes no arrays that a broker walks.
-_LEFT_OUT = {ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_HANDSHAKE}
+_LEFT_OUT = {SaslAuthenticateRequest.api_key, SaslHandshakeRequest.api_key}
 
 _ASK = b"".join(encode_request(ApiVersionsRequest(), 0, 1, None))  # type: ignore[arg-type]
 
@@ -122,10 +124,10 @@ class Bulk(NamedTuple):
 
 def bulks(surroundings: Surroundings, only: str | None) -> Iterator[Bulk]:
     for key, (_, highest) in surroundings.versions.items():
-        name = APIS[key].name
+        name = all_apis()[key].name
         if key in _LEFT_OUT or (only is not None and only.lower() not in name.lower()):
             continue
-        depth = depth_of(APIS[key].request, highest)
+        depth = depth_of(all_apis()[key].request, highest)
         for long_depth in range(1, depth + 1):
             newest = surroundings._replace(versions={key: (highest, highest)})
             maker = BulkMaker(Random(f"{name} {long_depth}"), newest)

@@ -12,11 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from time import perf_counter
 
-from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.apis import find_api
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.headers import decode_request_header, decode_response, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.fetch import FetchRequest
+from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest
 from tests.fuzz.inputs import Input, InputSource
 from tests.fuzz.wire import MalformedAnswer, Wire
 
@@ -25,7 +28,12 @@ _SENTINEL_ID = 0x5E47_1E1D
 _SENTINEL = b"".join(
     encode_request(ApiVersionsRequest(), 0, _SENTINEL_ID, None)  # type: ignore[arg-type]
 )
-_WAITING = {ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP}
+_WAITING = {
+    FetchRequest.api_key,
+    ProduceRequest.api_key,
+    JoinGroupRequest.api_key,
+    SyncGroupRequest.api_key,
+}
 _MAX_SHOWN = 20
 _SLOW_S = 0.02
 _SILENCE_S = 0.3
@@ -93,7 +101,7 @@ class Driver:
             # Whatever the broker took for a request, it is to answer in whole frames.
             return "answered", False
         if correlation_id == _SENTINEL_ID and entry.correlation_id != _SENTINEL_ID:
-            if entry.api_key != ApiKey.PRODUCE:
+            if entry.api_key != ProduceRequest.api_key:
                 raise MalformedAnswer("the request was passed over")
             return "no answer due", True
         if correlation_id != entry.correlation_id:
@@ -119,7 +127,7 @@ class Driver:
 
 
 def _describe(entry: Input, number: int) -> str:
-    api = APIS.get(entry.api_key)
+    api = find_api(entry.api_key)
     name = api.name if api else f"API {entry.api_key}"
     return f"input {number} ({entry.kind}, {name} v{entry.api_version})"
 
@@ -131,7 +139,7 @@ def may_wait(entry: Input) -> bool:
 
 def has_no_acks(entry: Input) -> bool:
     """Whoever wants no answer learns of an error by the end of the connection."""
-    if entry.api_key != ApiKey.PRODUCE:
+    if entry.api_key != ProduceRequest.api_key:
         return False
     _, position = decode_request_header(entry.data[4:])
     return ProduceRequest.decode(entry.data, entry.api_version, position + 4).acks == 0
@@ -145,7 +153,7 @@ def patience_s(entry: Input) -> float:
 
 def check_answer(frame: bytes, entry: Input) -> None:
     """Raises `MalformedMessage` unless the answer is what this API and version promise."""
-    api = APIS.get(entry.api_key)
+    api = find_api(entry.api_key)
     if api is None:
         return
     if api.has_version(entry.api_version):
@@ -153,8 +161,8 @@ def check_answer(frame: bytes, entry: Input) -> None:
             decode_response(frame, entry.api_key, entry.api_version)
         except MalformedMessage:
             # Of ApiVersions a broker that knows less answers in version 0.
-            if entry.api_key != ApiKey.API_VERSIONS:
+            if entry.api_key != ApiVersionsRequest.api_key:
                 raise
             decode_response(frame, entry.api_key, 0)
-    elif entry.api_key == ApiKey.API_VERSIONS:
+    elif entry.api_key == ApiVersionsRequest.api_key:
         decode_response(frame, entry.api_key, 0)

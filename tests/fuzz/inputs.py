@@ -4,7 +4,7 @@ import struct
 from random import Random
 from typing import NamedTuple
 
-from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.produce import ProduceRequest
 from tests.fuzz.batches import hostile_batch
 from tests.fuzz.mutation import mutate, with_size
 from tests.fuzz.requests import RequestMaker, Surroundings
@@ -60,7 +60,7 @@ def _mutated(random: Random, maker: RequestMaker) -> bytes:
 
 def _hostile_produce(random: Random, maker: RequestMaker) -> bytes:
     maker.records = hostile_batch(random)
-    return maker.frame(ApiKey.PRODUCE)
+    return maker.frame(ProduceRequest.api_key)
 
 
 def _noise(random: Random, maker: RequestMaker) -> bytes:

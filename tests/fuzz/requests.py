@@ -9,9 +9,11 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.apis import all_apis
 from odradek.protocol.headers import encode_request
 from odradek.protocol.layout import Field, StructType
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest
 from odradek.protocol.types import NO_TOPIC_ID
 from tests.fuzz.batches import ordinary_batch
 
@@ -40,7 +42,7 @@ class RequestMaker:
     def __init__(self, random: Random, surroundings: Surroundings) -> None:
         self._random = random
         self._surroundings = surroundings
-        self._api = ApiKey.API_VERSIONS
+        self._api = ApiVersionsRequest.api_key
         self.is_extreme = False
         self.records: bytes | None = None
 
@@ -50,8 +52,8 @@ class RequestMaker:
         if key is None:
             key = random.choice(list(self._surroundings.versions))
         version = random.randint(*self._surroundings.versions[key])
-        self._api = ApiKey(key)
-        request = self._struct(APIS[key].request, version)
+        self._api = key
+        request = self._struct(all_apis()[key].request, version)
         correlation_id = random.randrange(1 << 31)
         client_id = random.choice([None, "", "fuzz", "fuzz-ü"])
         parts = encode_request(request, version, correlation_id, client_id)  # type: ignore[arg-type]
@@ -110,7 +112,7 @@ class RequestMaker:
 
     def _string(self, name: str) -> str:
         random = self._random
-        if self._api == ApiKey.DELETE_TOPICS:
+        if self._api == DeleteTopicsRequest.api_key:
             return GONE
         if name in ("topic", "topic_name", "name", "resource_name", "topics", "topic_names"):
             if "configs" in name or random.random() < 0.2:
@@ -127,7 +129,7 @@ class RequestMaker:
 
     def _uuid(self) -> bytes:
         random = self._random
-        if self._api != ApiKey.DELETE_TOPICS and random.random() < 0.7:
+        if self._api != DeleteTopicsRequest.api_key and random.random() < 0.7:
             return random.choice(self._surroundings.topic_ids)
         return random.choice([bytes(NO_TOPIC_ID), random.randbytes(16)])
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from benchmarks.broker_process import odradek_broker
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import all_apis
 from odradek.protocol.headers import decode_request_header
 from tests.fuzz.crowd import Crowd
 from tests.fuzz.inputs import KINDS, InputSource
@@ -21,7 +21,7 @@ from tests.fuzz.run import fuzz
 
 LIMITS = Limits(canary_p99_ms=500, stall_ms=2000)
 EVERYTHING = Surroundings(
-    {key: (api.min_version, api.max_version) for key, api in APIS.items()},
+    {key: (api.min_version, api.max_version) for key, api in all_apis().items()},
     ["fuzz-0", "fuzz-1"],
     [bytes(range(16))],
 )
@@ -51,7 +51,7 @@ def test_every_kind_of_input_occurs() -> None:
     assert {source.input(number).kind for number in range(500)} == set(KINDS)
 
 
-@pytest.mark.parametrize("key", APIS, ids=lambda key: APIS[key].name)
+@pytest.mark.parametrize("key", all_apis(), ids=lambda key: all_apis()[key].name)
 def test_valid_requests_are_valid(key: int) -> None:
     random = Random(key)
     maker = RequestMaker(random, EVERYTHING)
@@ -60,7 +60,7 @@ def test_valid_requests_are_valid(key: int) -> None:
         header, position = decode_request_header(frame[4:])
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         assert header.api_key == key
-        APIS[key].request.decode(frame[4:], header.api_version, position)
+        all_apis()[key].request.decode(frame[4:], header.api_version, position)
 
 
 def test_connections_that_are_no_use_are_closed(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import struct
 from collections.abc import Mapping
 
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import find_api
 from odradek.protocol.headers import decode_response, encode_request
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.create_topics import (
@@ -87,7 +87,7 @@ async def look_around(wire: Wire, topics: Mapping[str, Mapping[str, str]]) -> Su
     assert isinstance(served, ApiVersionsResponse)
     versions = {}
     for row in served.api_keys:
-        api = APIS.get(row.api_key)
+        api = find_api(row.api_key)
         if api is None:
             continue
         first, last = max(row.min_version, api.min_version), min(row.max_version, api.max_version)

@@ -17,6 +17,7 @@ from typing import Final
 from odradek.broker.client_images import ClientImages
 from odradek.metadata import ClusterImage, TopicImage
 from odradek.protocol.messages.metadata import (
+    API,
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
@@ -33,7 +34,7 @@ Describe = Callable[[ClusterImage, TopicImage], Iterator[MetadataResponseTopic |
 """Makes the answer about a topic in steps; the last of them is the answer."""
 
 
-class MetadataHead(Response, key=3, versions="0-13", flexible="9+"):
+class MetadataHead(Response):
     """What stands before the topics of a Metadata response."""
 
     throttle_time_ms: int = int32("3+")
@@ -42,17 +43,21 @@ class MetadataHead(Response, key=3, versions="0-13", flexible="9+"):
     controller_id: int = int32("1+", default=-1)
 
 
-class MetadataTopics(Response, key=3, versions="0-13", flexible="9+"):
+class MetadataTopics(Response):
     """The topics alone."""
 
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
 
 
-class MetadataTail(Response, key=3, versions="0-13", flexible="9+"):
+class MetadataTail(Response):
     """What stands behind them."""
 
     cluster_authorized_operations: int = int32("8-10", default=-(2**31))
     error_code: int = int16("13+")
+
+
+for _part in (MetadataHead, MetadataTopics, MetadataTail):
+    API.bind(_part)
 
 
 def encoded(message: Response, version: int) -> bytes:

@@ -18,7 +18,7 @@ from odradek.broker.client_images import ClientImages
 from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import Coordinators
 from odradek.broker.departed_brokers import Absences
-from odradek.broker.dispatch import Dispatcher
+from odradek.broker.dispatch import Dispatcher, declare_apis
 from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
 from odradek.broker.fetching.interest import is_known
 from odradek.broker.lease import SessionLease, watch_lease
@@ -160,7 +160,8 @@ class Broker:
                 doors.append(RequestLog(dispatcher, self._connections, self._world.clock))
                 await self._listeners.accept()
                 try:
-                    yield
+                    async with _background(declare_apis()):
+                        yield
                 finally:
                     await self._hand_over(parts)
                     await self._close_doors(parts.services.replicas)

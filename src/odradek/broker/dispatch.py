@@ -1,25 +1,26 @@
-"""From a frame to a handler and back: version, decoding, the call, encoding.
+"""From a frame to a handler and back: the dispatcher decodes the request, calls the handler and
+encodes the response.
 
-A request this broker cannot read ends its connection, as in Kafka: without knowing the
-version there is no way to answer. The one exception is ApiVersions, with which a client
-finds out what to speak.
+A request of an API or a version that this broker does not serve closes its connection, as in
+Kafka: a response could not be encoded in a version that the client reads. The exception is
+ApiVersions, by which a client finds out which versions it may use.
 
 A request or a response with tens of thousands of elements takes a tenth of a second to decode, to
-serve and to encode. Each of the three is done in steps, and others are served in between
-(`world.timeslice`, `broker.request_splitting`).
+serve and to encode. Each of the three is done in steps, and other connections are served in
+between (`world.timeslice`, `broker.request_splitting`).
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from importlib import import_module
 from typing import Final, NamedTuple, cast
 
-from odradek.broker.handlers import TABLE
+from odradek.broker.handlers import find_handler
 from odradek.broker.network.connection import Connection, Pending, encoded_already
 from odradek.broker.network.outflow import Parts
-from odradek.broker.request_splitting import in_pieces
+from odradek.broker.request_splitting import split_requests
 from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
-from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.apis import API_VERSIONS_KEY, AnyApi, declare_all
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.headers import decode_request_header, encode_response, frame_response
 from odradek.protocol.layout import StructType
@@ -30,41 +31,33 @@ from odradek.world.timeslice import Timeslice
 Reply = Response | Encoded | None
 Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] | Pipelined]
 
-_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 # Larger requests may have thousands of elements.
 _LARGE_BYTES: Final = 64 * 1024
-# So many are decoded at once: a millisecond's work. Requests that bring records have fewer.
+# How many elements are decoded at once: a millisecond's work. Requests with records have fewer.
 _STEPS_AT_ONCE: Final = 1000
 # Responses with more elements are encoded in steps: some milliseconds' work.
 _LARGE_ELEMENTS: Final = 1000
-# What is asked most often. Requests of these APIs are either small or large as a whole.
-_NEVER_LARGE: Final = frozenset(
-    {
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.API_VERSIONS,
-        ApiKey.HEARTBEAT,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    }
-)
-
 
 # The names of the fields of each message that are arrays of structs.
 _ARRAYS_OF: Final[dict[StructType, tuple[str, ...]]] = {}
 
 
-class _Handler(NamedTuple):
-    lowest: int
-    highest: int
+class _Loaded(NamedTuple):
+    """A handler as the dispatcher calls it, with what it needs for each request. A named tuple,
+    because every request reads it."""
+
+    min_version: int
+    max_version: int
     request: type[Request]
     handle: Handle
+    has_small_responses: bool
+    api: AnyApi
 
 
 class _Large(NamedTuple):
     """A request that is decoded in part."""
 
-    handler: _Handler
+    handler: _Loaded
     steps: Generator[None, None, Request]
     version: int
     correlation_id: int
@@ -75,19 +68,20 @@ class Dispatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._handlers: dict[int, _Handler] = {}
+        # The handlers of the APIs of which a request has come.
+        self._handlers: dict[int, _Loaded] = {}
         self._wrap: Callable[[Handle], Handle] | None = None
 
     def listen_in(self, wrap: Callable[[Handle], Handle] | None) -> None:
-        """Puts something around every handler, from the next request on; None takes it away."""
+        """Wraps every handler in `wrap` from the next request on; None removes the wrapper."""
         self._wrap = wrap
         self._handlers.clear()
 
     def serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
         (key, version, correlation_id, client_id), position = decode_request_header(frame)
         handler = self._handlers.get(key) or self._load(key)
-        if not handler.lowest <= version <= handler.highest:
-            return self._refuse_version(key, version, correlation_id)
+        if not handler.min_version <= version <= handler.max_version:
+            return self._refuse_version(handler.api, version, correlation_id)
         # librdkafka pads a Metadata request for all topics with three bytes; Kafka ignores them.
         if len(frame) <= _LARGE_BYTES:
             request = handler.request.decode(frame, version, position, allow_trailing=True)
@@ -104,10 +98,10 @@ class Dispatcher:
             request = decoded
         context = RequestContext(connection, version, client_id)
         reply = handler.handle(self._services, context, request)
-        return _answer(reply, version, correlation_id)
+        return _answer(handler, version, correlation_id, reply)
 
     async def _serve_large(
-        self, connection: Connection, client_id: str | None, large: "_Large"
+        self, connection: Connection, client_id: str | None, large: _Large
     ) -> Parts | None:
         version = large.version
         request = await Timeslice.of_running_loop().run(large.steps)
@@ -119,31 +113,42 @@ class Dispatcher:
             reply = await reply
         return await _encode_in_steps(reply, version, large.correlation_id)
 
-    def _load(self, key: int) -> _Handler:
-        served = TABLE.get(key)
-        if served is None:
+    def _load(self, key: int) -> _Loaded:
+        found = find_handler(key)
+        if found is None:
             raise MalformedMessage(f"API {key} is not served here")
-        module = import_module(f"odradek.broker.handlers.{served.module}")
-        handle: Handle = module.handle
+        handle: Handle = found.handle
         if self._services.authorizer is not None:
             from odradek.broker.guards import guarded  # noqa: PLC0415 - if anybody needs permission
 
-            handle = guarded(key, handle)
+            handle = guarded(found.api, handle)
         # Permission is asked piece by piece too: it takes as long as many a handler.
-        handle = in_pieces(key, handle)
+        handle = split_requests(found.splitting, handle)
         if self._wrap is not None:
             handle = self._wrap(handle)
-        handler = _Handler(served.lowest, served.highest, APIS[key].request, handle)
-        self._handlers[key] = handler
-        return handler
+        api = found.api
+        loaded = self._handlers[key] = _Loaded(
+            api.min_version, api.max_version, api.request, handle, found.has_small_responses, api
+        )
+        return loaded
 
-    def _refuse_version(self, key: int, version: int, correlation_id: int) -> Parts:
-        if key != _API_VERSIONS:
-            raise MalformedMessage(f"version {version} of {APIS[key].name} is not served here")
+    def _refuse_version(self, api: AnyApi, version: int, correlation_id: int) -> Parts:
+        if api.key != API_VERSIONS_KEY:
+            raise MalformedMessage(f"version {version} of {api.name} is not served here")
         from odradek.broker.handlers.api_versions import supported  # noqa: PLC0415 - when needed
 
         response = supported(ErrorCode.UNSUPPORTED_VERSION, 0)
         return cast("Parts", encode_response(response, 0, correlation_id))
+
+
+async def declare_apis() -> None:
+    """Imports all message modules, one at a time, and lets other tasks run in between.
+
+    The broker runs this from the moment at which it accepts connections. The first client asks for
+    all APIs and their versions (ApiVersions), and so waits for what is not imported by then.
+    """
+    for _ in declare_all():
+        await asyncio.sleep(0)
 
 
 def _begin(steps: Generator[None, None, Request]) -> Request | None:
@@ -158,25 +163,28 @@ def _begin(steps: Generator[None, None, Request]) -> Request | None:
 
 
 def _answer(
-    reply: Reply | Awaitable[Reply] | Pipelined, version: int, correlation_id: int
+    handler: _Loaded,
+    version: int,
+    correlation_id: int,
+    reply: Reply | Awaitable[Reply] | Pipelined,
 ) -> Parts | Pending | None:
-    """The reply of a handler as a connection takes it."""
+    """Returns what the connection gets: the encoded response, or what it has to wait for."""
     if isinstance(reply, Awaitable | Pipelined):
         awaited = reply.response if isinstance(reply, Pipelined) else reply
-        encode = partial(_encode, version, correlation_id)
+        encode = partial(_encode, handler, version, correlation_id)
         return Pending(awaited, encode, is_pipelined=isinstance(reply, Pipelined))
-    parts = _encode(version, correlation_id, reply)
+    parts = _encode(handler, version, correlation_id, reply)
     if parts is None or isinstance(parts, list):
         return parts
     return Pending(parts, encoded_already, is_pipelined=False)
 
 
 def _encode(
-    version: int, correlation_id: int, reply: object
+    handler: _Loaded, version: int, correlation_id: int, reply: object
 ) -> Parts | Awaitable[Parts | None] | None:
     if reply is None:
         return None
-    if isinstance(reply, Response) and (reply.api_key in _NEVER_LARGE or not _is_large(reply)):
+    if isinstance(reply, Response) and (handler.has_small_responses or not _is_large(reply)):
         return cast("Parts", encode_response(reply, version, correlation_id))
     assert isinstance(reply, Response | Encoded)
     return _encode_in_steps(reply, version, correlation_id)
@@ -199,7 +207,7 @@ def _is_large(response: Response) -> bool:
 
 
 def _count_elements(message: Struct, so_far: int) -> int:
-    """Counts the structs in all arrays of a message, and gives up when there are many."""
+    """Counts the structs in all arrays of a message, and stops when there are many."""
     made = type(message)
     names = _ARRAYS_OF.get(made)
     if names is None:

@@ -3,8 +3,8 @@
 import sys
 from importlib import import_module
 
-from odradek.broker.handlers import TABLE
-from odradek.protocol.apis import APIS
+from odradek.broker import handlers
+from odradek.protocol.apis import AnyApi
 from odradek.world import OsDisk
 
 _HEAD = """\
@@ -19,16 +19,17 @@ says more.
 
 
 def reference() -> str:
-    return _HEAD + "".join(map(_row, sorted(TABLE)))
+    return _HEAD + "".join(map(_row, handlers.served_apis().values()))
 
 
-def _row(key: int) -> str:
-    served, api = TABLE[key], APIS[key]
-    doc = import_module(f"odradek.broker.handlers.{served.module}").__doc__ or ""
+def _row(api: AnyApi) -> str:
+    doc = import_module(f"{handlers.__name__}.{api.module_name}").__doc__ or ""
     line = doc.partition("\n\n")[0].partition(": ")[2].replace("\n", " ").strip()
-    flexible = api.flexible_from if api.flexible_from <= served.highest else "never"
-    name = f"[{api.name}](../../src/odradek/broker/handlers/{served.module}.py)"
-    return f"| {key} | {name} | {served.lowest} to {served.highest} | {flexible} | {line} |\n"
+    flexible = api.flexible_from if api.flexible_from <= api.max_version else "never"
+    name = f"[{api.name}](../../src/odradek/broker/handlers/{api.module_name}.py)"
+    return (
+        f"| {api.key} | {name} | {api.min_version} to {api.max_version} | {flexible} | {line} |\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,113 +1,94 @@
-"""The table of APIs: key, name, versions, and where the messages are.
+"""What an API of the Kafka protocol is, and how an API is found by its key.
 
-The table costs nothing to import: the module with an API's messages is imported when they
-are first asked for. A test holds every row against the declarations it points to.
+Each module of `odradek.protocol.messages` declares one API, after its two messages:
+
+    API: Final = Api(3, MetadataRequest, MetadataResponse, flexible_from=9)
+
+This is the only place where the key and the versions are stated. The versions follow from the
+fields: the first version is 0, and the last version is the last one in which a field appears,
+disappears, or becomes nullable or tagged, or in which the encoding becomes flexible. A declaration
+names a version only where the fields cannot tell: `min_version` where Kafka dropped old versions,
+and `max_version` where the last version changed no field.
+
+The name of the module is the name of the API in lower case: `list_offsets` for ListOffsets.
+
+To import all message modules takes about ten milliseconds, which would delay the start of a broker
+and of each command. So a module is imported when the first message of its API is needed, and all
+of them only when a key is not among the APIs that are declared so far (`find_api`) or when all
+APIs are asked for (`all_apis`).
 """
 
-from enum import IntEnum
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Final
+from typing import Final, Generic, TypeVar
 
+from odradek.protocol import messages
+from odradek.protocol.layout import VersionRange, last_change
 from odradek.protocol.schema import Request, Response
 
 NEVER_FLEXIBLE: Final = 1 << 15
 
+API_VERSIONS_KEY: Final = 18
+"""The key of ApiVersions. The header of its response is an exception that servers and clients must
+know before they know anything else about the peer (`protocol.headers`)."""
 
-class ApiKey(IntEnum):
-    PRODUCE = 0
-    FETCH = 1
-    LIST_OFFSETS = 2
-    METADATA = 3
-    OFFSET_COMMIT = 8
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
-    JOIN_GROUP = 11
-    HEARTBEAT = 12
-    LEAVE_GROUP = 13
-    SYNC_GROUP = 14
-    DESCRIBE_GROUPS = 15
-    LIST_GROUPS = 16
-    SASL_HANDSHAKE = 17
-    API_VERSIONS = 18
-    CREATE_TOPICS = 19
-    DELETE_TOPICS = 20
-    DELETE_RECORDS = 21
-    INIT_PRODUCER_ID = 22
-    OFFSET_FOR_LEADER_EPOCH = 23
-    ADD_PARTITIONS_TO_TXN = 24
-    ADD_OFFSETS_TO_TXN = 25
-    END_TXN = 26
-    WRITE_TXN_MARKERS = 27
-    TXN_OFFSET_COMMIT = 28
-    DESCRIBE_ACLS = 29
-    CREATE_ACLS = 30
-    DELETE_ACLS = 31
-    DESCRIBE_CONFIGS = 32
-    ALTER_CONFIGS = 33
-    ALTER_REPLICA_LOG_DIRS = 34
-    DESCRIBE_LOG_DIRS = 35
-    SASL_AUTHENTICATE = 36
-    CREATE_PARTITIONS = 37
-    DELETE_GROUPS = 42
-    ELECT_LEADERS = 43
-    INCREMENTAL_ALTER_CONFIGS = 44
-    ALTER_PARTITION_REASSIGNMENTS = 45
-    LIST_PARTITION_REASSIGNMENTS = 46
-    OFFSET_DELETE = 47
-    DESCRIBE_CLIENT_QUOTAS = 48
-    ALTER_CLIENT_QUOTAS = 49
-    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
-    ALTER_USER_SCRAM_CREDENTIALS = 51
-    DESCRIBE_CLUSTER = 60
-    DESCRIBE_PRODUCERS = 61
-    DESCRIBE_TRANSACTIONS = 65
-    LIST_TRANSACTIONS = 66
-    CONSUMER_GROUP_HEARTBEAT = 68
-    CONSUMER_GROUP_DESCRIBE = 69
-    LIST_CONFIG_RESOURCES = 74
-    DESCRIBE_TOPIC_PARTITIONS = 75
-    # Odradek's own, far from Kafka's numbers.
-    LOOK_UP = 25000
+Request_co = TypeVar("Request_co", bound=Request, covariant=True)
+Response_co = TypeVar("Response_co", bound=Response, covariant=True)
 
 
-class Api:
-    """One row of the table. `min_version` to `max_version` is what the messages are declared
-    for; what a broker advertises is its own affair."""
+class Api(Generic[Request_co, Response_co]):
+    """One API: its key, its two messages, and the versions in which they are declared.
+
+    To make an `Api` gives both message classes its key and versions, and registers it under its
+    key.
+    """
 
     __slots__ = (
-        "_request",
-        "_response",
         "flexible_from",
         "key",
         "max_version",
         "min_version",
+        "module_name",
         "name",
+        "request",
+        "response",
     )
 
-    def __init__(self, key: ApiKey, min_version: int, max_version: int, flexible_from: int) -> None:
+    def __init__(
+        self,
+        key: int,
+        request: type[Request_co],
+        response: type[Response_co],
+        *,
+        flexible_from: int = NEVER_FLEXIBLE,
+        min_version: int = 0,
+        max_version: int | None = None,
+    ) -> None:
         self.key = key
-        self.name = key.name.title().replace("_", "")
-        self.min_version = min_version
-        self.max_version = max_version
+        self.name = request.__name__.removesuffix("Request")
+        self.module_name = request.__module__.rpartition(".")[2]
+        self.request = request
+        self.response = response
         self.flexible_from = flexible_from
-        self._request: type[Request] | None = None
-        self._response: type[Response] | None = None
+        self.min_version = min_version
+        changed = [last_change(request), last_change(response), min_version]
+        if flexible_from != NEVER_FLEXIBLE:
+            changed.append(flexible_from)
+        self.max_version = max(changed) if max_version is None else max_version
+        if self.max_version < max(changed):
+            raise ValueError(f"{self.name} has fields of version {max(changed)}")
+        self.bind(request)
+        self.bind(response)
+        _register(self)
 
-    @property
-    def module(self) -> str:
-        return f"odradek.protocol.messages.{self.key.name.lower()}"
-
-    @property
-    def request(self) -> type[Request]:
-        if self._request is None:
-            self._request = getattr(import_module(self.module), f"{self.name}Request")
-        return self._request
-
-    @property
-    def response(self) -> type[Response]:
-        if self._response is None:
-            self._response = getattr(import_module(self.module), f"{self.name}Response")
-        return self._response
+    def bind(self, message: type[Request] | type[Response]) -> None:
+        """Gives a message class the key and the versions of this API. `Api` does so for the request
+        and the response; other modules do so for parts of a response that they encode alone."""
+        message.api_key = self.key
+        message.bind_versions(
+            VersionRange(self.min_version, self.max_version),
+            VersionRange(self.flexible_from, NEVER_FLEXIBLE),
+        )
 
     def has_version(self, version: int) -> bool:
         return self.min_version <= version <= self.max_version
@@ -116,61 +97,48 @@ class Api:
         return f"Api({self.name} {self.min_version}-{self.max_version})"
 
 
-APIS: Final[dict[int, Api]] = {
-    key: Api(key, min_version, max_version, flexible_from)
-    for key, min_version, max_version, flexible_from in (
-        (ApiKey.PRODUCE, 3, 13, 9),
-        (ApiKey.FETCH, 4, 18, 12),
-        (ApiKey.LIST_OFFSETS, 1, 11, 6),
-        (ApiKey.METADATA, 0, 13, 9),
-        (ApiKey.OFFSET_COMMIT, 2, 10, 8),
-        (ApiKey.OFFSET_FETCH, 1, 10, 6),
-        (ApiKey.FIND_COORDINATOR, 0, 6, 3),
-        (ApiKey.JOIN_GROUP, 0, 9, 6),
-        (ApiKey.HEARTBEAT, 0, 4, 4),
-        (ApiKey.LEAVE_GROUP, 0, 5, 4),
-        (ApiKey.SYNC_GROUP, 0, 5, 4),
-        (ApiKey.DESCRIBE_GROUPS, 0, 6, 5),
-        (ApiKey.LIST_GROUPS, 0, 5, 3),
-        (ApiKey.SASL_HANDSHAKE, 0, 1, NEVER_FLEXIBLE),
-        (ApiKey.API_VERSIONS, 0, 4, 3),
-        (ApiKey.CREATE_TOPICS, 2, 7, 5),
-        (ApiKey.DELETE_TOPICS, 1, 6, 4),
-        (ApiKey.DELETE_RECORDS, 0, 2, 2),
-        (ApiKey.INIT_PRODUCER_ID, 0, 5, 2),
-        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, 4),
-        (ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, 3),
-        (ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, 3),
-        (ApiKey.END_TXN, 0, 5, 3),
-        (ApiKey.WRITE_TXN_MARKERS, 1, 2, 1),
-        (ApiKey.TXN_OFFSET_COMMIT, 0, 5, 3),
-        (ApiKey.DESCRIBE_ACLS, 1, 3, 2),
-        (ApiKey.CREATE_ACLS, 1, 3, 2),
-        (ApiKey.DELETE_ACLS, 1, 3, 2),
-        (ApiKey.DESCRIBE_CONFIGS, 1, 4, 4),
-        (ApiKey.ALTER_CONFIGS, 0, 2, 2),
-        (ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2, 2),
-        (ApiKey.DESCRIBE_LOG_DIRS, 1, 5, 2),
-        (ApiKey.SASL_AUTHENTICATE, 0, 2, 2),
-        (ApiKey.CREATE_PARTITIONS, 0, 3, 2),
-        (ApiKey.DELETE_GROUPS, 0, 2, 2),
-        (ApiKey.ELECT_LEADERS, 0, 2, 2),
-        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1),
-        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, 0),
-        (ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, 0),
-        (ApiKey.OFFSET_DELETE, 0, 0, NEVER_FLEXIBLE),
-        (ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, 1),
-        (ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, 1),
-        (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, 0),
-        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, 0),
-        (ApiKey.DESCRIBE_CLUSTER, 0, 2, 0),
-        (ApiKey.DESCRIBE_PRODUCERS, 0, 0, 0),
-        (ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, 0),
-        (ApiKey.LIST_TRANSACTIONS, 0, 2, 0),
-        (ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, 0),
-        (ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, 0),
-        (ApiKey.LIST_CONFIG_RESOURCES, 0, 1, 0),
-        (ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, 0),
-        (ApiKey.LOOK_UP, 0, 0, 0),
-    )
-}
+AnyApi = Api[Request, Response]
+
+_declared: Final[dict[int, AnyApi]] = {}
+_has_declared_all = False
+
+
+def _register(api: AnyApi) -> None:
+    other = _declared.setdefault(api.key, api)
+    if other.request.__module__ != api.request.__module__:
+        raise ValueError(f"{api.name} has the key {api.key}, which is the key of {other.name}")
+    _declared[api.key] = api
+
+
+def find_api(key: int) -> AnyApi | None:
+    """Returns the API with this key, or None if there is none.
+
+    The first call with a key that is not declared yet imports all message modules.
+    """
+    api = _declared.get(key)
+    if api is None and not _has_declared_all:
+        api = all_apis().get(key)
+    return api
+
+
+def all_apis() -> Mapping[int, AnyApi]:
+    """Returns all APIs by key. The first call imports all message modules."""
+    if not _has_declared_all:
+        for _ in declare_all():
+            pass
+    return _declared
+
+
+def declare_all() -> Iterator[None]:
+    """Imports the message modules that are not imported yet, one a step.
+
+    A broker takes these steps after its port is open, so that its first client waits as little as
+    possible and no connection waits for all of them.
+    """
+    from pkgutil import iter_modules  # noqa: PLC0415 - the start of a broker does without it
+
+    global _has_declared_all  # noqa: PLW0603
+    for module in iter_modules(messages.__path__):
+        import_module(f"{messages.__name__}.{module.name}")
+        yield
+    _has_declared_all = True

@@ -9,7 +9,7 @@ broker can read or write, so its response keeps version 0 for ever.
 import struct
 from typing import Final, NamedTuple
 
-from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.apis import API_VERSIONS_KEY, NEVER_FLEXIBLE, AnyApi, find_api
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.schema import Request, Response
 from odradek.protocol.types import Buffer, Part
@@ -25,8 +25,8 @@ _CORRELATION_ID: Final = struct.Struct(">i")
 # Half the time of a NamedTuple's own constructor: every request has a header.
 _new_tuple: Final = tuple.__new__
 
-_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
-_FLEXIBLE_FROM: Final = {key: api.flexible_from for key, api in APIS.items()}
+# From which version an API is flexible, for the APIs of which a request has come.
+_FLEXIBLE_FROM: Final[dict[int, int]] = {}
 
 
 class RequestHeader(NamedTuple):
@@ -37,9 +37,9 @@ class RequestHeader(NamedTuple):
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    if api_key == _API_VERSIONS:
+    if api_key == API_VERSIONS_KEY:
         return 0
-    return 1 if version >= APIS[api_key].flexible_from else 0
+    return 1 if version >= _known_api(api_key).flexible_from else 0
 
 
 def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -59,7 +59,10 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
             client_id = str(frame[10:position], "utf-8")
         elif length < -1:
             raise MalformedMessage("the client id has a negative length")
-        if api_version >= _FLEXIBLE_FROM.get(api_key, api_version + 1):
+        flexible_from = _FLEXIBLE_FROM.get(api_key)
+        if flexible_from is None:
+            flexible_from = _find_flexible_from(api_key)
+        if api_version >= flexible_from:
             if frame[position]:
                 position, _ = skip_tagged_fields(frame, position, len(frame), _MAX_HEADER_TAGS)
             else:
@@ -70,6 +73,21 @@ def decode_request_header(frame: Buffer) -> tuple[RequestHeader, int]:
         raise MalformedMessage("the client id is not UTF-8 text") from error
     header = _new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id))
     return header, position
+
+
+def _find_flexible_from(api_key: int) -> int:
+    api = find_api(api_key)
+    if api is None:
+        return NEVER_FLEXIBLE
+    _FLEXIBLE_FROM[api_key] = api.flexible_from
+    return api.flexible_from
+
+
+def _known_api(api_key: int) -> AnyApi:
+    api = find_api(api_key)
+    if api is None:
+        raise KeyError(f"there is no API with the key {api_key}")
+    return api
 
 
 def encode_request(
@@ -95,7 +113,7 @@ def frame_response(
 ) -> list[Part]:
     """The frame of a response whose parts have been encoded."""
     size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-    if version >= response.flexible_versions.first and response.api_key != _API_VERSIONS:
+    if version >= response.flexible_versions.first and response.api_key != API_VERSIONS_KEY:
         prefix = _SIZED_RESPONSE_WITH_TAGS.pack(size + 5, correlation_id)
     else:
         prefix = _SIZED_RESPONSE.pack(size + 4, correlation_id)
@@ -120,7 +138,8 @@ def decode_response(frame: Buffer, api_key: int, version: int) -> tuple[int, Res
             position, _ = skip_tagged_fields(frame, position, len(frame), _MAX_HEADER_TAGS)
     except IndexError as error:
         raise MalformedMessage("the response ends within its header") from error
-    return correlation_id, APIS[api_key].response.decode(frame, version, position)
+    response: Response = _known_api(api_key).response.decode(frame, version, position)
+    return correlation_id, response
 
 
 def _prepend(prefix: bytes, parts: list[Part]) -> list[Part]:

@@ -4,7 +4,7 @@ Declarations (`schema`) produce layouts; the codec compiles them. A layout never
 once its class exists, so everything derived from it may be cached.
 """
 
-from typing import Final, NamedTuple, Self, dataclass_transform
+from typing import Any, Final, NamedTuple, dataclass_transform
 
 NEVER: Final = "none"
 """The versions of what does not exist."""
@@ -44,20 +44,29 @@ class VersionRange(NamedTuple):
     last: int
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str) -> "VersionRange":
         """Reads Kafka's notation: `4+`, `1-11`, `3` or `none`."""
-        if text == NEVER:
-            return cls(_FOREVER, -1)
-        if text.endswith("+"):
-            return cls(int(text[:-1]), _FOREVER)
-        first, _, last = text.partition("-")
-        return cls(int(first), int(last or first))
+        # All messages together have 2,900 ranges, of which about 40 differ.
+        parsed = _PARSED.get(text)
+        if parsed is None:
+            if text == NEVER:
+                parsed = cls(_FOREVER, -1)
+            elif text.endswith("+"):
+                parsed = cls(int(text[:-1]), _FOREVER)
+            else:
+                first, _, last = text.partition("-")
+                parsed = cls(int(first), int(last or first))
+            _PARSED[text] = parsed
+        return parsed
 
     def __contains__(self, version: object) -> bool:
         return isinstance(version, int) and self.first <= version <= self.last
 
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"
+
+
+_PARSED: Final[dict[str, VersionRange]] = {}
 
 
 class Field:
@@ -97,6 +106,10 @@ class StructType(type):
     """The class of struct classes: it turns the fields they declare into slots."""
 
     fields: tuple[Field, ...]
+    versions: VersionRange
+    flexible_versions: VersionRange
+    _decoders: dict[int, Any]
+    _encoders: dict[int, Any]
 
     def __new__(
         mcs,
@@ -104,9 +117,8 @@ class StructType(type):
         bases: tuple[type, ...],
         namespace: dict[str, object],
         *,
-        key: int | None = None,
         versions: str | None = None,
-        flexible: str | None = None,
+        flexible: str = NEVER,
     ) -> "StructType":
         fields = []
         for field_name, value in list(namespace.items()):
@@ -116,23 +128,27 @@ class StructType(type):
                 del namespace[field_name]
         namespace["__slots__"] = tuple(field.name for field in fields)
         namespace["fields"] = tuple(fields)
+        made = super().__new__(mcs, name, bases, namespace)
         if versions is not None:
-            namespace["versions"] = VersionRange.parse(versions)
-            namespace["flexible_versions"] = VersionRange.parse(flexible or NEVER)
-            namespace["_decoders"] = {}
-            namespace["_encoders"] = {}
-        if key is not None:
-            namespace["api_key"] = key
-        return super().__new__(mcs, name, bases, namespace)
+            made.bind_versions(VersionRange.parse(versions), VersionRange.parse(flexible))
+        return made
 
     def __init__(
         cls,
         name: str,
         bases: tuple[type, ...],
         namespace: dict[str, object],
-        **_: str | int | None,
+        **_: str | None,
     ) -> None:
         super().__init__(name, bases, namespace)
+
+    def bind_versions(cls, versions: VersionRange, flexible: VersionRange) -> None:
+        """Says in which versions the struct stands alone on the wire, as a message. Parts of
+        messages have no versions of their own."""
+        cls.versions = versions
+        cls.flexible_versions = flexible
+        cls._decoders = {}
+        cls._encoders = {}
 
 
 def tagged_fields(layout: StructType, version: int) -> list[Field]:
@@ -144,6 +160,21 @@ def tagged_fields(layout: StructType, version: int) -> list[Field]:
 
 def plain_fields(layout: StructType, version: int) -> list[Field]:
     return [f for f in layout.fields if version in f.versions and version not in f.tagged]
+
+
+def last_change(layout: StructType) -> int:
+    """Returns the last version in which a field of the struct, or of a struct within it, appears,
+    disappears, or becomes nullable or tagged; 0 if all versions are the same."""
+    last = 0
+    for field in layout.fields:
+        for versions in (field.versions, field.nullable, field.tagged):
+            if versions.last == _FOREVER:
+                last = max(last, versions.first)
+            elif versions.last >= versions.first:
+                last = max(last, versions.last + 1)
+        if isinstance(field.element, StructType):
+            last = max(last, last_change(field.element))
+    return last
 
 
 def contains_records(layout: StructType, version: int) -> bool:

@@ -4,9 +4,15 @@
         topic_id: TopicId = uuid("10+")
         name: str | None = string(nullable="10+")
 
-    class MetadataRequest(Request, key=3, versions="0-13", flexible="9+"):
+    class MetadataRequest(Request):
         topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
         allow_auto_topic_creation: bool = boolean("4+", default=True)
+
+    class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
+        generation: int = int32()
+
+Requests and responses get their key and their versions from the declaration of their API
+(`protocol.apis`); other messages, such as the records of internal topics, state their versions.
 
 A class is one message in all its versions: each field says in which it occurs, and fields
 a version lacks keep their defaults. Constructors take keywords, all optional. Nothing is

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from odradek.broker.guards import OPEN, guard_of
-from odradek.broker.handlers import TABLE
+from odradek.broker.handlers import served_apis
 from odradek.protocol.acls import Operation, PatternType, Permission, ResourceType
-from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.apis import all_apis
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_acls import (
     AclCreation,
@@ -76,17 +76,17 @@ async def found(
 
 
 def test_every_api_has_a_guard_or_is_open() -> None:
-    for key in TABLE:
-        assert (guard_of(key) is None) == (key in OPEN)
+    for api in served_apis().values():
+        assert (guard_of(api) is None) == (api.module_name in OPEN)
 
 
-@pytest.mark.parametrize("key", sorted(set(REQUESTS)), ids=lambda key: ApiKey(key).name)
+@pytest.mark.parametrize("key", sorted(set(REQUESTS)), ids=lambda key: all_apis()[key].name)
 def test_a_super_user_is_served_as_without_an_authorizer(key: int) -> None:
     async def test(connect: Connect) -> None:
         client = await connect()
         await client.create_topic("t")
-        version = TABLE[key].highest
-        response = await client.ask(REQUESTS[key], APIS[key].response, version=version)
+        version = served_apis()[key].max_version
+        response = await client.ask(REQUESTS[key], all_apis()[key].response, version=version)
         assert not any(error_codes(response)), response
 
     with_broker(test, **SUPER)

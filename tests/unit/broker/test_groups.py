@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from odradek.broker.handlers import TABLE
+from odradek.broker.handlers import served_apis
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from odradek.protocol.messages.delete_topics import (
@@ -81,8 +81,8 @@ class Member:
         self.topic_id = topic_id
 
     async def ask(self, request: Request, expected: type[R]) -> R:
-        served = TABLE[request.api_key]
-        version = max(min(self.version, served.highest), served.lowest)
+        served = served_apis()[request.api_key]
+        version = max(min(self.version, served.max_version), served.min_version)
         return await self.client.ask(request, expected, version=version)
 
     async def ask_to_join(

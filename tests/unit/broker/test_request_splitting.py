@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from odradek.broker.handlers import find_handler, served_apis
 from odradek.broker.network.connection import Connection, Pending
 from odradek.broker.network.connections import Connections
-from odradek.broker.request_splitting import CUTS, Cut, count, cut_up, join
+from odradek.broker.request_splitting import Splitting, count, join, split
 from odradek.client.errors import ConnectionClosed
 from odradek.protocol.api_error import ApiError
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import AnyApi
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.layout import StructType
 from odradek.protocol.messages.describe_configs import (
@@ -54,16 +55,18 @@ def fields(layout: StructType) -> dict[str, object]:
     return {field.name: field.element for field in layout.fields if field.kind == "array"}
 
 
-@pytest.mark.parametrize("key", CUTS, ids=lambda key: APIS[key].name)
-def test_every_cut_names_arrays_that_are_there(key: int) -> None:
-    for cut in CUTS[key]:
-        asked = fields(APIS[key].request)[cut.outer]
-        answered = fields(APIS[key].response)[cut.answered]
-        if cut.inner is not None:
+@pytest.mark.parametrize("api", served_apis().values(), ids=lambda api: api.name)
+def test_every_splitting_names_arrays_that_are_there(api: AnyApi) -> None:
+    handler = find_handler(api.key)
+    assert handler is not None
+    for splitting in handler.splitting:
+        asked = fields(api.request)[splitting.request_field]
+        answered = fields(api.response)[splitting.response_field]
+        if splitting.request_inner_field is not None:
             assert isinstance(asked, StructType)
             assert isinstance(answered, StructType)
-            assert cut.inner in fields(asked)
-            assert cut.answered_inner in fields(answered)
+            assert splitting.request_inner_field in fields(asked)
+            assert splitting.response_inner_field in fields(answered)
 
 
 def echo(request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -83,7 +86,7 @@ def echo(request: ListOffsetsRequest) -> ListOffsetsResponse:
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8), st.integers(1, 10))
 def test_answers_to_pieces_join_to_the_answer_to_the_whole(sizes: list[int], at_once: int) -> None:
-    cut = Cut("topics", "topics", "partitions", "partitions", at_once)
+    splitting = Splitting("topics", "topics", "partitions", "partitions", at_once)
     request = ListOffsetsRequest(
         topics=[
             ListOffsetsTopic(
@@ -93,11 +96,11 @@ def test_answers_to_pieces_join_to_the_answer_to_the_whole(sizes: list[int], at_
             for number, size in enumerate(sizes)
         ]
     )
-    pieces = list(cut_up(request, cut))
-    assert all(count(piece.request, cut) <= at_once for piece in pieces)
+    pieces = list(split(request, splitting))
+    assert all(count(piece.request, splitting) <= at_once for piece in pieces)
     whole, *others = (echo(cast(ListOffsetsRequest, piece.request)) for piece in pieces)
     for piece, answer in zip(pieces[1:], others, strict=True):
-        join(whole, answer, cut, continues=piece.continues)
+        join(whole, answer, splitting, continues=piece.continues)
     assert whole == echo(request)
 
 

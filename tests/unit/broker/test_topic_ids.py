@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from odradek.broker.handlers import TABLE
+from odradek.broker.handlers import served_apis
 from odradek.protocol.acls import CLUSTER_NAME, Operation, Permission, ResourceType
-from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.apis import all_apis
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.layout import StructType
 from odradek.protocol.messages.consumer_group_heartbeat import (
@@ -50,21 +50,21 @@ from tests.unit.broker.test_produce_and_fetch import produce_request
 Connect = Callable[[], Awaitable[Client]]
 
 
-def requests(topic_id: TopicId) -> dict[ApiKey, Request]:
+def requests(topic_id: TopicId) -> dict[int, Request]:
     """Requests that mean one topic by its id, and name another where there is room for a name."""
     name = "public"
     return {
-        ApiKey.METADATA: MetadataRequest(
+        MetadataRequest.api_key: MetadataRequest(
             topics=[MetadataRequestTopic(name=name, topic_id=topic_id)],
             include_topic_authorized_operations=True,
         ),
-        ApiKey.DELETE_TOPICS: DeleteTopicsRequest(
+        DeleteTopicsRequest.api_key: DeleteTopicsRequest(
             topics=[
                 DeleteTopicState(name=None, topic_id=topic_id),
                 DeleteTopicState(name=name, topic_id=topic_id),
             ]
         ),
-        ApiKey.PRODUCE: ProduceRequest(
+        ProduceRequest.api_key: ProduceRequest(
             acks=1,
             topic_data=[
                 TopicProduceData(
@@ -74,7 +74,7 @@ def requests(topic_id: TopicId) -> dict[ApiKey, Request]:
                 )
             ],
         ),
-        ApiKey.FETCH: FetchRequest(
+        FetchRequest.api_key: FetchRequest(
             max_bytes=1_000_000,
             topics=[
                 FetchTopic(
@@ -84,7 +84,7 @@ def requests(topic_id: TopicId) -> dict[ApiKey, Request]:
                 )
             ],
         ),
-        ApiKey.OFFSET_COMMIT: OffsetCommitRequest(
+        OffsetCommitRequest.api_key: OffsetCommitRequest(
             group_id="g",
             generation_id_or_member_epoch=-1,
             topics=[
@@ -97,7 +97,7 @@ def requests(topic_id: TopicId) -> dict[ApiKey, Request]:
                 )
             ],
         ),
-        ApiKey.OFFSET_FETCH: OffsetFetchRequest(
+        OffsetFetchRequest.api_key: OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(
                     group_id="g",
@@ -114,7 +114,7 @@ def requests(topic_id: TopicId) -> dict[ApiKey, Request]:
 
 
 # What a member says that it owns; nothing about the topic is answered to it.
-_ANSWERS_NOTHING = {ApiKey.CONSUMER_GROUP_HEARTBEAT}
+_ANSWERS_NOTHING = {ConsumerGroupHeartbeatRequest.api_key}
 
 
 def has_topic_id(layout: StructType, version: int) -> bool:
@@ -130,9 +130,9 @@ def has_topic_id(layout: StructType, version: int) -> bool:
 
 def test_every_api_that_takes_topic_ids_is_asked_here() -> None:
     taking = {
-        ApiKey(key)
-        for key, served in TABLE.items()
-        if has_topic_id(APIS[key].request, served.highest)
+        key
+        for key, served in served_apis().items()
+        if has_topic_id(served.request, served.max_version)
     }
     assert taking == set(requests(TopicId(bytes(16)))) | _ANSWERS_NOTHING
 
@@ -149,8 +149,10 @@ def texts(message: object) -> Iterator[object]:
         yield message
 
 
-@pytest.mark.parametrize("key", sorted(requests(TopicId(bytes(16)))), ids=lambda key: key.name)
-def test_a_denied_topic_is_refused_by_its_id_whatever_name_stands_beside_it(key: ApiKey) -> None:
+@pytest.mark.parametrize(
+    "key", sorted(requests(TopicId(bytes(16)))), ids=lambda key: all_apis()[key].name
+)
+def test_a_denied_topic_is_refused_by_its_id_whatever_name_stands_beside_it(key: int) -> None:
     async def test(connect: Connect) -> None:
         client = await connect()
         await client.create_topic("public")
@@ -166,13 +168,15 @@ def test_a_denied_topic_is_refused_by_its_id_whatever_name_stands_beside_it(key:
         )
         assert await create(client, deny, deletion) == [0, 0]
         request = requests(secret)[key]
-        response = await client.ask(request, APIS[key].response, version=TABLE[key].highest)
+        response = await client.ask(
+            request, all_apis()[key].response, version=served_apis()[key].max_version
+        )
         codes = refusals(response)
         assert ErrorCode.TOPIC_AUTHORIZATION_FAILED in codes
         assert codes <= {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST}
         assert "secret" not in list(texts(response))
         assert not any(isinstance(each, bytes) and b"hidden" in each for each in texts(response))
-        if key is ApiKey.METADATA:
+        if key == MetadataRequest.api_key:
             assert isinstance(response, MetadataResponse)
             assert [(topic.name, topic.partitions) for topic in response.topics] == [(None, [])]
         everything = await client.ask(MetadataRequest(topics=None), MetadataResponse)
@@ -207,7 +211,7 @@ def test_a_member_is_told_nothing_about_topics_that_it_claims_to_own() -> None:
             subscribed_topic_names=["secret"],
             topic_partitions=[TopicPartitions(topic_id=secret, partitions=[])],
         )
-        response = await client.ask(request, APIS[request.api_key].response)
+        response = await client.ask(request, all_apis()[request.api_key].response)
         assert refusals(response) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
     with_broker(test, **LENIENT)

@@ -6,10 +6,9 @@ from functools import partial
 
 import pytest
 
-from odradek.broker.handlers import TABLE
+from odradek.broker.handlers import served_apis
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.protocol.api_error import ApiError
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
@@ -22,6 +21,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -285,8 +285,8 @@ def test_wrong_requests_are_refused() -> None:
     with_broker(test)
 
 
-def _versions(key: ApiKey) -> Sequence[int]:
-    return range(TABLE[key].lowest, TABLE[key].highest + 1)
+def _versions(key: int) -> Sequence[int]:
+    return range(served_apis()[key].min_version, served_apis()[key].max_version + 1)
 
 
 def offset_commit(producer: Producer, group_id: str = "g") -> TxnOffsetCommitRequest:
@@ -322,7 +322,7 @@ async def committed_offset(client: Client) -> tuple[int, int]:
     return found.error_code, found.committed_offset
 
 
-@pytest.mark.parametrize("version", _versions(ApiKey.TXN_OFFSET_COMMIT))
+@pytest.mark.parametrize("version", _versions(TxnOffsetCommitRequest.api_key))
 @pytest.mark.parametrize("committed", [True, False])
 def test_offsets_count_when_their_transaction_commits(version: int, committed: bool) -> None:
     async def test(connect: Connect) -> None:
@@ -364,7 +364,7 @@ def test_offsets_count_when_their_transaction_commits(version: int, committed: b
     with_broker(test)
 
 
-@pytest.mark.parametrize("version", _versions(ApiKey.ADD_PARTITIONS_TO_TXN))
+@pytest.mark.parametrize("version", _versions(AddPartitionsToTxnRequest.api_key))
 def test_partitions_are_added_in_every_version(version: int) -> None:
     async def test(connect: Connect) -> None:
         client = await connect()
@@ -398,7 +398,7 @@ def test_partitions_are_added_in_every_version(version: int) -> None:
     with_broker(test)
 
 
-@pytest.mark.parametrize("version", _versions(ApiKey.END_TXN))
+@pytest.mark.parametrize("version", _versions(EndTxnRequest.api_key))
 def test_transactions_end_in_every_version(version: int) -> None:
     async def test(connect: Connect) -> None:
         client = await connect()
@@ -413,7 +413,7 @@ def test_transactions_end_in_every_version(version: int) -> None:
     with_broker(test)
 
 
-@pytest.mark.parametrize("version", _versions(ApiKey.INIT_PRODUCER_ID))
+@pytest.mark.parametrize("version", _versions(InitProducerIdRequest.api_key))
 def test_producers_start_in_every_version(version: int) -> None:
     async def test(connect: Connect) -> None:
         client = await connect()

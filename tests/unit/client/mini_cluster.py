@@ -12,7 +12,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final
 
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import all_apis
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.framing import FrameSplitter
 from odradek.protocol.headers import decode_request_header, encode_response
@@ -481,7 +481,7 @@ class _Peer(asyncio.Protocol):
         while True:
             frame = await self._queue.get()
             header, position = decode_request_header(frame)
-            request = APIS[header.api_key].request.decode(frame, header.api_version, position)
+            request = all_apis()[header.api_key].request.decode(frame, header.api_version, position)
             response = await self._cluster.answer(self._node, request, header.api_version)
             if response is Close:
                 self.transport.abort()

@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.static.constants import EntityType
 
-from odradek.protocol.apis import APIS, Api, ApiKey
+from odradek.protocol.apis import AnyApi, all_apis
 from odradek.protocol.layout import Field, StructType
+from odradek.protocol.messages.look_up import LookUpRequest
 from odradek.protocol.schema import Message, Request, Struct
 from odradek.protocol.types import NO_TOPIC_ID
 
 # APIs that Kafka, and so kio, knows nothing of.
-OWN = {ApiKey.LOOK_UP}
+OWN = {LookUpRequest.api_key}
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -200,17 +201,17 @@ def kio_decode(kio_class: Any, content: bytes) -> Any:
 def kio_class_of(message_class: type[Message], key: int, version: int) -> Any:
     """Kio's class for a message, or None if it knows no such version."""
     kind = EntityType.request if issubclass(message_class, Request) else EntityType.response
-    name = APIS[key].key.name.lower()
+    name = all_apis()[key].module_name
     try:
         return kio.index.load_entity_schema(name, version, kind)
     except kio.index.UnknownEntity:
         return None
 
 
-def every_version() -> list[tuple[Api, int]]:
+def every_version() -> list[tuple[AnyApi, int]]:
     return [
         (api, version)
-        for api in APIS.values()
+        for api in all_apis().values()
         if api.key not in OWN
         for version in range(api.min_version, api.max_version + 1)
     ]

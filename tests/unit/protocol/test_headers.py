@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from odradek.protocol.apis import APIS, ApiKey
+from odradek.protocol.apis import all_apis
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.headers import (
     RequestHeader,
@@ -18,12 +18,18 @@ from odradek.protocol.headers import (
     encode_response,
     response_header_version,
 )
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from odradek.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
 )
-from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from odradek.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from odradek.protocol.types import Part
 from tests.unit.protocol.oracle import every_version, kio_bytes, kio_class_of
 
@@ -74,7 +80,7 @@ def test_the_response_to_api_versions_keeps_the_oldest_header() -> None:
     )
     frame = unframed(encode_response(response, 4, 9))
     assert frame.startswith(b"\0\0\0\x09\0\0\x02\0\x12")
-    assert response_header_version(ApiKey.API_VERSIONS, 4) == 0
+    assert response_header_version(ApiVersionsRequest.api_key, 4) == 0
 
 
 def test_an_unknown_version_of_api_versions_still_has_a_readable_header() -> None:
@@ -141,7 +147,7 @@ def test_records_stay_parts_of_their_own() -> None:
     parts = encode_response(response, 12, 1)
     assert len(parts) == 3
     assert parts[1] is records
-    _, decoded = decode_response(unframed(parts), ApiKey.FETCH, 12)
+    _, decoded = decode_response(unframed(parts), FetchRequest.api_key, 12)
     assert decoded == response
 
 
@@ -155,7 +161,7 @@ def test_the_table_imports_no_message() -> None:
 
 
 def test_names_are_kafkas() -> None:
-    assert APIS[ApiKey.ADD_PARTITIONS_TO_TXN].name == "AddPartitionsToTxn"
-    assert repr(APIS[ApiKey.FETCH]) == "Api(Fetch 4-18)"
-    assert APIS[ApiKey.FETCH].has_version(4)
-    assert not APIS[ApiKey.FETCH].has_version(3)
+    assert all_apis()[AddPartitionsToTxnRequest.api_key].name == "AddPartitionsToTxn"
+    assert repr(all_apis()[FetchRequest.api_key]) == "Api(Fetch 4-18)"
+    assert all_apis()[FetchRequest.api_key].has_version(4)
+    assert not all_apis()[FetchRequest.api_key].has_version(3)

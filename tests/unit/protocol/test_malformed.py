@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import all_apis
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.layout import Field, StructType
 from odradek.protocol.messages.produce import ProduceRequest
@@ -17,7 +17,7 @@ from odradek.protocol.wire import unsigned_varint
 
 CLASSES = [
     pytest.param(message_class, id=message_class.__name__)
-    for api in APIS.values()
+    for api in all_apis().values()
     for message_class in (api.request, api.response)
 ]
 

@@ -11,9 +11,9 @@ from odradek.broker.fetching.interest import FetchEntry
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
+    API,
     AbortedTransaction,
     EpochEndOffset,
     FetchRequest,
@@ -42,7 +42,7 @@ class ConsumerReads(FetchReads):
         if services.authorizer is not None:
             from odradek.broker.guards.access import Access  # noqa: PLC0415 - if there are guards
 
-            self._access = Access(services, context, ApiKey.FETCH)
+            self._access = Access(services, context, API)
 
     def _read_one(self, entry: FetchEntry, data: PartitionData, left: int, *, first: bool) -> int:
         # Asked at every read, because rules may change while a fetch waits or a session lasts.

@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from odradek.broker.guards.access import Access
 from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
-from odradek.protocol.apis import ApiKey
+from odradek.protocol.apis import AnyApi
 from odradek.protocol.schema import Request, Response
 
 Amend = Callable[[Response], Response]
@@ -26,94 +26,94 @@ Guard = Callable[[Access, int, Request], Verdict]
 Reply = Response | Encoded | None
 Handle = Callable[[Services, RequestContext, Request], Reply | Awaitable[Reply] | Pipelined]
 
-OPEN: Final = frozenset({ApiKey.API_VERSIONS})
+OPEN: Final = frozenset({"api_versions"})
 
-_TABLE: Final[dict[str, tuple[ApiKey, ...]]] = {
+_TABLE: Final[dict[str, tuple[str, ...]]] = {
     "topics": (
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.LOOK_UP,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.DELETE_RECORDS,
-        ApiKey.DESCRIBE_PRODUCERS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.DELETE_TOPICS,
+        "produce",
+        "fetch",
+        "look_up",
+        "list_offsets",
+        "offset_for_leader_epoch",
+        "delete_records",
+        "describe_producers",
+        "create_topics",
+        "create_partitions",
+        "delete_topics",
     ),
     "metadata": (
-        ApiKey.METADATA,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        ApiKey.DESCRIBE_CLUSTER,
+        "metadata",
+        "describe_topic_partitions",
+        "describe_cluster",
     ),
     "groups": (
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.JOIN_GROUP,
-        ApiKey.SYNC_GROUP,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        ApiKey.LIST_GROUPS,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.DELETE_GROUPS,
+        "find_coordinator",
+        "join_group",
+        "sync_group",
+        "heartbeat",
+        "leave_group",
+        "consumer_group_heartbeat",
+        "list_groups",
+        "describe_groups",
+        "consumer_group_describe",
+        "delete_groups",
     ),
     "offsets": (
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.OFFSET_DELETE,
-        ApiKey.TXN_OFFSET_COMMIT,
+        "offset_commit",
+        "offset_fetch",
+        "offset_delete",
+        "txn_offset_commit",
     ),
     "transactions": (
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        ApiKey.LIST_TRANSACTIONS,
+        "init_producer_id",
+        "add_partitions_to_txn",
+        "add_offsets_to_txn",
+        "end_txn",
+        "write_txn_markers",
+        "describe_transactions",
+        "list_transactions",
     ),
     "configs": (
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.LIST_CONFIG_RESOURCES,
+        "describe_configs",
+        "alter_configs",
+        "incremental_alter_configs",
+        "list_config_resources",
     ),
     "cluster": (
-        ApiKey.DESCRIBE_ACLS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.ALTER_REPLICA_LOG_DIRS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        "describe_acls",
+        "create_acls",
+        "delete_acls",
+        "alter_replica_log_dirs",
+        "describe_log_dirs",
+        "elect_leaders",
+        "alter_partition_reassignments",
+        "list_partition_reassignments",
+        "describe_user_scram_credentials",
+        "alter_user_scram_credentials",
     ),
 }
-_MODULES: Final = {int(key): module for module, keys in _TABLE.items() for key in keys}
+_MODULES: Final = {name: module for module, names in _TABLE.items() for name in names}
 
 
-def guard_of(key: int) -> Guard | None:
+def guard_of(api: AnyApi) -> Guard | None:
     """None for an API that is open to all. One that is in neither list is a fault of ours, and
     must not be served."""
-    if key in OPEN:
+    if api.module_name in OPEN:
         return None
-    module = import_module(f"{__name__}.{_MODULES[key]}")
-    return cast("Guard", getattr(module, ApiKey(key).name.lower()))
+    module = import_module(f"{__name__}.{_MODULES[api.module_name]}")
+    return cast("Guard", getattr(module, api.module_name))
 
 
-def guarded(key: int, handle: Handle) -> Handle:
+def guarded(api: AnyApi, handle: Handle) -> Handle:
     """The handler of an API behind its guard."""
-    guard = guard_of(key)
+    guard = guard_of(api)
     if guard is None:
         return handle
 
     def handle_guarded(
         services: Services, context: RequestContext, request: Request
     ) -> Reply | Awaitable[Reply] | Pipelined:
-        access = Access(services, context, key)
+        access = Access(services, context, api)
         verdict = guard(access, context.version, request)
         if verdict is None:
             return handle(services, context, request)

@@ -6,7 +6,7 @@ from typing import Final
 from odradek.broker.services import RequestContext, Services
 from odradek.metadata import ClusterImage
 from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
-from odradek.protocol.apis import ApiKey
+from odradek.protocol.apis import AnyApi
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
 
 logger: Final = logging.getLogger("odradek.authorizer")
@@ -16,15 +16,15 @@ _TOPIC: Final = ResourceType.TOPIC
 
 
 class Access:
-    __slots__ = ("_authorizer", "_host", "_key", "_principal", "_services")
+    __slots__ = ("_api", "_authorizer", "_host", "_principal", "_services")
 
-    def __init__(self, services: Services, context: RequestContext, key: int) -> None:
+    def __init__(self, services: Services, context: RequestContext, api: AnyApi) -> None:
         assert services.authorizer is not None  # else there are no guards
         self._authorizer = services.authorizer
         self._services = services
         self._principal = context.connection.principal
         self._host = context.connection.address
-        self._key = key
+        self._api = api
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
         """Whether it may do what it asks for. A refusal goes to the log."""
@@ -91,6 +91,6 @@ class Access:
             self._host,
             kind.title,
             name,
-            ApiKey(self._key).name,
+            self._api.module_name.upper(),
             self._authorizer.reason(self._principal, self._host, operation, kind, name),
         )

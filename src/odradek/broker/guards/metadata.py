@@ -8,7 +8,6 @@ from odradek.broker.guards.access import Access
 from odradek.broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
@@ -21,6 +20,7 @@ from odradek.protocol.messages.describe_topic_partitions import (
     TopicRequest,
 )
 from odradek.protocol.messages.metadata import (
+    API,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -80,7 +80,7 @@ class Visible:
     __slots__ = ("_access",)
 
     def __init__(self, services: Services, context: RequestContext) -> None:
-        self._access = Access(services, context, ApiKey.METADATA)
+        self._access = Access(services, context, API)
 
     def sees(self, topic: str) -> bool:
         return self._access.sees(Operation.DESCRIBE, ResourceType.TOPIC, topic)

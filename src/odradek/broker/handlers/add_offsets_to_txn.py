@@ -5,11 +5,13 @@ They are written to the group's partition of `__consumer_offsets`, so that parti
 
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, ensure
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import (
+    API,
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
@@ -48,3 +50,6 @@ async def _add(
     except ApiError as refusal:
         return refusal.code
     return cast(Added, answer).error
+
+
+HANDLER: Final = Handler(API, handle)

@@ -8,12 +8,15 @@ import asyncio
 from collections.abc import Sequence, Set
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import TRANSACTIONS
 from odradek.metadata.paths import topic_path
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import (
+    API,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -128,3 +131,8 @@ def _answer(
         )
         for topic in topics
     ]
+
+
+HANDLER: Final = Handler(
+    API, handle, splitting=[Splitting("transactions", "results_by_transaction")]
+)

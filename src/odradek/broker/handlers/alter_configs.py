@@ -5,12 +5,16 @@ What is not named goes back to its default: IncrementalAlterConfigs is the kinde
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from odradek.broker.config_resources import change_overrides
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_configs import (
+    API,
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -46,3 +50,6 @@ def _given(asked: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, 
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name} is named twice.")
         given[config.name] = config.value
     return given
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("resources", "responses")])

@@ -4,11 +4,16 @@ The answer says that the move was written down; ListPartitionReassignments says 
 The partitions of one topic are written together, each refused for itself.
 """
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.reassignment import reassign
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_partition_reassignments import (
+    API,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
@@ -50,3 +55,8 @@ def _shown(topic: ReassignableTopic, refusals: dict[int, ApiError]) -> Reassigna
             )
         )
     return ReassignableTopicResponse(name=topic.name, partitions=answers)
+
+
+HANDLER: Final = Handler(
+    API, handle, splitting=[Splitting("topics", "responses", "partitions", "partitions")]
+)

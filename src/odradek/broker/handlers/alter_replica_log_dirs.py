@@ -6,10 +6,13 @@ moved from one directory to another: that is refused.
 """
 
 from collections import defaultdict
+from typing import Final
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_replica_log_dirs import (
+    API,
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
@@ -55,3 +58,6 @@ def _place(
         return ErrorCode.NONE
     # Not a storage error: clients would try again.
     return ErrorCode.UNSUPPORTED_VERSION
+
+
+HANDLER: Final = Handler(API, handle)

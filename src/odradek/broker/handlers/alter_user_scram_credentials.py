@@ -6,11 +6,14 @@ A user may be named once in a request, as in Kafka. The password itself never co
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_user_scram_credentials import (
+    API,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
@@ -93,3 +96,6 @@ def _without(user: str, mechanism: ScramMechanism, before: Mapping[str, str]) ->
             ErrorCode.RESOURCE_NOT_FOUND, f"User {user} has no {mechanism.title} credential."
         )
     return {name: value for name, value in before.items() if name != mechanism.title}
+
+
+HANDLER: Final = Handler(API, handle)

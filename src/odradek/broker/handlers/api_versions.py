@@ -13,17 +13,18 @@ from functools import cache
 from typing import Final
 
 from odradek.broker.features import EPOCH, FEATURES
-from odradek.broker.handlers import TABLE
+from odradek.broker.handlers import Handler, served_apis
 from odradek.broker.services import RequestContext, Services
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import (
+    API,
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from odradek.protocol.messages.produce import ProduceRequest
 
 _FIRST_VERSION_WITH_NAMES: Final = 3
 _FIRST_VERSION_WITH_LEVEL_0: Final = 4
@@ -53,10 +54,10 @@ def supported(error: ErrorCode, version: int) -> ApiVersionsResponse:
         api_keys=[
             ApiVersion(
                 api_key=key,
-                min_version=0 if key == ApiKey.PRODUCE else served.lowest,
-                max_version=served.highest,
+                min_version=0 if key == ProduceRequest.api_key else api.min_version,
+                max_version=api.max_version,
             )
-            for key, served in sorted(TABLE.items())
+            for key, api in served_apis().items()
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
@@ -81,3 +82,6 @@ def _is_software_name(name: str) -> bool:
         and name[0].isalnum()
         and name[-1].isalnum()
     )
+
+
+HANDLER: Final = Handler(API, handle, has_small_responses=True)

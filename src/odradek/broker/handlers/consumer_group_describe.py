@@ -7,7 +7,9 @@ and are left out. Classic groups are said not to be found: DescribeGroups knows 
 from collections.abc import Iterable
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
 from odradek.broker.operations import GROUP_OPERATIONS
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import (
     ConsumerGroupDescription,
@@ -19,6 +21,7 @@ from odradek.groups.consumer.records import by_topic
 from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.consumer_group_describe import (
+    API,
     Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -86,3 +89,6 @@ def _assignment(partitions: Iterable[TopicIdPartition], image: ClusterImage) -> 
             if (topic := image.topics_by_id.get(topic_id)) is not None
         ]
     )
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("group_ids", "groups")])

@@ -15,14 +15,15 @@ from typing import Final, cast
 
 from odradek.broker.group_record_size import check_group_record, size_of_texts
 from odradek.broker.guards.access import Access
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
 from odradek.groups.consumer.member import JOINING_EPOCH, TopicIdPartition
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import (
+    API,
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -87,7 +88,7 @@ def _may_describe(services: Services, context: RequestContext) -> Callable[[str]
     """Topics that match a pattern are left out if the member may not describe them (KIP-848)."""
     if services.authorizer is None:
         return None
-    access = Access(services, context, ApiKey.CONSUMER_GROUP_HEARTBEAT)
+    access = Access(services, context, API)
     return partial(access.sees, Operation.DESCRIBE, ResourceType.TOPIC)
 
 
@@ -117,3 +118,6 @@ def _command(
         makes_own_id=context.version >= _FIRST_VERSION_WITH_OWN_IDS,
         may_describe=_may_describe(services, context),
     )
+
+
+HANDLER: Final = Handler(API, handle, has_small_responses=True)

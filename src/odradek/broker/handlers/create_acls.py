@@ -4,7 +4,10 @@ Each rule is answered for itself. What a rule names need not exist.
 """
 
 from collections import defaultdict
+from typing import Final
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import (
     CLUSTER_NAME,
@@ -19,6 +22,7 @@ from odradek.protocol.acls import (
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_acls import (
+    API,
     AclCreation,
     AclCreationResult,
     CreateAclsRequest,
@@ -85,3 +89,6 @@ def _complaint(resource: ResourcePattern, entry: AccessEntry) -> str | None:
         except ValueError as error:
             complaint = f"{error}."
     return complaint
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("creations", "results")])

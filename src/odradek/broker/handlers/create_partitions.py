@@ -1,11 +1,15 @@
 """CreatePartitions 0-3: gives a topic more partitions. Records stay where they are."""
 
 from collections import Counter
+from typing import Final
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_partitions import (
+    API,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
@@ -33,3 +37,6 @@ async def handle(
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
     return CreatePartitionsResponse(results=results)
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("topics", "results")])

@@ -9,12 +9,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.topics import CreatedTopic, NewTopic
 from odradek.config import BrokerSettings, describe_topic
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import (
+    API,
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
@@ -90,3 +92,6 @@ def _configs(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Cre
         )
         for described in describe_topic(settings, overrides)
     ]
+
+
+HANDLER: Final = Handler(API, handle)

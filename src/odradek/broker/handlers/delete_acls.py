@@ -1,9 +1,14 @@
 """DeleteAcls 1-3: removes the access rules that filters find, and says which they were."""
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
 from odradek.broker.handlers.describe_acls import read_filter
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.delete_acls import (
+    API,
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
@@ -42,3 +47,6 @@ async def _delete(services: Services, asked: DeleteAclsFilter) -> DeleteAclsFilt
     except ApiError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message
     return result
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("filters", "filter_results")])

@@ -1,9 +1,14 @@
 """DeleteGroups 0-2: forget groups without members, and their offsets."""
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DeleteGroup
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.delete_groups import (
+    API,
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
@@ -22,3 +27,6 @@ async def handle(
         except ApiError as refusal:
             result.error_code = refusal.code
     return DeleteGroupsResponse(results=results)
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("groups_names", "results")])

@@ -11,10 +11,13 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
+    API,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -100,3 +103,6 @@ def _is_done(services: Services, deletion: _Deletion) -> bool:
         return False
     deletion.answer.low_watermark = low_watermark
     return True
+
+
+HANDLER: Final = Handler(API, handle, splitting=[PARTITIONS])

@@ -2,10 +2,13 @@
 
 from typing import Final
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import (
+    API,
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -45,3 +48,8 @@ async def _delete(services: Services, asked: DeleteTopicState) -> DeletableTopic
     except ApiError as refusal:
         result.error_code, result.error_message = refusal.code, refusal.message
     return result
+
+
+HANDLER: Final = Handler(
+    API, handle, splitting=[Splitting("topics", "responses"), Splitting("topic_names", "responses")]
+)

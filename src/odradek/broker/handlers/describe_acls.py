@@ -3,12 +3,16 @@
 They are read from the store, so a rule that was just made through another broker is among them.
 """
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import AclFilter, Operation, PatternType, Permission, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_acls import DeleteAclsFilter
 from odradek.protocol.messages.describe_acls import (
+    API,
     AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,
@@ -59,3 +63,6 @@ def read_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     if not found.is_understood:
         raise ApiError(ErrorCode.INVALID_REQUEST, "The filter has an element of an unknown type.")
     return found
+
+
+HANDLER: Final = Handler(API, handle)

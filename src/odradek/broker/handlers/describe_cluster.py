@@ -5,11 +5,13 @@ Endpoint type 2 asks for a controller quorum, which this platform does not have.
 
 from typing import Final
 
+from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.operations import CLUSTER_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import (
+    API,
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -40,3 +42,6 @@ def handle(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
+
+
+HANDLER: Final = Handler(API, handle)

@@ -5,12 +5,15 @@ A group that does not exist is Dead; from version 6 that is an error with a line
 
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
 from odradek.broker.operations import GROUP_OPERATIONS
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DescribeGroup, GroupDescription
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_groups import (
+    API,
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
@@ -59,3 +62,6 @@ async def _describe(services: Services, context: RequestContext, group_id: str) 
             for member in found.members
         ],
     )
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("groups", "groups")])

@@ -5,10 +5,13 @@ need not be of the same moment.
 """
 
 from collections import defaultdict
+from typing import Final
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_log_dirs import (
+    API,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -65,3 +68,6 @@ async def handle(
             )
         )
     return DescribeLogDirsResponse(results=results)
+
+
+HANDLER: Final = Handler(API, handle)

@@ -4,10 +4,15 @@
 transaction that stays there and that no coordinator knows hangs (KIP-664).
 """
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_producers import (
+    API,
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
@@ -52,3 +57,8 @@ def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
     ]
     response.error_code = ErrorCode.NONE
     return response
+
+
+HANDLER: Final = Handler(
+    API, handle, splitting=[Splitting("topics", "topics", "partition_indexes", "partitions")]
+)

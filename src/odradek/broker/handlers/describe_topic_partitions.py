@@ -4,6 +4,9 @@ Topics come in the order of their names; the cursor names the first partition of
 Eligible leader replicas are not tracked: null.
 """
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
 from odradek.broker.operations import TOPIC_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
@@ -11,6 +14,7 @@ from odradek.metadata import ClusterImage, PartitionImage
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_topic_partitions import (
+    API,
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -77,3 +81,6 @@ def _partition(
         last_known_elr=list(partition.last_known),
         offline_replicas=image.offline_replicas(partition),
     )
+
+
+HANDLER: Final = Handler(API, handle)

@@ -1,9 +1,14 @@
 """DescribeTransactions 0: the state of transactional ids that this broker coordinates."""
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_transactions import (
+    API,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
@@ -48,3 +53,8 @@ async def _describe(services: Services, transactional_id: str) -> TransactionSta
         TopicData(topic=topic, partitions=partitions) for topic, partitions in topics.items()
     ]
     return state
+
+
+HANDLER: Final = Handler(
+    API, handle, splitting=[Splitting("transactional_ids", "transaction_states")]
+)

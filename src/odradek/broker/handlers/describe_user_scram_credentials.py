@@ -5,11 +5,15 @@ Salts and keys are told to nobody.
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Final
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_user_scram_credentials import (
+    API,
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
@@ -63,3 +67,6 @@ def _credentials(settings: Mapping[str, str]) -> list[CredentialInfo]:
             continue  # Somebody wrote to the store by hand; nobody can log in with it.
         found.append(CredentialInfo(mechanism=mechanism, iterations=iterations))
     return found
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("users", "results")])

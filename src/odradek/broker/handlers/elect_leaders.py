@@ -6,12 +6,15 @@ answers only for those that had another leader than they should.
 
 from typing import Final
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.elections import partitions_of
 from odradek.cluster.requested_elections import Results, elect_any, elect_preferred
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.elect_leaders import (
+    API,
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
@@ -63,3 +66,12 @@ def _shown(results: Results, asks_for_all: bool) -> list[ReplicaElectionResult]:
             )
         )
     return list(topics.values())
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    splitting=[
+        Splitting("topic_partitions", "replica_election_results", "partitions", "partition_result")
+    ],
+)

@@ -6,10 +6,11 @@ version 2) it carries the identity that the producer goes on with: the next epoc
 
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from odradek.protocol.messages.end_txn import API, EndTxnRequest, EndTxnResponse
 from odradek.transactions.commands import EndTransaction, Identity
 from odradek.transactions.transaction import LAST_EPOCH, NO_PRODUCER
 
@@ -51,3 +52,6 @@ async def _end(services: Services, context: RequestContext, request: EndTxnReque
         return cast(Identity, await services.transactions.ask(request.transactional_id, command))
     except ApiError as refusal:
         return Identity(refusal.code)
+
+
+HANDLER: Final = Handler(API, handle)

@@ -21,11 +21,13 @@ from odradek.broker.fetching.consumer_reads import ConsumerReads
 from odradek.broker.fetching.fetch_reads import FetchReads
 from odradek.broker.fetching.fetch_sessions import Fetch, requested
 from odradek.broker.fetching.interest import FetchEntry
+from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
+    API,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -323,3 +325,6 @@ def _add_leaders(
         NodeEndpoint(node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack)
         for broker, listener in reachable(image, context.connection.listener, leaders)
     ]
+
+
+HANDLER: Final = Handler(API, handle, has_small_responses=True)

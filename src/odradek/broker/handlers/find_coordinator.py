@@ -6,12 +6,15 @@ somebody first asks. Key types: 0 group, 1 transactional id; share groups (2) ar
 
 from typing import Final
 
+from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import (
+    API,
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -63,3 +66,6 @@ async def _find(
     except ApiError as refusal:
         coordinator.error_code, coordinator.error_message = refusal.code, refusal.message
     return coordinator
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("coordinator_keys", "coordinators")])

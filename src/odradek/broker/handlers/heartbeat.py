@@ -3,13 +3,14 @@
 While the coordinator loads it says that all is well: the member would only begin anew.
 """
 
-from typing import cast
+from typing import Final, cast
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import Heartbeat
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from odradek.protocol.messages.heartbeat import API, HeartbeatRequest, HeartbeatResponse
 
 
 async def handle(
@@ -25,3 +26,6 @@ async def handle(
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         error = ErrorCode.NONE
     return HeartbeatResponse(error_code=error)
+
+
+HANDLER: Final = Handler(API, handle, has_small_responses=True)

@@ -5,9 +5,12 @@ Levels of a broker's loggers are set and deleted alone, and hold until that brok
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from odradek.broker.config_resources import ResourceType, change_overrides
+from odradek.broker.handlers import Handler
 from odradek.broker.logger_levels import alter_loggers
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.config import (
     BROKER_DECLARED,
@@ -21,6 +24,7 @@ from odradek.config.consumer_group_settings import GROUP_DECLARED
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.incremental_alter_configs import (
+    API,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -84,3 +88,6 @@ def _altered(asked: AlterConfigsResource, current: Mapping[str, str]) -> dict[st
         return alter(current, operations, declared)
     except InvalidSetting as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("resources", "responses")])

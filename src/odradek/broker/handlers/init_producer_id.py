@@ -10,10 +10,12 @@ after an error (KIP-360).
 import asyncio
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import (
+    API,
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
@@ -71,3 +73,6 @@ async def _init(
     except ApiError as refusal:
         return Identity(refusal.code)
     return identity
+
+
+HANDLER: Final = Handler(API, handle)

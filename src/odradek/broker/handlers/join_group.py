@@ -9,11 +9,13 @@ larger than the group's record may be is refused (`broker.group_record_size`).
 from typing import Final, cast
 
 from odradek.broker.group_record_size import check_group_record, size_of_texts
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import JoinGroup, JoinReply, Protocol
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.join_group import (
+    API,
     JoinGroupRequest,
     JoinGroupResponse,
     JoinGroupResponseMember,
@@ -89,3 +91,6 @@ def _command(context: RequestContext, request: JoinGroupRequest) -> JoinGroup:
         can_skip_assignment=version >= _FIRST_VERSION_THAT_CAN_SKIP_ASSIGNMENT,
         reason=request.reason,
     )
+
+
+HANDLER: Final = Handler(API, handle)

@@ -2,11 +2,14 @@
 
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import LeaveGroup, LeavingMember
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.leave_group import (
+    API,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
@@ -42,3 +45,11 @@ async def handle(
             for each, error in zip(members, errors, strict=True)
         ]
     )
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    # The group rebalances when the last of these members have left, or their time is up.
+    splitting=[Splitting("members", "members", max_elements=500)],
+)

@@ -4,10 +4,14 @@ Version 0 lists client metrics subscriptions alone, of which there are none. Ver
 the types asked for, or all of them.
 """
 
+from typing import Final
+
 from odradek.broker.config_resources import ResourceType
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_config_resources import (
+    API,
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
@@ -36,3 +40,6 @@ def handle(
             ConfigResource(resource_name=name, resource_type=kind) for kind, name in found
         ]
     )
+
+
+HANDLER: Final = Handler(API, handle)

@@ -3,11 +3,15 @@
 While a part of them is being loaded there is no list, rather than half of one.
 """
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.machine import GroupMachine
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_groups import (
+    API,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -38,3 +42,6 @@ def handle(
             for listing in groups
         ]
     )
+
+
+HANDLER: Final = Handler(API, handle)

@@ -12,10 +12,13 @@ Other brokers ask for the log's own end, and as a debugging replica (-2) followe
 
 from typing import Final
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_offsets import (
+    API,
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -129,3 +132,11 @@ def _answer(
         if found is not None:
             answer.timestamp, answer.offset = found.timestamp_ms, found.offset
             answer.leader_epoch = found.leader_epoch
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    # To find a timestamp may mean to read a hundred thousand records.
+    splitting=[PARTITIONS._replace(max_elements=20)],
+)

@@ -1,9 +1,13 @@
 """ListPartitionReassignments 0: the moves under way, of all topics or of those asked about."""
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.elections import partitions_of
 from odradek.cluster.reassignment import is_moving
 from odradek.protocol.messages.list_partition_reassignments import (
+    API,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
@@ -35,3 +39,6 @@ def handle(
             )
         )
     return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
+
+
+HANDLER: Final = Handler(API, handle)

@@ -10,11 +10,13 @@ is what topic names are made of; the same linear-time matcher serves both.
 from collections.abc import Iterable
 from typing import Final
 
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_transactions import (
+    API,
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
@@ -70,3 +72,6 @@ def _is_wanted(one: Transaction, request: ListTransactionsRequest, now_ms: int) 
     if request.duration_filter < 0:
         return True
     return one.status in _OPEN and now_ms - one.started_ms > request.duration_filter
+
+
+HANDLER: Final = Handler(API, handle)

@@ -13,10 +13,13 @@ the first ones are answered. Not done: nothing is answered by followers.
 import asyncio
 from typing import Final
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.look_up import (
+    API,
     LookUpHeader,
     LookUpPartition,
     LookUpPartitionResult,
@@ -121,3 +124,6 @@ def _result(found: FoundRecord | None) -> LookUpResult:
         value=record.value,
         headers=[LookUpHeader(name=name, value=value) for name, value in record.headers],
     )
+
+
+HANDLER: Final = Handler(API, handle, splitting=[PARTITIONS._replace(max_elements=10)])

@@ -8,7 +8,7 @@ broker that lost its lease leaves itself out, as a broker and as a leader
 (`broker.all_topics`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Final
 
@@ -19,8 +19,10 @@ from odradek.broker.all_topics import (
     encoded,
     without_tags,
 )
+from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.operations import CLUSTER_OPERATIONS, NO_OPERATIONS, TOPIC_OPERATIONS
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.cluster.topics import NewTopic, check_name
@@ -29,6 +31,7 @@ from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import (
+    API,
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -204,3 +207,10 @@ def _partition(image: ClusterImage, partition: PartitionImage) -> MetadataRespon
         isr_nodes=list(partition.isr),
         offline_replicas=image.offline_replicas(partition),
     )
+
+
+def _identity(asked: MetadataRequestTopic) -> Hashable:
+    return asked.name, asked.topic_id
+
+
+HANDLER: Final = Handler(API, handle, splitting=[Splitting("topics", "topics", identity=_identity)])

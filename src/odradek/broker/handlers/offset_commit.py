@@ -13,12 +13,15 @@ from asyncio import Future
 from collections.abc import Awaitable, Sequence
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import CommitOffsets, OffsetToCommit
 from odradek.metadata import TopicImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_commit import (
+    API,
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
@@ -126,3 +129,12 @@ def _topic(
 
 def _unknown(*, by_id: bool) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    # Offsets that a group commits together are written together, as far as that takes no longer.
+    splitting=[PARTITIONS._replace(max_elements=1_000)],
+    has_small_responses=True,
+)

@@ -3,13 +3,16 @@
 Topics that members subscribe to are refused: they would begin anew without knowing why.
 """
 
-from typing import cast
+from typing import Final, cast
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DeleteOffsets
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_delete import (
+    API,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -45,3 +48,6 @@ async def handle(
     for answer, error in zip(answers, errors, strict=True):
         answer.error_code = error
     return OffsetDeleteResponse(topics=topics)
+
+
+HANDLER: Final = Handler(API, handle, splitting=[PARTITIONS])

@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Iterable
 from itertools import groupby
 from typing import Final, cast
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import FetchedOffset, FetchOffsets, PartitionToFetch
 from odradek.metadata import ClusterImage, TopicImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import (
+    API,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -179,3 +182,14 @@ def _of_one_group(answer: OffsetFetchResponsePartitions) -> OffsetFetchResponseP
         metadata=answer.metadata,
         error_code=answer.error_code,
     )
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    # Of each group the handler itself fetches some partitions at a time.
+    splitting=[
+        Splitting("groups", "groups"),
+        Splitting("topics", "topics", "partition_indexes", "partitions", max_elements=1_000),
+    ],
+)

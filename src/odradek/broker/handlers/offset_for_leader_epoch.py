@@ -4,9 +4,14 @@ The answer is the largest epoch the log knows that is not above the one asked fo
 offset at which the next epoch begins.
 """
 
+from typing import Final
+
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.messages.offset_for_leader_epoch import (
+    API,
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
@@ -34,3 +39,6 @@ def handle(
             answer.leader_epoch, answer.end_offset = found
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
     return OffsetForLeaderEpochResponse(topics=topics)
+
+
+HANDLER: Final = Handler(API, handle, splitting=[PARTITIONS])

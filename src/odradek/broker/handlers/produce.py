@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
+from odradek.broker.handlers import Handler
 from odradek.broker.joining import join, retriable
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.services import Pipelined, RequestContext, Services
@@ -22,6 +23,7 @@ from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
+    API,
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -434,3 +436,6 @@ def _add_leaders(
         NodeEndpoint(node_id=broker.id, host=listener.host, port=listener.port, rack=broker.rack)
         for broker, listener in reachable(image, context.connection.listener, leaders)
     ]
+
+
+HANDLER: Final = Handler(API, handle, has_small_responses=True)

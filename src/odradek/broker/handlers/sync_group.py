@@ -8,11 +8,12 @@ the internal topic is refused with UNKNOWN_SERVER_ERROR, as by Kafka.
 from typing import Final, cast
 
 from odradek.broker.group_record_size import largest_group_record
+from odradek.broker.handlers import Handler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import SyncGroup, SyncReply
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from odradek.protocol.messages.sync_group import API, SyncGroupRequest, SyncGroupResponse
 
 _FIRST_VERSION_WITH_PROTOCOL: Final = 5
 
@@ -46,3 +47,6 @@ async def handle(
         protocol_name=reply.protocol_name,
         assignment=reply.assignment,
     )
+
+
+HANDLER: Final = Handler(API, handle)

@@ -8,13 +8,16 @@ The partition that keeps them must be part of the transaction: from version 5 it
 from collections.abc import Sequence
 from typing import Final
 
+from odradek.broker.handlers import Handler
 from odradek.broker.handlers.offset_commit import commit
 from odradek.broker.joining import join_with_offsets
+from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import CommitOffsets, OffsetToCommit
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.txn_offset_commit import (
+    API,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -93,3 +96,11 @@ def _told(error: ErrorCode, version: int) -> ErrorCode:
     if loading and version < _FIRST_VERSION_THAT_KNOWS_LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return error
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    # Offsets that a group commits together are written together, as far as that takes no longer.
+    splitting=[PARTITIONS._replace(max_elements=1_000)],
+)

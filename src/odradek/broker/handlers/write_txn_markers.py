@@ -7,8 +7,11 @@ then a marker that comes late, when the producer's next transaction is open, end
 from collections.abc import Sequence
 from typing import Final
 
+from odradek.broker.handlers import Handler
+from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.messages.write_txn_markers import (
+    API,
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -73,3 +76,11 @@ async def _results(
                 WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
             )
     return results
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    # The handler yields to other tasks within a marker too.
+    splitting=[Splitting("markers", "markers")],
+)

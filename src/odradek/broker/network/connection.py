@@ -21,9 +21,12 @@ from odradek.broker.network.connections import OS_DEFAULT, Connections
 from odradek.broker.network.outflow import Outflow, Parts
 from odradek.broker.network.reply_batching import Departures
 from odradek.broker.network.request_queue import SMALL_BYTES
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
+from odradek.protocol.messages.join_group import JoinGroupRequest
+from odradek.protocol.messages.leave_group import LeaveGroupRequest
+from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.messages.sync_group import SyncGroupRequest
 from odradek.protocol.types import Buffer
 from odradek.security.principals import ANONYMOUS
 
@@ -38,10 +41,10 @@ _BYTES_A_TURN: Final = 128 * 1024
 _LARGE_BYTES: Final = 1 << 20
 # The size in front of a frame.
 _PREFIX_BYTES: Final = 4
-_PRODUCE: Final = int(ApiKey.PRODUCE).to_bytes(2, "big")
-_LEAVE_GROUP: Final = int(ApiKey.LEAVE_GROUP).to_bytes(2, "big")
+_PRODUCE: Final = ProduceRequest.api_key.to_bytes(2, "big")
+_LEAVE_GROUP: Final = LeaveGroupRequest.api_key.to_bytes(2, "big")
 _GATHERING: Final = tuple(
-    int(key).to_bytes(2, "big") for key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
+    request.api_key.to_bytes(2, "big") for request in (JoinGroupRequest, SyncGroupRequest)
 )
 
 

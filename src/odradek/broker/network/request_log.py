@@ -23,7 +23,7 @@ from odradek.broker.network.connection import Connection, Pending, Splitter
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.outflow import Parts, Slice
 from odradek.broker.services import Pipelined, RequestContext, Services
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import find_api
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.headers import RequestHeader, decode_request_header
 from odradek.protocol.schema import Request, Struct
@@ -213,7 +213,8 @@ class _Story:
     def tell(self, error: str) -> None:
         connection, now_s = self._connection, self._clock.monotonic_s()
         header = self._header
-        api = APIS[header.api_key].name if header.api_key in APIS else str(header.api_key)
+        found = find_api(header.api_key)
+        api = str(header.api_key) if found is None else found.name
         logger.debug(
             "api=%s version=%d correlation=%d client=%s connection=%s:%d listener=%s principal=%s"
             " request_bytes=%d queue_ms=%.3f local_ms=%.3f remote_ms=%.3f send_ms=%.3f"

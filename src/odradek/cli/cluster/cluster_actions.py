@@ -4,7 +4,7 @@ import argparse
 
 from odradek.client.connection import ApiVersions
 from odradek.client.errors import ClientError
-from odradek.protocol.apis import APIS
+from odradek.protocol.apis import find_api
 from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json, table
@@ -41,13 +41,13 @@ _OTHER_NAMES = {
 
 
 def api_name(key: int) -> str:
-    api = APIS.get(key)
+    api = find_api(key)
     return api.name if api is not None else _OTHER_NAMES.get(key, "UNKNOWN")
 
 
 def usable_version(key: int, lowest: int, highest: int) -> int | None:
     """The newest version that both sides speak."""
-    api = APIS.get(key)
+    api = find_api(key)
     if api is None or api.max_version < lowest or api.min_version > highest:
         return None
     return min(api.max_version, highest)

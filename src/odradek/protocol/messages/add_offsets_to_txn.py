@@ -1,15 +1,24 @@
 """AddOffsetsToTxn: a transaction will commit offsets of this group."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, int16, int32, int64, string
 
 
-class AddOffsetsToTxnRequest(Request, key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnRequest(Request):
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
     group_id: str = string()
 
 
-class AddOffsetsToTxnResponse(Response, key=25, versions="0-4", flexible="3+"):
+class AddOffsetsToTxnResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
+
+
+# Version 4 has a new error (TRANSACTION_ABORTABLE, KIP-890).
+API: Final = Api(
+    25, AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, flexible_from=3, max_version=4
+)

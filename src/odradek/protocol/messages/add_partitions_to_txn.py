@@ -4,6 +4,9 @@ Up to version 3 from producers, one transaction at a time; from version 4 from b
 at once, which may ask only to verify.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -30,7 +33,7 @@ class AddPartitionsToTxnTransaction(Struct):
     topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic)
 
 
-class AddPartitionsToTxnRequest(Request, key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnRequest(Request):
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
     v3_and_below_producer_id: int = int64("0-3")
@@ -55,10 +58,16 @@ class AddPartitionsToTxnResult(Struct):
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult)
 
 
-class AddPartitionsToTxnResponse(Response, key=24, versions="0-5", flexible="3+"):
+class AddPartitionsToTxnResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16("4+")
     results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(
         AddPartitionsToTxnTopicResult, "0-3"
     )
+
+
+# Version 5 has a new error (TRANSACTION_ABORTABLE, KIP-890).
+API: Final = Api(
+    24, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, flexible_from=3, max_version=5
+)

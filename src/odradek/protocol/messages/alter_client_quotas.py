@@ -1,5 +1,8 @@
 """AlterClientQuotas: set or remove quotas of entities."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -29,7 +32,7 @@ class EntryData(Struct):
     ops: list[OpData] = array(OpData)
 
 
-class AlterClientQuotasRequest(Request, key=49, versions="0-1", flexible="1+"):
+class AlterClientQuotasRequest(Request):
     entries: list[EntryData] = array(EntryData)
     validate_only: bool = boolean()
 
@@ -40,6 +43,9 @@ class ResponseEntryData(Struct):
     entity: list[EntityData] = array(EntityData)
 
 
-class AlterClientQuotasResponse(Response, key=49, versions="0-1", flexible="1+"):
+class AlterClientQuotasResponse(Response):
     throttle_time_ms: int = int32()
     entries: list[ResponseEntryData] = array(ResponseEntryData)
+
+
+API: Final = Api(49, AlterClientQuotasRequest, AlterClientQuotasResponse, flexible_from=1)

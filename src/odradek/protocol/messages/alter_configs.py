@@ -1,5 +1,8 @@
 """AlterConfigs: replace all settings of a resource; IncrementalAlterConfigs changes some."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -24,7 +27,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
-class AlterConfigsRequest(Request, key=33, versions="0-2", flexible="2+"):
+class AlterConfigsRequest(Request):
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 
@@ -36,6 +39,9 @@ class AlterConfigsResourceResponse(Struct):
     resource_name: str = string()
 
 
-class AlterConfigsResponse(Response, key=33, versions="0-2", flexible="2+"):
+class AlterConfigsResponse(Response):
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
+
+
+API: Final = Api(33, AlterConfigsRequest, AlterConfigsResponse, flexible_from=2)

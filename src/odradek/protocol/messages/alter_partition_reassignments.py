@@ -1,5 +1,8 @@
 """AlterPartitionReassignments: give partitions other replicas; null replicas cancel."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, string
 
 
@@ -13,7 +16,7 @@ class ReassignableTopic(Struct):
     partitions: list[ReassignablePartition] = array(ReassignablePartition)
 
 
-class AlterPartitionReassignmentsRequest(Request, key=45, versions="0-1", flexible="0+"):
+class AlterPartitionReassignmentsRequest(Request):
     timeout_ms: int = int32(default=60000)
     allow_replication_factor_change: bool = boolean("1+", default=True)
     topics: list[ReassignableTopic] = array(ReassignableTopic)
@@ -30,9 +33,14 @@ class ReassignableTopicResponse(Struct):
     partitions: list[ReassignablePartitionResponse] = array(ReassignablePartitionResponse)
 
 
-class AlterPartitionReassignmentsResponse(Response, key=45, versions="0-1", flexible="0+"):
+class AlterPartitionReassignmentsResponse(Response):
     throttle_time_ms: int = int32()
     allow_replication_factor_change: bool = boolean("1+", default=True)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     responses: list[ReassignableTopicResponse] = array(ReassignableTopicResponse)
+
+
+API: Final = Api(
+    45, AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, flexible_from=0
+)

@@ -1,5 +1,8 @@
 """AlterReplicaLogDirs: in which log directory of the broker asked a replica is to live."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
@@ -13,7 +16,7 @@ class AlterReplicaLogDir(Struct):
     topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
 
 
-class AlterReplicaLogDirsRequest(Request, key=34, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsRequest(Request):
     dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
 
 
@@ -27,6 +30,11 @@ class AlterReplicaLogDirTopicResult(Struct):
     partitions: list[AlterReplicaLogDirPartitionResult] = array(AlterReplicaLogDirPartitionResult)
 
 
-class AlterReplicaLogDirsResponse(Response, key=34, versions="1-2", flexible="2+"):
+class AlterReplicaLogDirsResponse(Response):
     throttle_time_ms: int = int32()
     results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)
+
+
+API: Final = Api(
+    34, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, flexible_from=2, min_version=1
+)

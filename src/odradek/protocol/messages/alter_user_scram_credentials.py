@@ -1,5 +1,8 @@
 """AlterUserScramCredentials: add, change or remove SCRAM credentials."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -26,7 +29,7 @@ class ScramCredentialUpsertion(Struct):
     salted_password: bytes = bytes_()
 
 
-class AlterUserScramCredentialsRequest(Request, key=51, versions="0", flexible="0+"):
+class AlterUserScramCredentialsRequest(Request):
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
 
@@ -37,6 +40,11 @@ class AlterUserScramCredentialsResult(Struct):
     error_message: str | None = string(nullable="0+")
 
 
-class AlterUserScramCredentialsResponse(Response, key=51, versions="0", flexible="0+"):
+class AlterUserScramCredentialsResponse(Response):
     throttle_time_ms: int = int32()
     results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult)
+
+
+API: Final = Api(
+    51, AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, flexible_from=0
+)

@@ -5,6 +5,9 @@ version answers in version 0 with UNSUPPORTED_VERSION: the client may be newer t
 this.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -18,7 +21,7 @@ from odradek.protocol.schema import (
 )
 
 
-class ApiVersionsRequest(Request, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsRequest(Request):
     client_software_name: str = string("3+")
     client_software_version: str = string("3+")
 
@@ -41,7 +44,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = int16()
 
 
-class ApiVersionsResponse(Response, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Response):
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)
     throttle_time_ms: int = int32("1+")
@@ -49,3 +52,7 @@ class ApiVersionsResponse(Response, key=18, versions="0-4", flexible="3+"):
     finalized_features_epoch: int = int64("3+", default=-1, tag=1)
     finalized_features: list[FinalizedFeatureKey] = array(FinalizedFeatureKey, "3+", tag=2)
     zk_migration_ready: bool = boolean("3+", tag=3)
+
+
+# From version 4 features may have the lowest level 0 (KAFKA-17011).
+API: Final = Api(18, ApiVersionsRequest, ApiVersionsResponse, flexible_from=3, max_version=4)

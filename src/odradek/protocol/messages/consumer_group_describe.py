@@ -1,5 +1,8 @@
 """ConsumerGroupDescribe: groups of the new consumer protocol."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -16,7 +19,7 @@ from odradek.protocol.schema import (
 from odradek.protocol.types import TopicId
 
 
-class ConsumerGroupDescribeRequest(Request, key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeRequest(Request):
     group_ids: list[str] = array(string)
     include_authorized_operations: bool = boolean()
 
@@ -57,6 +60,9 @@ class DescribedGroup(Struct):
     authorized_operations: int = int32(default=-(2**31))
 
 
-class ConsumerGroupDescribeResponse(Response, key=69, versions="0-1", flexible="0+"):
+class ConsumerGroupDescribeResponse(Response):
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)
+
+
+API: Final = Api(69, ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, flexible_from=0)

@@ -3,6 +3,9 @@
 Null or -1 in the request means: as I said last time.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -22,7 +25,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32)
 
 
-class ConsumerGroupHeartbeatRequest(Request, key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatRequest(Request):
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
@@ -41,7 +44,7 @@ class Assignment(Struct):
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
-class ConsumerGroupHeartbeatResponse(Response, key=68, versions="0-1", flexible="0+"):
+class ConsumerGroupHeartbeatResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
@@ -49,3 +52,6 @@ class ConsumerGroupHeartbeatResponse(Response, key=68, versions="0-1", flexible=
     member_epoch: int = int32()
     heartbeat_interval_ms: int = int32()
     assignment: Assignment | None = nested(Assignment, nullable="0+")
+
+
+API: Final = Api(68, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, flexible_from=0)

@@ -1,5 +1,8 @@
 """CreateAcls: add access rules."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
@@ -13,7 +16,7 @@ class AclCreation(Struct):
     permission_type: int = int8()
 
 
-class CreateAclsRequest(Request, key=30, versions="1-3", flexible="2+"):
+class CreateAclsRequest(Request):
     creations: list[AclCreation] = array(AclCreation)
 
 
@@ -22,6 +25,12 @@ class AclCreationResult(Struct):
     error_message: str | None = string(nullable="0+")
 
 
-class CreateAclsResponse(Response, key=30, versions="1-3", flexible="2+"):
+class CreateAclsResponse(Response):
     throttle_time_ms: int = int32()
     results: list[AclCreationResult] = array(AclCreationResult)
+
+
+# Version 3 has a new resource type, users (KIP-373).
+API: Final = Api(
+    30, CreateAclsRequest, CreateAclsResponse, flexible_from=2, min_version=1, max_version=3
+)

@@ -1,5 +1,8 @@
 """CreatePartitions: raise a topic's number of partitions to `count`."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, boolean, int16, int32, string
 
 
@@ -15,7 +18,7 @@ class CreatePartitionsTopic(Struct):
     )
 
 
-class CreatePartitionsRequest(Request, key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsRequest(Request):
     topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
     timeout_ms: int = int32()
     validate_only: bool = boolean()
@@ -27,6 +30,12 @@ class CreatePartitionsTopicResult(Struct):
     error_message: str | None = string(nullable="0+", default=None)
 
 
-class CreatePartitionsResponse(Response, key=37, versions="0-3", flexible="2+"):
+class CreatePartitionsResponse(Response):
     throttle_time_ms: int = int32()
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)
+
+
+# Version 3 has a new error (THROTTLING_QUOTA_EXCEEDED, KIP-599).
+API: Final = Api(
+    37, CreatePartitionsRequest, CreatePartitionsResponse, flexible_from=2, max_version=3
+)

@@ -4,6 +4,9 @@ From version 4 -1 stands for the broker's default of either; from version 5 the 
 describes the topic that was made.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -37,7 +40,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig)
 
 
-class CreateTopicsRequest(Request, key=19, versions="2-7", flexible="5+"):
+class CreateTopicsRequest(Request):
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
     validate_only: bool = boolean()
@@ -62,6 +65,9 @@ class CreatableTopicResult(Struct):
     configs: list[CreatableTopicConfigs] | None = array(CreatableTopicConfigs, "5+", nullable="5+")
 
 
-class CreateTopicsResponse(Response, key=19, versions="2-7", flexible="5+"):
+class CreateTopicsResponse(Response):
     throttle_time_ms: int = int32()
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)
+
+
+API: Final = Api(19, CreateTopicsRequest, CreateTopicsResponse, flexible_from=5, min_version=2)

@@ -1,5 +1,8 @@
 """DeleteAcls: remove the access rules that match filters."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
@@ -13,7 +16,7 @@ class DeleteAclsFilter(Struct):
     permission_type: int = int8()
 
 
-class DeleteAclsRequest(Request, key=31, versions="1-3", flexible="2+"):
+class DeleteAclsRequest(Request):
     filters: list[DeleteAclsFilter] = array(DeleteAclsFilter)
 
 
@@ -35,6 +38,12 @@ class DeleteAclsFilterResult(Struct):
     matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
 
 
-class DeleteAclsResponse(Response, key=31, versions="1-3", flexible="2+"):
+class DeleteAclsResponse(Response):
     throttle_time_ms: int = int32()
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)
+
+
+# Version 3 has a new resource type, users (KIP-373).
+API: Final = Api(
+    31, DeleteAclsRequest, DeleteAclsResponse, flexible_from=2, min_version=1, max_version=3
+)

@@ -1,9 +1,12 @@
 """DeleteGroups: forget empty groups and their offsets."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
-class DeleteGroupsRequest(Request, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsRequest(Request):
     groups_names: list[str] = array(string)
 
 
@@ -12,6 +15,9 @@ class DeletableGroupResult(Struct):
     error_code: int = int16()
 
 
-class DeleteGroupsResponse(Response, key=42, versions="0-2", flexible="2+"):
+class DeleteGroupsResponse(Response):
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)
+
+
+API: Final = Api(42, DeleteGroupsRequest, DeleteGroupsResponse, flexible_from=2)

@@ -1,5 +1,8 @@
 """DeleteRecords: raise the log start offset; -1 means up to the high watermark."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
@@ -13,7 +16,7 @@ class DeleteRecordsTopic(Struct):
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
 
 
-class DeleteRecordsRequest(Request, key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsRequest(Request):
     topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
     timeout_ms: int = int32()
 
@@ -29,6 +32,9 @@ class DeleteRecordsTopicResult(Struct):
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
 
 
-class DeleteRecordsResponse(Response, key=21, versions="0-2", flexible="2+"):
+class DeleteRecordsResponse(Response):
     throttle_time_ms: int = int32()
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)
+
+
+API: Final = Api(21, DeleteRecordsRequest, DeleteRecordsResponse, flexible_from=2)

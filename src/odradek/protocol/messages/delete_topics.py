@@ -1,5 +1,8 @@
 """DeleteTopics: by name, and from version 6 by name or id."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string, uuid
 from odradek.protocol.types import TopicId
 
@@ -9,7 +12,7 @@ class DeleteTopicState(Struct):
     topic_id: TopicId = uuid()
 
 
-class DeleteTopicsRequest(Request, key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsRequest(Request):
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = array(string, "0-5")
     timeout_ms: int = int32()
@@ -22,6 +25,9 @@ class DeletableTopicResult(Struct):
     error_message: str | None = string("5+", nullable="5+", default=None)
 
 
-class DeleteTopicsResponse(Response, key=20, versions="1-6", flexible="4+"):
+class DeleteTopicsResponse(Response):
     throttle_time_ms: int = int32()
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)
+
+
+API: Final = Api(20, DeleteTopicsRequest, DeleteTopicsResponse, flexible_from=4, min_version=1)

@@ -1,9 +1,12 @@
 """DescribeAcls: access rules that match a filter."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
-class DescribeAclsRequest(Request, key=29, versions="1-3", flexible="2+"):
+class DescribeAclsRequest(Request):
     resource_type_filter: int = int8()
     resource_name_filter: str | None = string(nullable="0+")
     pattern_type_filter: int = int8(default=3)
@@ -27,8 +30,14 @@ class DescribeAclsResource(Struct):
     acls: list[AclDescription] = array(AclDescription)
 
 
-class DescribeAclsResponse(Response, key=29, versions="1-3", flexible="2+"):
+class DescribeAclsResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     resources: list[DescribeAclsResource] = array(DescribeAclsResource)
+
+
+# Version 3 has a new resource type, users (KIP-373).
+API: Final = Api(
+    29, DescribeAclsRequest, DescribeAclsResponse, flexible_from=2, min_version=1, max_version=3
+)

@@ -1,5 +1,8 @@
 """DescribeClientQuotas: quotas of the entities that match."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -20,7 +23,7 @@ class ComponentData(Struct):
     match: str | None = string(nullable="0+")
 
 
-class DescribeClientQuotasRequest(Request, key=48, versions="0-1", flexible="1+"):
+class DescribeClientQuotasRequest(Request):
     components: list[ComponentData] = array(ComponentData)
     strict: bool = boolean()
 
@@ -40,8 +43,11 @@ class EntryData(Struct):
     values: list[ValueData] = array(ValueData)
 
 
-class DescribeClientQuotasResponse(Response, key=48, versions="0-1", flexible="1+"):
+class DescribeClientQuotasResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     entries: list[EntryData] | None = array(EntryData, nullable="0+")
+
+
+API: Final = Api(48, DescribeClientQuotasRequest, DescribeClientQuotasResponse, flexible_from=1)

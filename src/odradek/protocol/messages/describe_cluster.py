@@ -1,5 +1,8 @@
 """DescribeCluster: the brokers and the cluster's id, for admin clients."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -13,7 +16,7 @@ from odradek.protocol.schema import (
 )
 
 
-class DescribeClusterRequest(Request, key=60, versions="0-2", flexible="0+"):
+class DescribeClusterRequest(Request):
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8("1+", default=1)
     include_fenced_brokers: bool = boolean("2+")
@@ -27,7 +30,7 @@ class DescribeClusterBroker(Struct):
     is_fenced: bool = boolean("2+")
 
 
-class DescribeClusterResponse(Response, key=60, versions="0-2", flexible="0+"):
+class DescribeClusterResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
@@ -36,3 +39,6 @@ class DescribeClusterResponse(Response, key=60, versions="0-2", flexible="0+"):
     controller_id: int = int32(default=-1)
     brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker)
     cluster_authorized_operations: int = int32(default=-(2**31))
+
+
+API: Final = Api(60, DescribeClusterRequest, DescribeClusterResponse, flexible_from=0)

@@ -1,5 +1,8 @@
 """DescribeConfigs: settings of topics, brokers and loggers with where each value comes from."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -19,7 +22,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = array(string, nullable="0+")
 
 
-class DescribeConfigsRequest(Request, key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsRequest(Request):
     resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean()
     include_documentation: bool = boolean("3+")
@@ -50,6 +53,11 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
 
 
-class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
+class DescribeConfigsResponse(Response):
     throttle_time_ms: int = int32()
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)
+
+
+API: Final = Api(
+    32, DescribeConfigsRequest, DescribeConfigsResponse, flexible_from=4, min_version=1
+)

@@ -1,5 +1,8 @@
 """DescribeGroups: state, members and assignments of classic groups."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -13,7 +16,7 @@ from odradek.protocol.schema import (
 )
 
 
-class DescribeGroupsRequest(Request, key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsRequest(Request):
     groups: list[str] = array(string)
     include_authorized_operations: bool = boolean("3+")
 
@@ -38,6 +41,9 @@ class DescribedGroup(Struct):
     authorized_operations: int = int32("3+", default=-(2**31))
 
 
-class DescribeGroupsResponse(Response, key=15, versions="0-6", flexible="5+"):
+class DescribeGroupsResponse(Response):
     throttle_time_ms: int = int32("1+")
     groups: list[DescribedGroup] = array(DescribedGroup)
+
+
+API: Final = Api(15, DescribeGroupsRequest, DescribeGroupsResponse, flexible_from=5)

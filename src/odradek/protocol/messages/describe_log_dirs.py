@@ -1,5 +1,8 @@
 """DescribeLogDirs: log directories of a broker, the replicas in them, and the space left."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -18,7 +21,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[int] = array(int32)
 
 
-class DescribeLogDirsRequest(Request, key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsRequest(Request):
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
 
 
@@ -43,7 +46,12 @@ class DescribeLogDirsResult(Struct):
     is_cordoned: bool = boolean("5+")
 
 
-class DescribeLogDirsResponse(Response, key=35, versions="1-5", flexible="2+"):
+class DescribeLogDirsResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16("3+")
     results: list[DescribeLogDirsResult] = array(DescribeLogDirsResult)
+
+
+API: Final = Api(
+    35, DescribeLogDirsRequest, DescribeLogDirsResponse, flexible_from=2, min_version=1
+)

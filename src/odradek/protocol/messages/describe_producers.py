@@ -1,5 +1,8 @@
 """DescribeProducers: producers a partition remembers, and their open transactions."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
@@ -8,7 +11,7 @@ class TopicRequest(Struct):
     partition_indexes: list[int] = array(int32)
 
 
-class DescribeProducersRequest(Request, key=61, versions="0", flexible="0+"):
+class DescribeProducersRequest(Request):
     topics: list[TopicRequest] = array(TopicRequest)
 
 
@@ -33,6 +36,9 @@ class TopicResponse(Struct):
     partitions: list[PartitionResponse] = array(PartitionResponse)
 
 
-class DescribeProducersResponse(Response, key=61, versions="0", flexible="0+"):
+class DescribeProducersResponse(Response):
     throttle_time_ms: int = int32()
     topics: list[TopicResponse] = array(TopicResponse)
+
+
+API: Final = Api(61, DescribeProducersRequest, DescribeProducersResponse, flexible_from=0)

@@ -1,5 +1,8 @@
 """DescribeTopicPartitions: partitions of topics, page by page from a cursor."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -24,7 +27,7 @@ class Cursor(Struct):
     partition_index: int = int32()
 
 
-class DescribeTopicPartitionsRequest(Request, key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsRequest(Request):
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
     cursor: Cursor | None = nested(Cursor, nullable="0+")
@@ -53,7 +56,12 @@ class DescribeTopicPartitionsResponseTopic(Struct):
     topic_authorized_operations: int = int32(default=-(2**31))
 
 
-class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="0+"):
+class DescribeTopicPartitionsResponse(Response):
     throttle_time_ms: int = int32()
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)
     next_cursor: Cursor | None = nested(Cursor, nullable="0+")
+
+
+API: Final = Api(
+    75, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, flexible_from=0
+)

@@ -1,9 +1,12 @@
 """DescribeTransactions: the state of transactions by transactional id."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
-class DescribeTransactionsRequest(Request, key=65, versions="0", flexible="0+"):
+class DescribeTransactionsRequest(Request):
     transactional_ids: list[str] = array(string)
 
 
@@ -23,6 +26,9 @@ class TransactionState(Struct):
     topics: list[TopicData] = array(TopicData)
 
 
-class DescribeTransactionsResponse(Response, key=65, versions="0", flexible="0+"):
+class DescribeTransactionsResponse(Response):
     throttle_time_ms: int = int32()
     transaction_states: list[TransactionState] = array(TransactionState)
+
+
+API: Final = Api(65, DescribeTransactionsRequest, DescribeTransactionsResponse, flexible_from=0)

@@ -1,5 +1,8 @@
 """DescribeUserScramCredentials: which SCRAM mechanisms users have; null users ask for all."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
@@ -7,7 +10,7 @@ class UserName(Struct):
     name: str = string()
 
 
-class DescribeUserScramCredentialsRequest(Request, key=50, versions="0", flexible="0+"):
+class DescribeUserScramCredentialsRequest(Request):
     users: list[UserName] | None = array(UserName, nullable="0+")
 
 
@@ -23,8 +26,13 @@ class DescribeUserScramCredentialsResult(Struct):
     credential_infos: list[CredentialInfo] = array(CredentialInfo)
 
 
-class DescribeUserScramCredentialsResponse(Response, key=50, versions="0", flexible="0+"):
+class DescribeUserScramCredentialsResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     results: list[DescribeUserScramCredentialsResult] = array(DescribeUserScramCredentialsResult)
+
+
+API: Final = Api(
+    50, DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, flexible_from=0
+)

@@ -1,5 +1,8 @@
 """ElectLeaders: move leadership to the preferred replica, or to an unclean one (version 1)."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
@@ -8,7 +11,7 @@ class TopicPartitions(Struct):
     partitions: list[int] = array(int32)
 
 
-class ElectLeadersRequest(Request, key=43, versions="0-2", flexible="2+"):
+class ElectLeadersRequest(Request):
     election_type: int = int8("1+")
     topic_partitions: list[TopicPartitions] | None = array(TopicPartitions, nullable="0+")
     timeout_ms: int = int32(default=60000)
@@ -25,7 +28,10 @@ class ReplicaElectionResult(Struct):
     partition_result: list[PartitionResult] = array(PartitionResult)
 
 
-class ElectLeadersResponse(Response, key=43, versions="0-2", flexible="2+"):
+class ElectLeadersResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16("1+")
     replica_election_results: list[ReplicaElectionResult] = array(ReplicaElectionResult)
+
+
+API: Final = Api(43, ElectLeadersRequest, ElectLeadersResponse, flexible_from=2)

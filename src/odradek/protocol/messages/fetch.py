@@ -5,6 +5,9 @@ From version 7 a session remembers the partitions, so that requests carry only c
 `replica_id` up to version 14, in the tagged `replica_state` from 15 on.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -50,7 +53,7 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array(int32)
 
 
-class FetchRequest(Request, key=1, versions="4-18", flexible="12+"):
+class FetchRequest(Request):
     cluster_id: str | None = string("12+", nullable="12+", default=None, tag=0)
     replica_id: int = int32("0-14", default=-1)
     replica_state: ReplicaState | None = nested(ReplicaState, "15+", tag=1)
@@ -112,9 +115,12 @@ class NodeEndpoint(Struct):
     rack: str | None = string(nullable="0+", default=None)
 
 
-class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
+class FetchResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16("7+")
     session_id: int = int32("7+")
     responses: list[FetchableTopicResponse] = array(FetchableTopicResponse)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)
+
+
+API: Final = Api(1, FetchRequest, FetchResponse, flexible_from=12, min_version=4)

@@ -1,5 +1,8 @@
 """IncrementalAlterConfigs: set, delete, append to or subtract from single settings."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -25,7 +28,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
-class IncrementalAlterConfigsRequest(Request, key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsRequest(Request):
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 
@@ -37,6 +40,11 @@ class AlterConfigsResourceResponse(Struct):
     resource_name: str = string()
 
 
-class IncrementalAlterConfigsResponse(Response, key=44, versions="0-1", flexible="1+"):
+class IncrementalAlterConfigsResponse(Response):
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
+
+
+API: Final = Api(
+    44, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, flexible_from=1
+)

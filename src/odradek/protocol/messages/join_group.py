@@ -3,6 +3,9 @@
 The answer waits for all members; the leader's answer alone lists them.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -21,7 +24,7 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = bytes_()
 
 
-class JoinGroupRequest(Request, key=11, versions="0-9", flexible="6+"):
+class JoinGroupRequest(Request):
     group_id: str = string()
     session_timeout_ms: int = int32()
     rebalance_timeout_ms: int = int32("1+", default=-1)
@@ -38,7 +41,7 @@ class JoinGroupResponseMember(Struct):
     metadata: bytes = bytes_()
 
 
-class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
+class JoinGroupResponse(Response):
     throttle_time_ms: int = int32("2+")
     error_code: int = int16()
     generation_id: int = int32(default=-1)
@@ -48,3 +51,6 @@ class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
     skip_assignment: bool = boolean("9+")
     member_id: str = string()
     members: list[JoinGroupResponseMember] = array(JoinGroupResponseMember)
+
+
+API: Final = Api(11, JoinGroupRequest, JoinGroupResponse, flexible_from=6)

@@ -1,5 +1,8 @@
 """LeaveGroup: one member goes, or from version 3 several are removed."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
@@ -9,7 +12,7 @@ class MemberIdentity(Struct):
     reason: str | None = string("5+", nullable="5+", default=None)
 
 
-class LeaveGroupRequest(Request, key=13, versions="0-5", flexible="4+"):
+class LeaveGroupRequest(Request):
     group_id: str = string()
     member_id: str = string("0-2")
     members: list[MemberIdentity] = array(MemberIdentity, "3+")
@@ -21,7 +24,10 @@ class MemberResponse(Struct):
     error_code: int = int16()
 
 
-class LeaveGroupResponse(Response, key=13, versions="0-5", flexible="4+"):
+class LeaveGroupResponse(Response):
     throttle_time_ms: int = int32("1+")
     error_code: int = int16()
     members: list[MemberResponse] = array(MemberResponse, "3+")
+
+
+API: Final = Api(13, LeaveGroupRequest, LeaveGroupResponse, flexible_from=4)

@@ -3,10 +3,13 @@
 Version 0 knows client metrics alone.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int8, int16, int32, string
 
 
-class ListConfigResourcesRequest(Request, key=74, versions="0-1", flexible="0+"):
+class ListConfigResourcesRequest(Request):
     resource_types: list[int] = array(int8, "1+")
 
 
@@ -15,7 +18,10 @@ class ConfigResource(Struct):
     resource_type: int = int8("1+", default=16)
 
 
-class ListConfigResourcesResponse(Response, key=74, versions="0-1", flexible="0+"):
+class ListConfigResourcesResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     config_resources: list[ConfigResource] = array(ConfigResource)
+
+
+API: Final = Api(74, ListConfigResourcesRequest, ListConfigResourcesResponse, flexible_from=0)

@@ -1,9 +1,12 @@
 """ListGroups: the groups a broker coordinates, filtered by state (version 4) and type (5)."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
-class ListGroupsRequest(Request, key=16, versions="0-5", flexible="3+"):
+class ListGroupsRequest(Request):
     states_filter: list[str] = array(string, "4+")
     types_filter: list[str] = array(string, "5+")
 
@@ -15,7 +18,10 @@ class ListedGroup(Struct):
     group_type: str = string("5+")
 
 
-class ListGroupsResponse(Response, key=16, versions="0-5", flexible="3+"):
+class ListGroupsResponse(Response):
     throttle_time_ms: int = int32("1+")
     error_code: int = int16()
     groups: list[ListedGroup] = array(ListedGroup)
+
+
+API: Final = Api(16, ListGroupsRequest, ListGroupsResponse, flexible_from=3)

@@ -5,6 +5,9 @@ timestamp (version 7), -4 earliest local (8), -5 latest tiered (9), -6 earliest 
 upload (11).
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -29,7 +32,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
 
 
-class ListOffsetsRequest(Request, key=2, versions="1-11", flexible="6+"):
+class ListOffsetsRequest(Request):
     replica_id: int = int32()
     isolation_level: int = int8("2+")
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
@@ -49,6 +52,12 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
 
 
-class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
+class ListOffsetsResponse(Response):
     throttle_time_ms: int = int32("2+")
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)
+
+
+# Version 11 lets clients ask for the earliest offset that is not uploaded yet (KIP-1023).
+API: Final = Api(
+    2, ListOffsetsRequest, ListOffsetsResponse, flexible_from=6, min_version=1, max_version=11
+)

@@ -1,5 +1,8 @@
 """ListPartitionReassignments: reassignments under way; null topics ask for all."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
@@ -8,7 +11,7 @@ class ListPartitionReassignmentsTopics(Struct):
     partition_indexes: list[int] = array(int32)
 
 
-class ListPartitionReassignmentsRequest(Request, key=46, versions="0", flexible="0+"):
+class ListPartitionReassignmentsRequest(Request):
     timeout_ms: int = int32(default=60000)
     topics: list[ListPartitionReassignmentsTopics] | None = array(
         ListPartitionReassignmentsTopics, nullable="0+", default=None
@@ -27,8 +30,13 @@ class OngoingTopicReassignment(Struct):
     partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
 
 
-class ListPartitionReassignmentsResponse(Response, key=46, versions="0", flexible="0+"):
+class ListPartitionReassignmentsResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     topics: list[OngoingTopicReassignment] = array(OngoingTopicReassignment)
+
+
+API: Final = Api(
+    46, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, flexible_from=0
+)

@@ -1,9 +1,12 @@
 """ListTransactions: filtered by state, producer, duration (version 1) and pattern (2)."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
-class ListTransactionsRequest(Request, key=66, versions="0-2", flexible="0+"):
+class ListTransactionsRequest(Request):
     state_filters: list[str] = array(string)
     producer_id_filters: list[int] = array(int64)
     duration_filter: int = int64("1+", default=-1)
@@ -16,8 +19,11 @@ class TransactionState(Struct):
     transaction_state: str = string()
 
 
-class ListTransactionsResponse(Response, key=66, versions="0-2", flexible="0+"):
+class ListTransactionsResponse(Response):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     unknown_state_filters: list[str] = array(string)
     transaction_states: list[TransactionState] = array(TransactionState)
+
+
+API: Final = Api(66, ListTransactionsRequest, ListTransactionsResponse, flexible_from=0)

@@ -4,6 +4,9 @@ Its number lies far from Kafka's. Clients that do not know it pass over it in Ap
 they do with every API that is newer than they are. Leaders answer, for their partitions.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -33,7 +36,7 @@ class LookUpTopic(Struct):
     partitions: list[LookUpPartition] = array(LookUpPartition)
 
 
-class LookUpRequest(Request, key=25000, versions="0", flexible="0+"):
+class LookUpRequest(Request):
     # 0 read_uncommitted, 1 read_committed
     isolation_level: int = int8()
     topics: list[LookUpTopic] = array(LookUpTopic)
@@ -74,6 +77,9 @@ class LookUpTopicResult(Struct):
     partitions: list[LookUpPartitionResult] = array(LookUpPartitionResult)
 
 
-class LookUpResponse(Response, key=25000, versions="0", flexible="0+"):
+class LookUpResponse(Response):
     throttle_time_ms: int = int32()
     topics: list[LookUpTopicResult] = array(LookUpTopicResult)
+
+
+API: Final = Api(25000, LookUpRequest, LookUpResponse, flexible_from=0)

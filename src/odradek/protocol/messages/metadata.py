@@ -4,6 +4,9 @@ A request whose `topics` is null asks for all topics; in version 0 an empty list
 version 10 topics have ids, and from version 12 they may be asked for by id alone.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -23,7 +26,7 @@ class MetadataRequestTopic(Struct):
     name: str | None = string(nullable="10+")
 
 
-class MetadataRequest(Request, key=3, versions="0-13", flexible="9+"):
+class MetadataRequest(Request):
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
     allow_auto_topic_creation: bool = boolean("4+", default=True)
     include_cluster_authorized_operations: bool = boolean("8-10")
@@ -56,7 +59,7 @@ class MetadataResponseTopic(Struct):
     topic_authorized_operations: int = int32("8+", default=-(2**31))
 
 
-class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
+class MetadataResponse(Response):
     throttle_time_ms: int = int32("3+")
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
     cluster_id: str | None = string("2+", nullable="2+", default=None)
@@ -64,3 +67,6 @@ class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
     cluster_authorized_operations: int = int32("8-10", default=-(2**31))
     error_code: int = int16("13+")
+
+
+API: Final = Api(3, MetadataRequest, MetadataResponse, flexible_from=9)

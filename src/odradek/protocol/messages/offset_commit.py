@@ -4,6 +4,9 @@ From version 9 the new consumer protocol uses it too: the generation is then the
 epoch. From version 10 topics go by id.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -31,7 +34,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
 
 
-class OffsetCommitRequest(Request, key=8, versions="2-10", flexible="8+"):
+class OffsetCommitRequest(Request):
     group_id: str = string()
     generation_id_or_member_epoch: int = int32(default=-1)
     member_id: str = string()
@@ -51,6 +54,9 @@ class OffsetCommitResponseTopic(Struct):
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
 
 
-class OffsetCommitResponse(Response, key=8, versions="2-10", flexible="8+"):
+class OffsetCommitResponse(Response):
     throttle_time_ms: int = int32("3+")
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)
+
+
+API: Final = Api(8, OffsetCommitRequest, OffsetCommitResponse, flexible_from=8, min_version=2)

@@ -1,5 +1,8 @@
 """OffsetDelete: forget a group's offsets for some partitions."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, string
 
 
@@ -12,7 +15,7 @@ class OffsetDeleteRequestTopic(Struct):
     partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
 
 
-class OffsetDeleteRequest(Request, key=47, versions="0"):
+class OffsetDeleteRequest(Request):
     group_id: str = string()
     topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
 
@@ -27,7 +30,10 @@ class OffsetDeleteResponseTopic(Struct):
     partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
 
 
-class OffsetDeleteResponse(Response, key=47, versions="0"):
+class OffsetDeleteResponse(Response):
     error_code: int = int16()
     throttle_time_ms: int = int32()
     topics: list[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic)
+
+
+API: Final = Api(47, OffsetDeleteRequest, OffsetDeleteResponse)

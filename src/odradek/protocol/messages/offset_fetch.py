@@ -3,6 +3,9 @@
 From version 8 several groups are read at once; from version 10 topics go by id.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -36,7 +39,7 @@ class OffsetFetchRequestGroup(Struct):
     topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, nullable="0+")
 
 
-class OffsetFetchRequest(Request, key=9, versions="1-10", flexible="6+"):
+class OffsetFetchRequest(Request):
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(
         OffsetFetchRequestTopic, "0-7", nullable="2-7"
@@ -78,8 +81,11 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = int16()
 
 
-class OffsetFetchResponse(Response, key=9, versions="1-10", flexible="6+"):
+class OffsetFetchResponse(Response):
     throttle_time_ms: int = int32("3+")
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
     error_code: int = int16("2-7")
     groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
+
+
+API: Final = Api(9, OffsetFetchRequest, OffsetFetchResponse, flexible_from=6, min_version=1)

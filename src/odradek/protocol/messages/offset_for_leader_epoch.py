@@ -1,5 +1,8 @@
 """OffsetForLeaderEpoch: where a leader epoch ends, so that logs that diverged can be cut."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
@@ -14,7 +17,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
 
 
-class OffsetForLeaderEpochRequest(Request, key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochRequest(Request):
     replica_id: int = int32("3+", default=-2)
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
 
@@ -31,6 +34,11 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
 
 
-class OffsetForLeaderEpochResponse(Response, key=23, versions="2-4", flexible="4+"):
+class OffsetForLeaderEpochResponse(Response):
     throttle_time_ms: int = int32()
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)
+
+
+API: Final = Api(
+    23, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, flexible_from=4, min_version=2
+)

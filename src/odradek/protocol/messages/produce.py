@@ -3,6 +3,9 @@
 The answer is left out altogether when `acks` is 0. From version 13 topics go by id.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -30,7 +33,7 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-class ProduceRequest(Request, key=0, versions="3-13", flexible="9+"):
+class ProduceRequest(Request):
     transactional_id: str | None = string(nullable="0+", default=None)
     acks: int = int16()
     timeout_ms: int = int32()
@@ -71,7 +74,10 @@ class NodeEndpoint(Struct):
     rack: str | None = string(nullable="0+", default=None)
 
 
-class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
+class ProduceResponse(Response):
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32()
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)
+
+
+API: Final = Api(0, ProduceRequest, ProduceResponse, flexible_from=9, min_version=3)

@@ -4,13 +4,20 @@ After version 0 bare SASL tokens follow on the connection; after version 1 they 
 in SaslAuthenticate.
 """
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, array, int16, string
 
 
-class SaslHandshakeRequest(Request, key=17, versions="0-1"):
+class SaslHandshakeRequest(Request):
     mechanism: str = string()
 
 
-class SaslHandshakeResponse(Response, key=17, versions="0-1"):
+class SaslHandshakeResponse(Response):
     error_code: int = int16()
     mechanisms: list[str] = array(string)
+
+
+# After version 1 the tokens of the mechanism are sent in SaslAuthenticate requests.
+API: Final = Api(17, SaslHandshakeRequest, SaslHandshakeResponse, max_version=1)

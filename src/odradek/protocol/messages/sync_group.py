@@ -1,5 +1,8 @@
 """SyncGroup: the leader hands in everybody's assignment, each member gets its own."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, bytes_, int16, int32, string
 
 
@@ -8,7 +11,7 @@ class SyncGroupRequestAssignment(Struct):
     assignment: bytes = bytes_()
 
 
-class SyncGroupRequest(Request, key=14, versions="0-5", flexible="4+"):
+class SyncGroupRequest(Request):
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -18,9 +21,12 @@ class SyncGroupRequest(Request, key=14, versions="0-5", flexible="4+"):
     assignments: list[SyncGroupRequestAssignment] = array(SyncGroupRequestAssignment)
 
 
-class SyncGroupResponse(Response, key=14, versions="0-5", flexible="4+"):
+class SyncGroupResponse(Response):
     throttle_time_ms: int = int32("1+")
     error_code: int = int16()
     protocol_type: str | None = string("5+", nullable="5+", default=None)
     protocol_name: str | None = string("5+", nullable="5+", default=None)
     assignment: bytes = bytes_()
+
+
+API: Final = Api(14, SyncGroupRequest, SyncGroupResponse, flexible_from=4)

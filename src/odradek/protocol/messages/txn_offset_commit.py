@@ -1,5 +1,8 @@
 """TxnOffsetCommit: offsets that become visible when the transaction commits."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import Request, Response, Struct, array, int16, int32, int64, string
 
 
@@ -15,7 +18,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-class TxnOffsetCommitRequest(Request, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Request):
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
@@ -36,6 +39,12 @@ class TxnOffsetCommitResponseTopic(Struct):
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Response):
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)
+
+
+# Version 4 has a new error, and from version 5 the partition joins the transaction (KIP-890).
+API: Final = Api(
+    28, TxnOffsetCommitRequest, TxnOffsetCommitResponse, flexible_from=3, max_version=5
+)

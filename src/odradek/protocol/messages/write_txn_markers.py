@@ -1,5 +1,8 @@
 """WriteTxnMarkers: the transaction coordinator tells partition leaders how transactions ended."""
 
+from typing import Final
+
+from odradek.protocol.apis import Api
 from odradek.protocol.schema import (
     Request,
     Response,
@@ -28,7 +31,7 @@ class WritableTxnMarker(Struct):
     transaction_version: int = int8("2+")
 
 
-class WriteTxnMarkersRequest(Request, key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersRequest(Request):
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
 
 
@@ -47,5 +50,10 @@ class WritableTxnMarkerResult(Struct):
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
 
 
-class WriteTxnMarkersResponse(Response, key=27, versions="1-2", flexible="1+"):
+class WriteTxnMarkersResponse(Response):
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)
+
+
+API: Final = Api(
+    27, WriteTxnMarkersRequest, WriteTxnMarkersResponse, flexible_from=1, min_version=1
+)

@@ -6,7 +6,6 @@ import pytest
 
 from odradek.broker.network.connection import Connection
 from odradek.config.setting import MAX_INT
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.create_topics import (
     CreatableTopic,
@@ -14,6 +13,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.join_group import JoinGroupRequest
 from tests.unit.broker.harness import PORT, with_broker
 from tests.unit.broker.network.test_connection import frame, read_frame
 from tests.unit.broker.network.test_request_queue import (
@@ -76,7 +76,7 @@ async def test_the_time_to_complete_a_request_is_not_set_before_its_size_is_know
 async def test_a_large_request_behind_a_fetch_is_not_read_before_that_is_answered() -> None:
     peers = Peers(waits=True)
     connection, transport = peers.connect()
-    connection.data_received(begin(50, 54, ApiKey.FETCH))
+    connection.data_received(begin(50, 54, FetchRequest.api_key))
     pieces = [begin(1_000_000, 4), *[bytes(250_000)] * 4]
     send(connection, transport, pieces)
     assert connection.held_bytes == 54 + 4 + 250_000
@@ -158,10 +158,10 @@ def test_who_holds_much_behind_a_wait_that_does_not_end_is_closed_while_memory_i
         peers = Peers(max_bytes=MEGABYTE, waits=True)
         waiting = [peers.connect() for _ in range(5)]
         for connection, transport in waiting:
-            join = begin(50, 54, ApiKey.JOIN_GROUP)
+            join = begin(50, 54, JoinGroupRequest.api_key)
             send(connection, transport, [join, begin(400_000, 4), bytes(250_000)])
         member, member_transport = peers.connect()
-        member.data_received(begin(100_000, 100_004, ApiKey.JOIN_GROUP))
+        member.data_received(begin(100_000, 100_004, JoinGroupRequest.api_key))
         producer, producer_transport = peers.connect()
         producer.data_received(begin(100_000, 100_004))
         await asyncio.sleep(5)
@@ -180,7 +180,7 @@ async def test_a_fetch_with_a_request_behind_it_ends_when_its_connection_has_bee
     connection, transport = peers.connect()
     hurried: list[Connection] = []
     connection.on_hurry = lambda: hurried.append(connection)
-    connection.data_received(begin(50, 54, ApiKey.FETCH))
+    connection.data_received(begin(50, 54, FetchRequest.api_key))
     now_s = asyncio.get_running_loop().time()
     peers.connections.reap(now_s + 1)
     assert not hurried  # It is read from, and a close would be noticed.

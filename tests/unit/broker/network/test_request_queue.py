@@ -17,9 +17,10 @@ from odradek.broker.network.connections import Connections
 from odradek.broker.network.listeners import Listeners
 from odradek.config import BrokerSettings, Listener
 from odradek.config.setting import MAX_INT
-from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.types import Buffer
 from odradek.world import MemoryDisk, World
 from tests.unit.broker.harness import PORT, Client, with_broker
@@ -94,11 +95,11 @@ class Peers:
             return None
         reply: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self.replies.append(reply)
-        is_produce = bytes(request[:2]) == int(ApiKey.PRODUCE).to_bytes(2, "big")
+        is_produce = bytes(request[:2]) == int(ProduceRequest.api_key).to_bytes(2, "big")
         return Pending(reply, lambda _: [b"reply"], is_pipelined=is_produce and self._pipelines)
 
 
-def begin(size: int, sent: int, key: ApiKey = ApiKey.PRODUCE) -> bytes:
+def begin(size: int, sent: int, key: int = ProduceRequest.api_key) -> bytes:
     """The first bytes of a request of `size`, with the size in front."""
     return (size.to_bytes(4, "big") + int(key).to_bytes(2, "big") + bytes(sent))[:sent]
 
@@ -400,7 +401,12 @@ async def test_nothing_is_lost_or_forgotten_whatever_comes_first(seed: int) -> N
         waits=random.random() < 0.5,
         pipelines=random.random() < 0.5,
     )
-    keys = random.choice([[ApiKey.PRODUCE], [ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.FETCH]])
+    keys = random.choice(
+        [
+            [ProduceRequest.api_key],
+            [ProduceRequest.api_key, ProduceRequest.api_key, FetchRequest.api_key],
+        ]
+    )
     senders: list[tuple[Connection, FakeTransport, bytearray]] = []
     expected = 0
     for _ in range(12):
