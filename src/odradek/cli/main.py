@@ -16,7 +16,8 @@ from odradek.cli.commands import (
     module_name,
     resolve,
 )
-from odradek.tools.failures import UsageError, did_you_mean, explain
+from odradek.config.spelling import did_you_mean
+from odradek.tools.failures import UsageError, explain
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from odradek.cli.commands import SUMMARIES
-from odradek.tools.failures import UsageError, did_you_mean
+from odradek.config.spelling import did_you_mean
+from odradek.tools.failures import UsageError
 from odradek.tools.hints import hint
 
 

@@ -1,35 +1,24 @@
-"""Amounts as people type and read them: `10MB`, `1GiB`, `7d`, `1.5 TB`.
-
-KB, MB, GB and TB count by thousands, KiB and its like by 1024, as everywhere else.
-"""
+"""Sizes and durations on the command line: read as arguments, and written for people."""
 
 import argparse
-import re
 
-_BYTES: dict[str, int] = {
-    "": 1,
-    "b": 1,
-    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgtp", start=1)},
-    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgtp", start=1)},
-}
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-_AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*")
+from odradek.config.values import InvalidValue, parse_duration_ms, parse_size_bytes
 
 
 def size_bytes(text: str) -> int:
-    """`10MB` and its like; a bare number counts bytes."""
-    match = _AMOUNT.fullmatch(text.removesuffix("/s"))
-    if match is None or match[2].lower() not in _BYTES:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write it as in 10MB or 512KiB")
-    return round(float(match[1]) * _BYTES[match[2].lower()])
+    """Reads `10MB` and the like; a number alone counts bytes."""
+    try:
+        return parse_size_bytes(text)
+    except InvalidValue as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def duration_s(text: str) -> float:
-    """`7d` and its like; the unit is needed, because Kafka's settings count milliseconds."""
-    match = _AMOUNT.fullmatch(text)
-    if match is None or match[2].lower() not in _SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write it as in 7d, 12h or 30s")
-    return float(match[1]) * _SECONDS[match[2].lower()]
+    """Reads `7d` and the like; the unit is required."""
+    try:
+        return parse_duration_ms(text) / 1000
+    except InvalidValue as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def shown_bytes(amount: float) -> str:

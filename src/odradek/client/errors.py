@@ -32,6 +32,7 @@
 `is_retriable(error)` says whether the same call may succeed later.
 """
 
+from odradek.config.values import InvalidValue
 from odradek.protocol.errors import MalformedMessage, RetriableError
 from odradek.protocol.types import TopicPartition
 
@@ -40,7 +41,7 @@ class ClientError(Exception):
     """What goes wrong on our side of the wire."""
 
 
-class SettingsError(ClientError, ValueError):
+class SettingsError(ClientError, InvalidValue):
     """A setting has a value it cannot have."""
 
 

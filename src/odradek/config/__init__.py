@@ -1,29 +1,63 @@
 """One declaration per setting: from it follow parsing, DescribeConfigs and the reference page.
 
-`setting` says what a setting is; `topic_settings` and the `*_settings` modules declare them;
-`broker_settings` layers them; `describe` shows and alters them; `properties` reads files.
+`setting` is the declaration and `values` the parsers, one per kind; `topic_settings` and the other
+`*_settings` modules declare the settings of brokers and topics, `broker_settings` layers them;
+`program_settings` holds those of clients and services. `describe` shows and alters settings,
+`properties` reads files, `spelling` finds the name that was probably meant.
+
+The names below are imported when they are first used: a client needs `setting` and `values` alone,
+and the declarations of brokers would make its start 20 ms longer.
 """
 
-from odradek.config.broker_settings import (
-    BROKER_DECLARED,
-    BrokerSettings,
-    Layers,
-    check_broker_overrides,
-)
-from odradek.config.describe import (
-    AlterOperation,
-    Description,
-    Source,
-    SynonymDescription,
-    alter,
-    describe_broker,
-    describe_cluster_default,
-    describe_topic,
-)
-from odradek.config.listeners import Listener, parse_listener
-from odradek.config.properties import parse_overrides, parse_properties
-from odradek.config.setting import InvalidSetting, Kind, Scope, Setting
-from odradek.config.topic_settings import TopicSettings, check_topic_overrides
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from odradek.config.broker_settings import (
+        BROKER_DECLARED,
+        BrokerSettings,
+        Layers,
+        check_broker_overrides,
+    )
+    from odradek.config.describe import (
+        AlterOperation,
+        Description,
+        Source,
+        SynonymDescription,
+        alter,
+        describe_broker,
+        describe_cluster_default,
+        describe_topic,
+    )
+    from odradek.config.listeners import Listener, parse_listener
+    from odradek.config.properties import parse_overrides, parse_properties
+    from odradek.config.setting import InvalidSetting, Kind, Scope, Setting
+    from odradek.config.topic_settings import TopicSettings, check_topic_overrides
+
+_HOMES = {
+    "AlterOperation": "odradek.config.describe",
+    "BROKER_DECLARED": "odradek.config.broker_settings",
+    "BrokerSettings": "odradek.config.broker_settings",
+    "Description": "odradek.config.describe",
+    "InvalidSetting": "odradek.config.setting",
+    "Kind": "odradek.config.setting",
+    "Layers": "odradek.config.broker_settings",
+    "Listener": "odradek.config.listeners",
+    "Scope": "odradek.config.setting",
+    "Setting": "odradek.config.setting",
+    "Source": "odradek.config.describe",
+    "SynonymDescription": "odradek.config.describe",
+    "TopicSettings": "odradek.config.topic_settings",
+    "alter": "odradek.config.describe",
+    "check_broker_overrides": "odradek.config.broker_settings",
+    "check_topic_overrides": "odradek.config.topic_settings",
+    "describe_broker": "odradek.config.describe",
+    "describe_cluster_default": "odradek.config.describe",
+    "describe_topic": "odradek.config.describe",
+    "parse_listener": "odradek.config.listeners",
+    "parse_overrides": "odradek.config.properties",
+    "parse_properties": "odradek.config.properties",
+}
 
 __all__ = [
     "BROKER_DECLARED",
@@ -49,3 +83,11 @@ __all__ = [
     "parse_overrides",
     "parse_properties",
 ]
+
+
+def __getattr__(name: str) -> object:
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return getattr(import_module(home), name)

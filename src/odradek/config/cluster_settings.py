@@ -5,7 +5,6 @@ from typing import Final
 from odradek.config.setting import (
     MAX_LONG,
     Importance,
-    InvalidValue,
     Kind,
     Scope,
     Setting,
@@ -16,6 +15,7 @@ from odradek.config.setting import (
     string,
     without_effect,
 )
+from odradek.config.values import InvalidValue
 
 _SELECTORS: Final = ("RackAwareReplicaSelector", "LeaderSelector")
 

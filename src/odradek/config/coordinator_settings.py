@@ -5,20 +5,18 @@ from typing import Final
 from odradek.config.setting import (
     MAX_INT,
     Importance,
-    InvalidValue,
     Kind,
     Scope,
     Setting,
     Settings,
     boolean,
-    in_a_line,
     integer,
     long,
     names,
-    split_names,
     string,
     without_effect,
 )
+from odradek.config.values import InvalidValue, in_a_line, parse_list
 
 _NO_SHARE_GROUPS: Final = "there are no share groups"
 _NO_QUOTAS: Final = "there are no client quotas"
@@ -35,7 +33,7 @@ _ASSIGNORS: Final = {
 
 
 def _read_assignors(text: str) -> tuple[str, ...]:
-    named = split_names(text)
+    named = parse_list(text)
     if not named:
         raise InvalidValue("name at least one of uniform, range")
     for name in named:

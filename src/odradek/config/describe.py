@@ -5,8 +5,14 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from odradek.config.broker_settings import BROKER_DECLARED, BrokerSettings, broker_setting
-from odradek.config.setting import InvalidSetting, Kind, Scope, Setting, split_names
+from odradek.config.setting import (
+    InvalidSetting,
+    Kind,
+    Scope,
+    Setting,
+)
 from odradek.config.topic_settings import TopicSettings
+from odradek.config.values import parse_list
 
 
 class Source(IntEnum):
@@ -199,8 +205,8 @@ def alter(
         setting = declared.get(name)
         if setting is None or setting.kind is not Kind.LIST:
             raise InvalidSetting(name, text, "only a list can be appended to or subtracted from")
-        old = split_names(altered.get(name, setting.text(setting.default) or ""))
-        named = split_names(text)
+        old = parse_list(altered.get(name, setting.text(setting.default) or ""))
+        named = parse_list(text)
         if operation is AlterOperation.APPEND:
             new = (*old, *(value for value in named if value not in old))
         else:

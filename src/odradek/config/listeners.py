@@ -5,13 +5,11 @@ from typing import NamedTuple, TypeVar
 
 from odradek.config.setting import (
     Importance,
-    InvalidValue,
     Kind,
     Scope,
     Setting,
-    in_a_line,
-    split_names,
 )
+from odradek.config.values import InvalidValue, in_a_line, parse_list
 
 T = TypeVar("T")
 
@@ -49,7 +47,7 @@ def parse_listener(text: str) -> Listener:
 
 
 def parse_listeners(text: str) -> tuple[Listener, ...]:
-    listeners = tuple(map(parse_listener, split_names(text)))
+    listeners = tuple(map(parse_listener, parse_list(text)))
     if not listeners:
         raise InvalidValue("there must be at least one listener, as in PLAINTEXT://:9092")
     names = [listener.name for listener in listeners]
@@ -64,7 +62,7 @@ def parse_listeners(text: str) -> tuple[Listener, ...]:
 def _parse_advertised(text: str) -> tuple[Listener, ...] | None:
     if not text:
         return None
-    listeners = tuple(map(parse_listener, split_names(text)))
+    listeners = tuple(map(parse_listener, parse_list(text)))
     for listener in listeners:
         if listener.host in ("0.0.0.0", "::"):  # noqa: S104  - refused, not bound
             raise InvalidValue(f"clients cannot connect to {listener.host}; name this machine")
@@ -73,7 +71,7 @@ def _parse_advertised(text: str) -> tuple[Listener, ...] | None:
 
 def parse_protocol_map(text: str) -> Mapping[str, str]:
     protocols: dict[str, str] = {}
-    for entry in split_names(text):
+    for entry in parse_list(text):
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
         if not colon or protocol not in SECURITY_PROTOCOLS:
             known = ", ".join(SECURITY_PROTOCOLS)
@@ -84,7 +82,7 @@ def parse_protocol_map(text: str) -> Mapping[str, str]:
 
 def parse_address_limits(text: str) -> Mapping[str, int]:
     limits: dict[str, int] = {}
-    for entry in split_names(text):
+    for entry in parse_list(text):
         host, colon, limit = entry.rpartition(":")
         if not colon or not host or not limit.isascii() or not limit.isdigit():
             raise InvalidValue(f"{in_a_line(entry)} is not address:limit, as in 127.0.0.1:200")

@@ -1,8 +1,11 @@
-"""What a setting is: its name, type, default, check, scope and one line of explanation.
+"""The declaration of a setting: name, kind, default, check, scope and one line of explanation.
 
-A declaration is an attribute of a `Settings` class, and everything else follows from it:
-parsing, typed access (`settings.segment_bytes` is an `int`), DescribeConfigs and the
-reference page. Values are immutable: a change makes a new object.
+Brokers, topics, groups and clients declare their settings with the functions of this module. A
+setting of a broker or a topic is an attribute of a `Settings` class and is read from text; a
+setting of a client is a field of a `ProgramSettings` class (`program_settings`) and is read from
+text or taken from a keyword argument. Everything else follows from the declaration: parsing, typed
+access (`settings.segment_bytes` is an `int`), DescribeConfigs and the reference page. Values are
+immutable: a change makes a new object.
 """
 
 import math
@@ -10,8 +13,18 @@ from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
 from typing import ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar, cast, overload
 
+from odradek.config.values import (
+    InvalidValue,
+    format_value,
+    in_a_line,
+    parse_boolean,
+    parse_integer,
+    parse_list,
+)
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+Default = TypeVar("Default")
 Whole = TypeVar("Whole", bound=int | None)
 Text = TypeVar("Text", bound=str | None)
 Names = TypeVar("Names", bound=tuple[str, ...] | None)
@@ -28,14 +41,6 @@ class InvalidSetting(ValueError):
         self.value = value
         self.reason = reason
         super().__init__(f"Invalid value {in_a_line(value)} for {in_a_line(name)}: {reason}")
-
-
-def in_a_line(value: object) -> str:
-    """What came over the wire, cut and escaped until it fits a line."""
-    text = str(value)
-    if len(text) > 100:
-        text = f"{text[:100]}…"
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 class Kind(IntEnum):
@@ -91,6 +96,7 @@ class Setting(Generic[T_co]):
     """
 
     __slots__ = (
+        "accept",
         "also",
         "attribute",
         "default",
@@ -115,6 +121,7 @@ class Setting(Generic[T_co]):
         *,
         read: Callable[[str], T_co],
         takes: str,
+        accept: Callable[[object], T_co] | None = None,
         write: Callable[[object], str] | None = None,
         scope: Scope = Scope.READ_ONLY,
         importance: Importance = Importance.MEDIUM,
@@ -126,6 +133,7 @@ class Setting(Generic[T_co]):
         self.default = default
         self.doc = doc
         self.read = read
+        self.accept = accept
         self.takes = takes
         self.write = write or format_value
         self.scope = scope
@@ -163,9 +171,26 @@ class Setting(Generic[T_co]):
         except ValueError as error:
             # A reader may know better than the general rule what is wrong.
             reason = str(error) if isinstance(error, InvalidValue) else f"it takes {self.takes}"
-            raise InvalidSetting(
-                self.name, "(hidden)" if self.is_sensitive else text, reason
-            ) from None
+            raise InvalidSetting(self.name, self.shown(text), reason) from None
+
+    def check(self, value: object) -> T_co:
+        """Returns the value that a program gave, as the setting keeps it.
+
+        Raises `InvalidValue`. A setting without a rule for the values of programs takes text.
+        """
+        try:
+            if self.accept is not None:
+                return self.accept(value)
+            if isinstance(value, str):
+                return self.read(value.strip())
+        except ValueError as error:
+            if isinstance(error, InvalidValue):
+                raise
+        raise InvalidValue(f"must be {self.takes}")
+
+    def shown(self, value: object) -> object:
+        """Returns the value as an error may show it: the value of a password is hidden."""
+        return "(hidden)" if self.is_sensitive else value
 
     def text(self, value: object) -> str | None:
         """The value as DescribeConfigs shows it."""
@@ -182,10 +207,6 @@ def without_effect(reason: str, setting: Setting[T]) -> Setting[T]:
     """
     setting.no_effect = reason
     return setting
-
-
-class InvalidValue(ValueError):
-    """Raised by a reader that words its own reason."""
 
 
 class Settings:
@@ -211,31 +232,20 @@ class Settings:
         raise AttributeError(f"settings do not change in place: {name}")
 
 
-# Reading and writing values as text.
-
-
-def format_value(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        # Java writes 1.0E10 where Python writes 1e+10; tools compare the text.
-        return repr(value).replace("e+", "E").replace("e", "E")
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return str(value)
-
-
-def split_names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",")) if text else ()
+# The kinds of settings. Their `read` raises a plain ValueError where `takes` says what is wrong.
 
 
 def _read_boolean(text: str) -> bool:
-    match text.lower():
-        case "true":
-            return True
-        case "false":
-            return False
-    raise ValueError(text)
+    try:
+        return parse_boolean(text)
+    except InvalidValue:
+        raise ValueError(text) from None
+
+
+def _accept_boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(value)
+    return value
 
 
 def boolean(
@@ -253,6 +263,7 @@ def boolean(
         default,
         doc,
         read=_read_boolean,
+        accept=_accept_boolean,
         takes="true or false",
         scope=scope,
         importance=importance,
@@ -282,14 +293,18 @@ def integer(
     lowest = -limit - 1 if at_least is None else at_least
     highest = limit if at_most is None else at_most
 
-    def read(text: str) -> int:
-        # int() alone would take "1_000" and digits of other scripts.
-        if not text.isascii() or "_" in text:
-            raise ValueError(text)
-        value = int(text)
+    def accept(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(value)
         if not lowest <= value <= highest and value != besides:
-            raise ValueError(text)
+            raise ValueError(value)
         return value
+
+    def read(text: str) -> int:
+        try:
+            return accept(parse_integer(text))
+        except InvalidValue:
+            raise ValueError(text) from None
 
     takes = _range("a whole number", at_least, highest)
     return Setting(
@@ -298,6 +313,7 @@ def integer(
         default,
         doc,
         read=read,
+        accept=accept,
         takes=takes if besides is None else f"{takes}, or {besides}",
         scope=scope,
         importance=importance,
@@ -377,23 +393,40 @@ def string(
     doc: str,
     *,
     choices: tuple[str, ...] = (),
+    folds_case: bool = False,
+    may_be_empty: bool = True,
     kind: Kind = Kind.STRING,
     scope: Scope = Scope.READ_ONLY,
     importance: Importance = Importance.MEDIUM,
     synonyms: tuple[Synonym, ...] = (),
 ) -> Setting[str | Text]:
+    """With `folds_case`, choices are lower-case and may be written in any case."""
+
     def read(text: str) -> str:
-        if choices and text not in choices:
+        text = text.lower() if folds_case else text
+        if (choices and text not in choices) or not (text or may_be_empty):
             raise ValueError(text)
         return text
 
+    def accept(value: object) -> str | Text:
+        if value is None and default is None:
+            return default
+        if choices and isinstance(value, int) and not isinstance(value, bool):
+            # A program may write acks=1 for the choice "1".
+            value = str(value)
+        if not isinstance(value, str):
+            raise ValueError(value)
+        return read(value)
+
+    takes = "text" if may_be_empty else "text that is not empty"
     return Setting(
         name,
         kind,
         default,
         doc,
         read=read,
-        takes=f"one of {', '.join(choices)}" if choices else "text",
+        accept=accept,
+        takes=f"one of {', '.join(choices)}" if choices else takes,
         scope=scope,
         importance=importance,
         synonyms=synonyms,
@@ -414,7 +447,7 @@ def names(
     """A list separated by commas. `check` returns what is wrong, or nothing."""
 
     def read(text: str) -> tuple[str, ...]:
-        value = split_names(text)
+        value = parse_list(text)
         if choices and not set(value) <= set(choices):
             raise ValueError(text)
         if check is not None and (complaint := check(value)):
@@ -446,6 +479,22 @@ def password(
         takes="text",
         scope=scope,
         importance=importance,
+    )
+
+
+def custom(
+    name: str,
+    default: Default,
+    doc: str,
+    *,
+    accept: Callable[[object], T],
+    takes: str,
+    kind: Kind = Kind.STRING,
+    importance: Importance = Importance.MEDIUM,
+) -> Setting[T | Default]:
+    """A setting with a rule of its own, which takes text and the values of programs alike."""
+    return Setting[T | Default](
+        name, kind, default, doc, read=accept, accept=accept, takes=takes, importance=importance
     )
 
 

@@ -23,7 +23,10 @@ from typing import Final, NamedTuple
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.config.listeners import Listener
-from odradek.config.setting import InvalidSetting, split_names
+from odradek.config.setting import (
+    InvalidSetting,
+)
+from odradek.config.values import parse_list
 
 GENERATED_ID: Final = -1
 
@@ -151,7 +154,7 @@ def _choose_id(values: dict[str, object], given: Mapping[str, str]) -> None:
 
 
 def _leave_out_controller_listeners(values: dict[str, object], given: Mapping[str, str]) -> None:
-    names = {name.upper() for name in split_names(given.get("controller.listener.names", ""))}
+    names = {name.upper() for name in parse_list(given.get("controller.listener.names", ""))}
     if not names:
         return
     for attribute in ("listeners", "advertised_listeners"):
@@ -170,7 +173,7 @@ def _leave_out_controller_listeners(values: dict[str, object], given: Mapping[st
 
 
 def _refuse_quorum(values: dict[str, object], given: Mapping[str, str]) -> None:
-    roles = set(split_names(given.get("process.roles", "")))
+    roles = set(parse_list(given.get("process.roles", "")))
     if roles and "broker" not in roles:
         raise InvalidSetting(
             "process.roles",
@@ -180,7 +183,7 @@ def _refuse_quorum(values: dict[str, object], given: Mapping[str, str]) -> None:
     if _STORE in given or values["odradek_metadata_store"] != "sqlite":
         return
     for name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
-        members = split_names(given.get(name, ""))
+        members = parse_list(given.get(name, ""))
         if len(members) > 1 or (members and roles == {"broker"}):
             raise InvalidSetting(
                 name,

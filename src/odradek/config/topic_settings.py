@@ -21,7 +21,6 @@ from odradek.config.setting import (
     boolean,
     decimal,
     hours,
-    in_a_line,
     integer,
     long,
     minutes,
@@ -30,6 +29,7 @@ from odradek.config.setting import (
     without_effect,
 )
 from odradek.config.spelling import Speller
+from odradek.config.values import in_a_line
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _WEEK_MS = 7 * _DAY_MS

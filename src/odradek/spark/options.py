@@ -8,11 +8,11 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Final
 
 from odradek.client.settings import AdminSettings, ConsumerSettings, ProducerSettings
-from odradek.config.spelling import Speller
+from odradek.config.spelling import Speller, did_you_mean
+from odradek.config.values import InvalidValue, parse_boolean, parse_duration_ms
 from odradek.protocol.types import TopicPartition
 from odradek.spark.arrow.sizes import DEFAULT_BATCH_BYTES
 
@@ -73,15 +73,6 @@ _FOR_WRITING: Final = (
 )
 # As long as a task may take; brokers allow 15 minutes unless told otherwise.
 _TRANSACTION_TIMEOUT_MS: Final = 600_000
-_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?", re.IGNORECASE)
-_UNITS_MS: Final = {
-    "ms": 1,
-    "s": 1_000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
 
 
 class BadOption(ValueError):
@@ -233,9 +224,8 @@ def check_names(options: Mapping[str, str], *, is_reading: bool) -> None:
         if name.lower().startswith(_PREFIX):
             _check_setting(name, is_reading=is_reading)
         elif name.lower() not in lowered:
-            near = get_close_matches(name.lower(), lowered, n=1)
-            hint = f"did you mean {lowered[near[0]]}?" if near else f"known are {', '.join(known)}"
-            raise BadOption(f"there is no option {name}; {hint}")
+            hint = did_you_mean(name, known) or f"; known are {', '.join(known)}"
+            raise BadOption(f"there is no option {name}{hint}")
 
 
 def _check_setting(name: str, *, is_reading: bool) -> None:
@@ -362,14 +352,15 @@ def _count(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = given.get(name.lower(), str(default)).lower()
-    if text not in {"true", "false"}:
-        raise BadOption(f"{name}={text}: must be true or false")
-    return text == "true"
+    text = given.get(name.lower(), str(default))
+    try:
+        return parse_boolean(text)
+    except InvalidValue as error:
+        raise BadOption(f"{name}={text.lower()}: {error}") from None
 
 
 def _duration_ms(text: str) -> int:
-    found = _DURATION.fullmatch(text.strip())
-    if not found:
-        raise BadOption(f"maxTriggerDelay={text}: must be like 90s, 15m or 1h")
-    return int(found[1]) * _UNITS_MS[(found[2] or "ms").lower()]
+    try:
+        return parse_duration_ms(text, default_unit="ms")
+    except InvalidValue:
+        raise BadOption(f"maxTriggerDelay={text}: must be like 90s, 15m or 1h") from None

@@ -16,14 +16,6 @@ class UsageError(CommandFailed):
     exit_code = 2
 
 
-def did_you_mean(typed: str, known: "list[str]") -> str:
-    """`; did you mean X?`, or nothing when nothing known is near."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(typed, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
 def explain(failure: BaseException) -> str:
     if isinstance(failure, CommandFailed):
         return str(failure)

@@ -2,7 +2,8 @@
 
 import re
 
-from odradek.tools.failures import CommandFailed, UsageError, did_you_mean
+from odradek.config.spelling import did_you_mean
+from odradek.tools.failures import CommandFailed, UsageError
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 

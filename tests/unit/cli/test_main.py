@@ -154,6 +154,8 @@ def test_typing_a_command_imports_no_other_tool() -> None:
         "odradek.tools.client_properties",
         "odradek.tools.hints",
         "odradek.wording",
+        "odradek.config",
+        "odradek.config.spelling",
     }
 
 

@@ -10,7 +10,7 @@ from odradek.config import (
     TopicSettings,
     check_topic_overrides,
 )
-from odradek.config.spelling import Speller
+from odradek.config.spelling import Speller, did_you_mean
 
 SPELLER = Speller(BROKER_DECLARED)
 
@@ -76,3 +76,19 @@ def test_what_came_over_the_wire_is_cut_and_escaped() -> None:
         check_topic_overrides({"retention.ms": "x\n" * 1000}, defaults)
     assert len(str(caught.value)) < 300
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "known", "hint"),
+    [
+        ("--topix", ["--topic", "--group"], "; did you mean --topic?"),
+        ("consumer_group", ["topics", "consumer-groups"], "; did you mean consumer-groups?"),
+        ("excldue-internl", ["exclude-internal"], "; did you mean exclude-internal?"),
+        ("startngOffsets", ["startingOffsets"], "; did you mean startingOffsets?"),
+        ("quite-different", ["topics"], ""),
+    ],
+)
+def test_commands_and_options_also_find_names_further_away(
+    typed: str, known: list[str], hint: str
+) -> None:
+    assert did_you_mean(typed, known) == hint

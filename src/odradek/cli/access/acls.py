@@ -4,7 +4,8 @@ import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import OlderSpelling
-from odradek.tools.failures import UsageError, did_you_mean
+from odradek.config.spelling import did_you_mean
+from odradek.tools.failures import UsageError
 
 _EXAMPLES = """\
 examples:

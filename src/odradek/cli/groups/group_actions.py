@@ -23,10 +23,11 @@ from odradek.client.admin.group_types import (
     GroupOffset,
 )
 from odradek.client.leaders import LATEST, Answers
+from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin, topics_named
-from odradek.tools.failures import CommandFailed, did_you_mean
+from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
 
 _DEFAULT_TIMEOUT_MS = 30_000

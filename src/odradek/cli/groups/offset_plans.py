@@ -2,20 +2,14 @@
 
 import csv
 import io
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from odradek.config.values import InvalidValue, parse_iso_duration_ms
 from odradek.protocol.types import TopicPartition
 from odradek.tools.failures import CommandFailed, UsageError
 
 Plan = dict[TopicPartition, int]
-
-_DURATION = re.compile(
-    r"([-+]?)P(?:([-+]?\d+)D)?"
-    r"(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?",
-    re.IGNORECASE,
-)
 
 
 def moment_ms(text: str) -> int:
@@ -33,16 +27,10 @@ def moment_ms(text: str) -> int:
 
 def duration_ms(text: str) -> int:
     """Milliseconds of an ISO 8601 duration of days and less: `P1DT2H30M`, `PT0.5S`."""
-    found = _DURATION.fullmatch(text)
-    if found is None or not (found[2] or found[3]) or found[3] in ("T", "t"):
-        raise UsageError(f"--by-duration {text!r} is not like P1D, PT2H30M or P7DT12H")
-    sign, days, _, hours, minutes, seconds, fraction = found.groups()
-    whole_s = (int(days or 0) * 24 + int(hours or 0)) * 3600 + int(minutes or 0) * 60
-    part_ms = int((fraction or "").ljust(3, "0")[:3] or 0)
-    if seconds and seconds.startswith("-"):
-        part_ms = -part_ms
-    total_ms = (whole_s + int(seconds or 0)) * 1000 + part_ms
-    return -total_ms if sign == "-" else total_ms
+    try:
+        return parse_iso_duration_ms(text)
+    except InvalidValue as error:
+        raise UsageError(f"--by-duration {error}") from None
 
 
 def read_plans(text: str, groups: list[str]) -> dict[str, Plan]:

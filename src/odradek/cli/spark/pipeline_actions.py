@@ -6,6 +6,7 @@ import signal
 from dataclasses import asdict
 from time import sleep
 
+from odradek.config.spelling import did_you_mean
 from odradek.spark.pipelines.state import (
     DIED,
     FAILED,
@@ -13,7 +14,7 @@ from odradek.spark.pipelines.state import (
     PipelineState,
     pipelines_in,
 )
-from odradek.tools.failures import CommandFailed, did_you_mean
+from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json, table
 from odradek.world import SystemClock
 from odradek.world.disk import OsDisk

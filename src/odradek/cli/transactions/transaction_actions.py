@@ -6,10 +6,11 @@ from typing import NamedTuple
 from odradek.cli.groups.group_actions import named_partitions
 from odradek.client.admin.admin import Admin
 from odradek.client.admin.transactions import PartitionProducer, TransactionDescription
+from odradek.config.spelling import did_you_mean
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.tools.admin_session import open_admin, require_brokers, topics_named
-from odradek.tools.failures import CommandFailed, did_you_mean
+from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json
 from odradek.world import SystemClock
 

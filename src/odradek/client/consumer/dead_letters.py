@@ -27,6 +27,7 @@ from odradek.client.consumer.fetched import ConsumerRecord
 from odradek.client.errors import CommitFailed, MustAbort
 from odradek.client.producer.accumulator import RecordMetadata
 from odradek.client.producer.producer import Producer
+from odradek.config.values import parse_duration_ms
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
@@ -47,9 +48,9 @@ ORIGINAL_PARTITION = PREFIX + "partition"
 ORIGINAL_OFFSET = PREFIX + "offset"
 ORIGINAL_TIMESTAMP = PREFIX + "timestamp.ms"
 
-_DELAY = re.compile(r"(\d+)(ms|s|m|h|d)")
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LONGEST_ERROR = 1_000
+# The delay becomes part of a topic's name, so it is written in one way only.
+_DELAY = re.compile(r"\d+(ms|s|m|h|d)")
+_MAX_ERROR_LENGTH = 1_000
 _MAX_POLL_MS = 500
 # The group has gone on: whether this consumer still has the partition shows with the next poll.
 _REBALANCED = {
@@ -72,10 +73,9 @@ class Delay:
 
     @classmethod
     def parse(cls, text: str) -> "Delay":
-        found = _DELAY.fullmatch(text)
-        if found is None:
+        if not _DELAY.fullmatch(text):
             raise ValueError(f"{text!r} is not a delay: write it like 500ms, 5s, 1m, 2h or 1d")
-        return cls(text, int(found[1]) * _UNITS_MS[found[2]])
+        return cls(text, parse_duration_ms(text))
 
 
 def retry_topic(topic: str, delay: Delay) -> str:
@@ -115,7 +115,7 @@ class Story:
 
     def after(self, error: BaseException, now_ms: int, delay_ms: int) -> Headers:
         """The headers once the handler has failed again."""
-        reason = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+        reason = f"{type(error).__name__}: {error}"[:_MAX_ERROR_LENGTH]
         numbers = {
             ATTEMPTS: self.attempts + 1,
             FIRST_FAILURE: self.first_failure_ms or now_ms,

@@ -27,7 +27,8 @@ from odradek.client.consumer.fetched import Fetched
 from odradek.client.errors import ClientError, LogTruncated, NoOffset, is_retriable
 from odradek.client.leaders import EARLIEST, LATEST, Answers, ask_leaders, list_offsets
 from odradek.client.settings import ConsumerSettings
-from odradek.client.settings.consumer import duration_ms
+from odradek.client.settings.consumer import BY_DURATION
+from odradek.config.values import parse_iso_duration_ms
 from odradek.protocol.errors import KafkaError, error_for
 from odradek.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -42,7 +43,6 @@ from odradek.world import Clock
 _log = logging.getLogger("odradek.client")
 
 _CONSUMER_REPLICA_ID = -1
-_BY_DURATION = "by_duration:"
 
 
 class PartitionState:
@@ -176,8 +176,8 @@ class Positions:
                 [state.partition],
             )
             return
-        if policy.startswith(_BY_DURATION):
-            ago_ms = duration_ms(policy.removeprefix(_BY_DURATION)) or 0
+        if policy.startswith(BY_DURATION):
+            ago_ms = parse_iso_duration_ms(policy.removeprefix(BY_DURATION))
             state.request_reset(max(0, self._clock.now_ms() - ago_ms))
         else:
             state.request_reset(EARLIEST if policy == "earliest" else LATEST)

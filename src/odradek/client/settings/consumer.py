@@ -1,7 +1,6 @@
 """The settings of a consumer, with Kafka's names and defaults."""
 
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,54 +8,47 @@ from typing import Any
 from odradek.client.errors import SettingsError
 from odradek.client.group.assignors import Assignor, assignor_named, known_names
 from odradek.client.serialization import Deserializer, deserializer_named
-from odradek.client.settings.declaration import (
-    boolean,
-    checked,
-    choice,
-    integer,
-    optional_text,
-    text,
-)
 from odradek.client.settings.shared import ClientSettings
+from odradek.config.program_settings import option
+from odradek.config.setting import Kind, boolean, custom, integer, string
+from odradek.config.values import InvalidValue, parse_iso_duration_ms, parse_list
 
-_DURATION = re.compile(
-    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
-)
-
-
-def duration_ms(value: str) -> int | None:
-    """An ISO 8601 duration such as PT1H30M, or None if it is not one."""
-    found = _DURATION.fullmatch(value)
-    if not found or not any(found.groups()):
-        return None
-    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return round((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+BY_DURATION = "by_duration:"
+"""How a value of `auto.offset.reset` begins that names a duration instead of an end of the log."""
 
 
-def _check_offset_reset(value: object) -> object:
+def _check_offset_reset(value: object) -> str:
     if isinstance(value, str):
         if value in {"earliest", "latest", "none"}:
             return value
-        if value.startswith("by_duration:") and duration_ms(value[12:]) is not None:
+        if value.startswith(BY_DURATION) and _is_past(value.removeprefix(BY_DURATION)):
             return value
     raise SettingsError("must be earliest, latest, none or by_duration:PnDTnHnMnS")
 
 
-def _check_assignors(value: object) -> object:
+def _is_past(duration: str) -> bool:
+    """Returns whether a text is a duration that is not negative, as Kafka demands here."""
+    try:
+        return parse_iso_duration_ms(duration) >= 0
+    except InvalidValue:
+        return False
+
+
+def _check_assignors(value: object) -> tuple[Assignor, ...]:
     """A tuple of assignors, from their names or from objects, in the order of preference."""
     given: list[Any] = [value]
     if isinstance(value, str):
-        given = value.split(",")
+        given = list(parse_list(value))
     elif isinstance(value, Iterable):
         given = list(value)
     found: list[Assignor] = []
     for one in given:
         if isinstance(one, str):
             try:
-                found.append(assignor_named(one.strip()))
+                found.append(assignor_named(one))
             except KeyError:
                 raise SettingsError(
-                    f"there is no assignor {one.strip()!r}; known are"
+                    f"there is no assignor {one!r}; known are"
                     f" {', '.join(known_names())}, and those given to register()"
                 ) from None
         elif isinstance(getattr(one, "name", None), str) and callable(getattr(one, "assign", None)):
@@ -68,7 +60,7 @@ def _check_assignors(value: object) -> object:
     return tuple(found)
 
 
-def _check_deserializer(value: object) -> object:
+def _check_deserializer(value: object) -> Deserializer | None:
     if isinstance(value, str):
         return deserializer_named(value)
     if value is not None and not callable(value):
@@ -78,77 +70,181 @@ def _check_deserializer(value: object) -> object:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
-    key_deserializer: Deserializer | str | None = checked(
-        None,
-        "Turns bytes into a key: a function, or string, integer, long, double, json, bytes.",
-        _check_deserializer,
+    key_deserializer: Deserializer | str | None = option(
+        custom(
+            "key.deserializer",
+            None,
+            "Turns bytes into a key: a function, or string, integer, long, double, json, bytes.",
+            accept=_check_deserializer,
+            takes="a function, or the name of a deserializer",
+            kind=Kind.CLASS,
+        )
     )
-    value_deserializer: Deserializer | str | None = checked(
-        None,
-        "Turns bytes into a value: a function, or string, integer, long, double, json, bytes.",
-        _check_deserializer,
+    value_deserializer: Deserializer | str | None = option(
+        custom(
+            "value.deserializer",
+            None,
+            "Turns bytes into a value: a function, or string, integer, long, double, json, bytes.",
+            accept=_check_deserializer,
+            takes="a function, or the name of a deserializer",
+            kind=Kind.CLASS,
+        )
     )
-    fetch_min_bytes: int = integer(
-        1, "A broker answers a fetch once it has this many bytes, or fetch.max.wait.ms passed."
+    fetch_min_bytes: int = option(
+        integer(
+            "fetch.min.bytes",
+            1,
+            "A broker answers a fetch once it has this many bytes, or fetch.max.wait.ms passed.",
+            at_least=0,
+        )
     )
-    fetch_max_wait_ms: int = integer(500, "How long a broker waits for fetch.min.bytes.")
-    fetch_max_bytes: int = integer(
-        52_428_800, "The most bytes in one answer; a single larger batch still comes whole."
+    fetch_max_wait_ms: int = option(
+        integer(
+            "fetch.max.wait.ms", 500, "How long a broker waits for fetch.min.bytes.", at_least=0
+        )
     )
-    max_partition_fetch_bytes: int = integer(1_048_576, "The same for one partition of the answer.")
-    max_poll_records: int = integer(500, "The most records poll() returns at once.", low=1)
-    auto_offset_reset: str = checked(
-        "latest",
-        "Where to start without a valid position: earliest, latest, none (raise), or"
-        " by_duration:PT1H (that long ago).",
-        _check_offset_reset,
+    fetch_max_bytes: int = option(
+        integer(
+            "fetch.max.bytes",
+            52_428_800,
+            "The most bytes in one answer; a single larger batch still comes whole.",
+            at_least=0,
+        )
     )
-    isolation_level: str = choice(
-        "read_uncommitted",
-        "read_committed hides the records of open and aborted transactions.",
-        ("read_uncommitted", "read_committed"),
+    max_partition_fetch_bytes: int = option(
+        integer(
+            "max.partition.fetch.bytes",
+            1_048_576,
+            "The same for one partition of the answer.",
+            at_least=0,
+        )
     )
-    check_crcs: bool = boolean(True, "Check the checksum of what was fetched.")
-    client_rack: str = text("", "Where this client runs: brokers may name a closer replica.")
-    allow_auto_create_topics: bool = boolean(
-        True, "Asking for a topic may create it, if the broker allows that too."
+    max_poll_records: int = option(
+        integer("max.poll.records", 500, "The most records poll() returns at once.", at_least=1)
     )
-    default_api_timeout_ms: int = integer(
-        60_000, "How long a call such as end_offsets() may take, its retries included.", low=1
+    auto_offset_reset: str = option(
+        custom(
+            "auto.offset.reset",
+            "latest",
+            "Where to start without a valid position: earliest, latest, none (raise), or"
+            " by_duration:PT1H (that long ago).",
+            accept=_check_offset_reset,
+            takes="earliest, latest, none or by_duration:PnDTnHnMnS",
+        )
     )
-    group_id: str | None = optional_text("The group whose members share the work and the offsets.")
-    group_instance_id: str | None = optional_text(
-        "A name that stays across restarts: a restart within session.timeout.ms moves nothing."
+    isolation_level: str = option(
+        string(
+            "isolation.level",
+            "read_uncommitted",
+            "read_committed hides the records of open and aborted transactions.",
+            choices=("read_uncommitted", "read_committed"),
+        )
     )
-    group_protocol: str = choice(
-        "classic",
-        "classic: the members' leader assigns; consumer: the broker does (KIP-848).",
-        ("classic", "consumer"),
-        fold=True,
+    check_crcs: bool = option(
+        boolean("check.crcs", True, "Check the checksum of what was fetched.")
     )
-    group_remote_assignor: str | None = optional_text(
-        "With group.protocol=consumer, the broker's assignor: uniform or range."
+    client_rack: str = option(
+        string("client.rack", "", "Where this client runs: brokers may name a closer replica.")
     )
-    partition_assignment_strategy: tuple[Assignor, ...] | Iterable[Assignor | str] | str = checked(
-        "range,cooperative-sticky",
-        "How partitions are shared: range, roundrobin, sticky, cooperative-sticky, or your own.",
-        _check_assignors,
+    allow_auto_create_topics: bool = option(
+        boolean(
+            "allow.auto.create.topics",
+            True,
+            "Asking for a topic may create it, if the broker allows that too.",
+        )
     )
-    session_timeout_ms: int = integer(
-        45_000, "A member that is silent for this long is taken out of the group.", low=1
+    default_api_timeout_ms: int = option(
+        integer(
+            "default.api.timeout.ms",
+            60_000,
+            "How long a call such as end_offsets() may take, its retries included.",
+            at_least=1,
+        )
     )
-    heartbeat_interval_ms: int = integer(
-        3_000, "How often a member says that it is alive; below session.timeout.ms.", low=1
+    group_id: str | None = option(
+        string(
+            "group.id",
+            None,
+            "The group whose members share the work and the offsets.",
+            may_be_empty=False,
+        )
     )
-    max_poll_interval_ms: int = integer(
-        300_000, "A member that does not poll() for this long leaves the group.", low=1
+    group_instance_id: str | None = option(
+        string(
+            "group.instance.id",
+            None,
+            "A name that stays across restarts: a restart within session.timeout.ms moves nothing.",
+            may_be_empty=False,
+        )
     )
-    enable_auto_commit: bool = boolean(
-        True, "With a group.id, poll() commits what earlier polls returned, now and then."
+    group_protocol: str = option(
+        string(
+            "group.protocol",
+            "classic",
+            "classic: the members' leader assigns; consumer: the broker does (KIP-848).",
+            choices=("classic", "consumer"),
+            folds_case=True,
+        )
     )
-    auto_commit_interval_ms: int = integer(5_000, "How often that is.")
-    exclude_internal_topics: bool = boolean(
-        True, "A pattern does not match the topics that brokers keep for themselves."
+    group_remote_assignor: str | None = option(
+        string(
+            "group.remote.assignor",
+            None,
+            "With group.protocol=consumer, the broker's assignor: uniform or range.",
+            may_be_empty=False,
+        )
+    )
+    partition_assignment_strategy: tuple[Assignor, ...] | Iterable[Assignor | str] | str = option(
+        custom(
+            "partition.assignment.strategy",
+            "range,cooperative-sticky",
+            "How partitions are shared: range, roundrobin, sticky, cooperative-sticky, or your"
+            " own.",
+            accept=_check_assignors,
+            takes="names of assignors",
+            kind=Kind.LIST,
+        )
+    )
+    session_timeout_ms: int = option(
+        integer(
+            "session.timeout.ms",
+            45_000,
+            "A member that is silent for this long is taken out of the group.",
+            at_least=1,
+        )
+    )
+    heartbeat_interval_ms: int = option(
+        integer(
+            "heartbeat.interval.ms",
+            3_000,
+            "How often a member says that it is alive; below session.timeout.ms.",
+            at_least=1,
+        )
+    )
+    max_poll_interval_ms: int = option(
+        integer(
+            "max.poll.interval.ms",
+            300_000,
+            "A member that does not poll() for this long leaves the group.",
+            at_least=1,
+        )
+    )
+    enable_auto_commit: bool = option(
+        boolean(
+            "enable.auto.commit",
+            True,
+            "With a group.id, poll() commits what earlier polls returned, now and then.",
+        )
+    )
+    auto_commit_interval_ms: int = option(
+        integer("auto.commit.interval.ms", 5_000, "How often that is.", at_least=0)
+    )
+    exclude_internal_topics: bool = option(
+        boolean(
+            "exclude.internal.topics",
+            True,
+            "A pattern does not match the topics that brokers keep for themselves.",
+        )
     )
 
     @property

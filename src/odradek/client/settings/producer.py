@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from odradek.client.errors import SettingsError
 from odradek.client.producer.partitioners import PartitionFunction
 from odradek.client.serialization import Serializer, serializer_named
-from odradek.client.settings.declaration import boolean, checked, choice, integer, optional_text
 from odradek.client.settings.shared import ClientSettings
+from odradek.config.program_settings import option
+from odradek.config.setting import Kind, boolean, custom, integer, long, string
 from odradek.protocol.compression import Codec
 
 _PARTITIONERS = {
@@ -20,7 +21,7 @@ _PARTITIONERS = {
 _UNIFORM = "org.apache.kafka.clients.producer.UniformStickyPartitioner"
 
 
-def _check_partitioner(value: object) -> object:
+def _check_partitioner(value: object) -> str | PartitionFunction:
     if callable(value):
         return value
     if value == _UNIFORM:
@@ -30,7 +31,7 @@ def _check_partitioner(value: object) -> object:
     return _PARTITIONERS[value]
 
 
-def check_callable(value: object) -> object:
+def _check_serializer(value: object) -> Serializer | None:
     if isinstance(value, str):
         return serializer_named(value)
     if value is not None and not callable(value):
@@ -38,82 +39,164 @@ def check_callable(value: object) -> object:
     return value
 
 
-def _check_gzip_level(value: object) -> object:
-    if not isinstance(value, int) or not (value == -1 or 1 <= value <= 9):
-        raise SettingsError("must be 1 to 9, or -1 for the usual one")
-    return value
-
-
-def _read_level(value: str) -> object:
-    try:
-        return int(value)
-    except ValueError:
-        raise SettingsError("must be a whole number") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings(ClientSettings):
-    key_serializer: Serializer | str | None = checked(
-        None,
-        "Turns a key into bytes: a function, or string, integer, long, double, json, bytes.",
-        check_callable,
+    key_serializer: Serializer | str | None = option(
+        custom(
+            "key.serializer",
+            None,
+            "Turns a key into bytes: a function, or string, integer, long, double, json, bytes.",
+            accept=_check_serializer,
+            takes="a function, or the name of a serializer",
+            kind=Kind.CLASS,
+        )
     )
-    value_serializer: Serializer | str | None = checked(
-        None,
-        "Turns a value into bytes: a function, or string, integer, long, double, json, bytes.",
-        check_callable,
+    value_serializer: Serializer | str | None = option(
+        custom(
+            "value.serializer",
+            None,
+            "Turns a value into bytes: a function, or string, integer, long, double, json, bytes.",
+            accept=_check_serializer,
+            takes="a function, or the name of a serializer",
+            kind=Kind.CLASS,
+        )
     )
-    acks: str | int = choice(
-        "all",
-        "Who must have a record before it counts: all in sync, 1 the leader, 0 nobody.",
-        ("all", "-1", "0", "1"),
+    acks: str | int = option(
+        string(
+            "acks",
+            "all",
+            "Who must have a record before it counts: all in sync, 1 the leader, 0 nobody.",
+            choices=("all", "-1", "0", "1"),
+        )
     )
-    batch_size: int = integer(
-        16_384, "Records for one partition are sent together up to this many bytes."
+    batch_size: int = option(
+        integer(
+            "batch.size",
+            16_384,
+            "Records for one partition are sent together up to this many bytes.",
+            at_least=0,
+        )
     )
-    linger_ms: int = integer(5, "How long a batch that is not full waits for more records.")
-    compression_type: str = choice(
-        "none", "How batches are compressed.", ("none", "gzip", "snappy", "lz4", "zstd")
+    linger_ms: int = option(
+        long(
+            "linger.ms", 5, "How long a batch that is not full waits for more records.", at_least=0
+        )
     )
-    compression_gzip_level: int = checked(
-        -1, "1 (fast) to 9 (small); -1 is the usual one.", _check_gzip_level, _read_level
+    compression_type: str = option(
+        string(
+            "compression.type",
+            "none",
+            "How batches are compressed.",
+            choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        )
     )
-    compression_lz4_level: int = integer(9, "1 (fast) to 17 (small).", low=1, high=17)
-    compression_zstd_level: int = integer(3, "-131072 (fast) to 22 (small).", low=-131_072, high=22)
-    max_request_size: int = integer(
-        1_048_576, "The most bytes in one request; a record must fit in it, uncompressed.", low=1
+    compression_gzip_level: int = option(
+        integer(
+            "compression.gzip.level",
+            -1,
+            "1 (fast) to 9 (small); -1 is the usual one.",
+            at_least=1,
+            at_most=9,
+            besides=-1,
+        )
     )
-    buffer_memory: int = integer(
-        33_554_432,
-        "The most bytes of records that wait to be acknowledged; then send() waits.",
-        low=1,
+    compression_lz4_level: int = option(
+        integer("compression.lz4.level", 9, "1 (fast) to 17 (small).", at_least=1, at_most=17)
     )
-    max_block_ms: int = integer(
-        60_000, "How long send() waits for room in the buffer or for a topic's metadata."
+    compression_zstd_level: int = option(
+        integer(
+            "compression.zstd.level",
+            3,
+            "-131072 (fast) to 22 (small).",
+            at_least=-131_072,
+            at_most=22,
+        )
     )
-    delivery_timeout_ms: int = integer(
-        120_000, "A record that is not acknowledged after this long has failed.", low=1
+    max_request_size: int = option(
+        integer(
+            "max.request.size",
+            1_048_576,
+            "The most bytes in one request; a record must fit in it, uncompressed.",
+            at_least=1,
+        )
     )
-    retries: int = integer(
-        2_147_483_647, "How often a failed batch is sent again, within delivery.timeout.ms."
+    buffer_memory: int = option(
+        long(
+            "buffer.memory",
+            33_554_432,
+            "The most bytes of records that wait to be acknowledged; then send() waits.",
+            at_least=1,
+        )
     )
-    enable_idempotence: bool = boolean(True, "Retries write no record twice, and the order holds.")
-    max_in_flight_requests_per_connection: int = integer(
-        5, "How many requests may wait for an answer on one connection.", low=1
+    max_block_ms: int = option(
+        long(
+            "max.block.ms",
+            60_000,
+            "How long send() waits for room in the buffer or for a topic's metadata.",
+            at_least=0,
+        )
     )
-    partitioner_class: str | PartitionFunction = checked(
-        "default",
-        "Where records go: default (by key, else sticky), round_robin, or a function.",
-        _check_partitioner,
+    delivery_timeout_ms: int = option(
+        integer(
+            "delivery.timeout.ms",
+            120_000,
+            "A record that is not acknowledged after this long has failed.",
+            at_least=1,
+        )
     )
-    partitioner_ignore_keys: bool = boolean(False, "Choose the partition as if there were no key.")
-    metadata_max_idle_ms: int = integer(
-        300_000, "Forget a topic that nothing was sent to for this long.", low=5_000
+    retries: int = option(
+        integer(
+            "retries",
+            2_147_483_647,
+            "How often a failed batch is sent again, within delivery.timeout.ms.",
+            at_least=0,
+        )
     )
-    transactional_id: str | None = optional_text(
-        "Names the producer across restarts: its transactions, and whom it fences."
+    enable_idempotence: bool = option(
+        boolean("enable.idempotence", True, "Retries write no record twice, and the order holds.")
     )
-    transaction_timeout_ms: int = integer(60_000, "How long a transaction may stay open.", low=1)
+    max_in_flight_requests_per_connection: int = option(
+        integer(
+            "max.in.flight.requests.per.connection",
+            5,
+            "How many requests may wait for an answer on one connection.",
+            at_least=1,
+        )
+    )
+    partitioner_class: str | PartitionFunction = option(
+        custom(
+            "partitioner.class",
+            "default",
+            "Where records go: default (by key, else sticky), round_robin, or a function.",
+            accept=_check_partitioner,
+            takes="default, round_robin, or a function",
+            kind=Kind.CLASS,
+        )
+    )
+    partitioner_ignore_keys: bool = option(
+        boolean("partitioner.ignore.keys", False, "Choose the partition as if there were no key.")
+    )
+    metadata_max_idle_ms: int = option(
+        long(
+            "metadata.max.idle.ms",
+            300_000,
+            "Forget a topic that nothing was sent to for this long.",
+            at_least=5_000,
+        )
+    )
+    transactional_id: str | None = option(
+        string(
+            "transactional.id",
+            None,
+            "Names the producer across restarts: its transactions, and whom it fences.",
+            may_be_empty=False,
+        )
+    )
+    transaction_timeout_ms: int = option(
+        integer(
+            "transaction.timeout.ms", 60_000, "How long a transaction may stay open.", at_least=1
+        )
+    )
 
     def _check_together(self) -> None:
         if self.transactional_id is not None and not self.enable_idempotence:

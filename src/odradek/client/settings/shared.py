@@ -5,17 +5,22 @@ TLS and SASL come with the security room: their settings belong here, beside
 """
 
 # ruff: noqa: RUF009 - a declaration is a call that makes a dataclass field
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from odradek.client.errors import SettingsError
-from odradek.client.settings.declaration import Settings, checked, choice, integer, text
+from odradek.client.settings.undeclared import judge
+from odradek.config.program_settings import ProgramSettings, option
+from odradek.config.setting import Kind, custom, integer, long, string
+from odradek.config.values import parse_list
 
 _KAFKA_PORT = 9092
 
 
-def _check_bootstrap_servers(value: object) -> object:
+def _check_bootstrap_servers(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
-        value = tuple(part.strip() for part in value.split(",") if part.strip())
+        value = tuple(part for part in parse_list(value) if part)
     if not isinstance(value, list | tuple) or not value:
         raise SettingsError("must name at least one broker as host:port")
     for address in value:
@@ -37,63 +42,142 @@ def parse_address(address: object) -> tuple[str, int]:
     return host, int(port)
 
 
-def _check_security_protocol(value: object) -> object:
+def _check_security_protocol(value: object) -> str:
     if not isinstance(value, str) or value.upper() != "PLAINTEXT":
         raise SettingsError("only PLAINTEXT is supported so far; use a PLAINTEXT listener")
     return "PLAINTEXT"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientSettings(Settings):
-    bootstrap_servers: str | tuple[str, ...] | list[str] = checked(
-        ("localhost:9092",),
-        "Brokers to learn the cluster from: host:port, several with commas or as a list.",
-        _check_bootstrap_servers,
+class ClientSettings(ProgramSettings):
+    error_class: ClassVar[type[SettingsError]] = SettingsError
+
+    bootstrap_servers: str | tuple[str, ...] | list[str] = option(
+        custom(
+            "bootstrap.servers",
+            ("localhost:9092",),
+            "Brokers to learn the cluster from: host:port, several with commas or as a list.",
+            accept=_check_bootstrap_servers,
+            takes="a list of host:port separated by commas",
+            kind=Kind.LIST,
+        )
     )
-    client_id: str = text("odradek", "The name brokers write in their logs and use for quotas.")
-    security_protocol: str = checked(
-        "PLAINTEXT",
-        "How to talk to brokers; PLAINTEXT is what there is so far.",
-        _check_security_protocol,
+    client_id: str = option(
+        string("client.id", "odradek", "The name brokers write in their logs and use for quotas.")
     )
-    request_timeout_ms: int = integer(
-        30_000, "How long to wait for a broker's answer before the connection is given up.", low=1
+    security_protocol: str = option(
+        custom(
+            "security.protocol",
+            "PLAINTEXT",
+            "How to talk to brokers; PLAINTEXT is what there is so far.",
+            accept=_check_security_protocol,
+            takes="PLAINTEXT",
+        )
     )
-    connections_max_idle_ms: int = integer(
-        540_000, "Close a connection that was not used for this long; -1 keeps it.", low=-1
+    request_timeout_ms: int = option(
+        integer(
+            "request.timeout.ms",
+            30_000,
+            "How long to wait for a broker's answer before the connection is given up.",
+            at_least=1,
+        )
     )
-    socket_connection_setup_timeout_ms: int = integer(
-        10_000, "How long a connection may take to be made.", low=1
+    connections_max_idle_ms: int = option(
+        long(
+            "connections.max.idle.ms",
+            540_000,
+            "Close a connection that was not used for this long; -1 keeps it.",
+            at_least=-1,
+        )
     )
-    socket_connection_setup_timeout_max_ms: int = integer(
-        30_000, "The most that the time for a connection grows to after failures.", low=1
+    socket_connection_setup_timeout_ms: int = option(
+        long(
+            "socket.connection.setup.timeout.ms",
+            10_000,
+            "How long a connection may take to be made.",
+            at_least=1,
+        )
     )
-    send_buffer_bytes: int = integer(
-        -1, "SO_SNDBUF of connections; -1 leaves it to the operating system.", low=-1
+    socket_connection_setup_timeout_max_ms: int = option(
+        long(
+            "socket.connection.setup.timeout.max.ms",
+            30_000,
+            "The most that the time for a connection grows to after failures.",
+            at_least=1,
+        )
     )
-    receive_buffer_bytes: int = integer(
-        -1, "SO_RCVBUF of connections; -1 leaves it to the operating system.", low=-1
+    send_buffer_bytes: int = option(
+        integer(
+            "send.buffer.bytes",
+            -1,
+            "SO_SNDBUF of connections; -1 leaves it to the operating system.",
+            at_least=-1,
+        )
     )
-    reconnect_backoff_ms: int = integer(50, "How long to wait before connecting again.")
-    reconnect_backoff_max_ms: int = integer(
-        1_000, "The most that this wait grows to: it doubles with every failure."
+    receive_buffer_bytes: int = option(
+        integer(
+            "receive.buffer.bytes",
+            -1,
+            "SO_RCVBUF of connections; -1 leaves it to the operating system.",
+            at_least=-1,
+        )
     )
-    retry_backoff_ms: int = integer(100, "How long to wait before a failed request is sent again.")
-    retry_backoff_max_ms: int = integer(
-        1_000, "The most that this wait grows to: it doubles with every failure."
+    reconnect_backoff_ms: int = option(
+        long("reconnect.backoff.ms", 50, "How long to wait before connecting again.", at_least=0)
     )
-    metadata_max_age_ms: int = integer(
-        300_000, "Refresh what is known of the cluster after this long, changes or not."
+    reconnect_backoff_max_ms: int = option(
+        long(
+            "reconnect.backoff.max.ms",
+            1_000,
+            "The most that this wait grows to: it doubles with every failure.",
+            at_least=0,
+        )
     )
-    metadata_recovery_strategy: str = choice(
-        "rebootstrap",
-        "When no known broker answers: rebootstrap starts again from bootstrap.servers.",
-        ("rebootstrap", "none"),
-        fold=True,
+    retry_backoff_ms: int = option(
+        long(
+            "retry.backoff.ms",
+            100,
+            "How long to wait before a failed request is sent again.",
+            at_least=0,
+        )
     )
-    metadata_recovery_rebootstrap_trigger_ms: int = integer(
-        300_000, "Start again from bootstrap.servers when metadata failed for this long."
+    retry_backoff_max_ms: int = option(
+        long(
+            "retry.backoff.max.ms",
+            1_000,
+            "The most that this wait grows to: it doubles with every failure.",
+            at_least=0,
+        )
     )
+    metadata_max_age_ms: int = option(
+        long(
+            "metadata.max.age.ms",
+            300_000,
+            "Refresh what is known of the cluster after this long, changes or not.",
+            at_least=0,
+        )
+    )
+    metadata_recovery_strategy: str = option(
+        string(
+            "metadata.recovery.strategy",
+            "rebootstrap",
+            "When no known broker answers: rebootstrap starts again from bootstrap.servers.",
+            choices=("rebootstrap", "none"),
+            folds_case=True,
+        )
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = option(
+        long(
+            "metadata.recovery.rebootstrap.trigger.ms",
+            300_000,
+            "Start again from bootstrap.servers when metadata failed for this long.",
+            at_least=0,
+        )
+    )
+
+    @classmethod
+    def undeclared(cls, name: str, text: str, properties: Mapping[str, str]) -> None:
+        judge(name, text, properties, cls.hint)
 
     @property
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
@@ -102,10 +186,22 @@ class ClientSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class AdminSettings(ClientSettings):
-    connections_max_idle_ms: int = integer(
-        300_000, "Close a connection that was not used for this long; -1 keeps it.", low=-1
+    connections_max_idle_ms: int = option(
+        long(
+            "connections.max.idle.ms",
+            300_000,
+            "Close a connection that was not used for this long; -1 keeps it.",
+            at_least=-1,
+        )
     )
-    default_api_timeout_ms: int = integer(
-        60_000, "How long a whole call may take, its retries included.", low=1
+    default_api_timeout_ms: int = option(
+        integer(
+            "default.api.timeout.ms",
+            60_000,
+            "How long a whole call may take, its retries included.",
+            at_least=1,
+        )
     )
-    retries: int = integer(2_147_483_647, "How often a failed request is sent again.")
+    retries: int = option(
+        integer("retries", 2_147_483_647, "How often a failed request is sent again.", at_least=0)
+    )

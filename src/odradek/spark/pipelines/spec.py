@@ -23,8 +23,9 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Final
+
+from odradek.config.spelling import did_you_mean
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIPELINE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -151,8 +152,7 @@ class _Table:
     def end(self) -> None:
         for key in self._entries:
             if key not in self._known:
-                near = get_close_matches(key, sorted(self._known), n=1)
-                hint = f"; did you mean {near[0]}?" if near else ""
+                hint = did_you_mean(key, sorted(self._known))
                 known = ", ".join(sorted(self._known))
                 raise BadPipeline(f"{self.where} knows no {key}{hint or f'; it knows {known}'}")
 

@@ -1,0 +1,122 @@
+"""Settings that a program gives as keyword arguments, or a user as Kafka's properties.
+
+The client declares its settings so; a broker's have layers and live in `broker_settings`:
+
+    @dataclass(frozen=True, kw_only=True)
+    class ProducerSettings(ClientSettings):
+        linger_ms: int = option(long("linger.ms", 5, "How long ...", at_least=0))
+
+A field and the name of its setting are the same but for dots. From the one declaration come the
+keyword arguments with their types, the reading of properties, the checks and the documentation.
+
+Invariant: an instance holds only values that passed their checks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
+
+from odradek.config.setting import Setting
+from odradek.config.values import InvalidValue
+
+T = TypeVar("T")
+
+_SETTING = "setting"
+
+
+def option(setting: Setting[T]) -> T:
+    """Makes a declared setting a field of a `ProgramSettings` class."""
+    made: T = field(default=setting.default, metadata={_SETTING: setting})
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSettings:
+    """What every class of settings can do; the fields are in its subclasses.
+
+    `error_class` is what a subclass raises for a wrong name or value.
+    """
+
+    error_class: ClassVar[type[InvalidValue]] = InvalidValue
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            setting: Setting[object] = item.metadata[_SETTING]
+            given = getattr(self, item.name)
+            try:
+                value = setting.check(given)
+            except InvalidValue as error:
+                self._refuse(setting, given, error)
+            object.__setattr__(self, item.name, value)
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Checks what depends on more than one setting; raises `error_class`."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, object]) -> Self:
+        """From keyword arguments; an unknown name is a mistake in a program, so it raises."""
+        known = {item.name for item in fields(cls)}
+        if unknown := sorted(name for name in options if name not in known):
+            hint = cls.hint(unknown[0].replace("_", ".")).replace(".", "_")
+            raise cls.error_class(
+                f"unknown setting {', '.join(unknown)}: see {cls.__name__} for the names{hint}"
+            )
+        return cls(**options)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], **overrides: object) -> Self:
+        """From Kafka's dotted names and text values.
+
+        `overrides` are keyword arguments that win over the properties.
+        """
+        return cls.from_options(cls.read_properties(properties) | overrides)
+
+    @classmethod
+    def read_properties(cls, properties: Mapping[str, str]) -> dict[str, object]:
+        """Returns the properties as keyword arguments.
+
+        Nothing is dropped in silence: `undeclared` is called for a name that is not declared.
+        """
+        declared = cls._declared()
+        options: dict[str, object] = {}
+        for name, text in properties.items():
+            item = declared.get(name)
+            if item is None:
+                cls.undeclared(name, text.strip(), properties)
+                continue
+            setting: Setting[object] = item.metadata[_SETTING]
+            try:
+                options[item.name] = setting.read(text.strip())
+            except ValueError as error:
+                cls._refuse(setting, text, error)
+        return options
+
+    @classmethod
+    def undeclared(cls, name: str, text: str, properties: Mapping[str, str]) -> None:
+        """Called for a property that is not declared; refuses it unless a subclass overrides it."""
+        raise cls.error_class(f"there is no setting {name}{cls.hint(name)}")
+
+    @classmethod
+    def hint(cls, name: str) -> str:
+        """Returns the end of a sentence about an unknown name: the one that was probably meant."""
+        from odradek.config.spelling import Speller  # noqa: PLC0415 - only for mistakes
+
+        return Speller(cls._declared()).hint(name)
+
+    @classmethod
+    def describe(cls) -> list[tuple[str, object, str]]:
+        """Returns Kafka's name, the default and the documentation of each setting."""
+        return [
+            (name, item.default, item.metadata[_SETTING].doc)
+            for name, item in cls._declared().items()
+        ]
+
+    @classmethod
+    def _declared(cls) -> dict[str, Field[Any]]:
+        return {item.metadata[_SETTING].name: item for item in fields(cls)}
+
+    @classmethod
+    def _refuse(cls, setting: Setting[object], given: object, error: ValueError) -> NoReturn:
+        reason = str(error) if isinstance(error, InvalidValue) else f"must be {setting.takes}"
+        raise cls.error_class(f"{setting.name}={setting.shown(given)!r}: {reason}") from None
