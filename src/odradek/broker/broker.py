@@ -19,8 +19,8 @@ from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import Coordinators
 from odradek.broker.departed_brokers import Absences
 from odradek.broker.dispatch import Dispatcher, declare_apis
+from odradek.broker.fetching.due_partitions import is_known
 from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
-from odradek.broker.fetching.interest import is_known
 from odradek.broker.lease import SessionLease, watch_lease
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.listeners import CannotListen, Listeners, require_plaintext

@@ -1,52 +1,92 @@
-"""Reads the partitions of a fetch, pass by pass: at first those that may have something new,
-later those that moved meanwhile. Consumers' fetches and replicas' differ in what may be read
-(`consumer_reads`, `replica_reads`).
+"""Reads the partitions of a fetch, pass by pass, and keeps what was found for the response.
+
+The first pass reads the partitions that are due, later passes those that became due meanwhile. What
+may be read differs between consumers and followers: `ConsumerReader` and `ReplicaReader` decide it.
 """
 
-from odradek.broker.fetching.interest import FetchEntry
-from odradek.broker.services import Services
+from typing import Protocol
+
+from odradek.broker.fetching.due_partitions import FetchEntry
 from odradek.protocol.api_error import ApiError
-from odradek.protocol.messages.fetch import FetchRequest, PartitionData
+from odradek.protocol.messages.fetch import PartitionData
 from odradek.replication.partition import Partition
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import Slice
 
 
+class PartitionReader(Protocol):
+    """Reads one partition at a time for one kind of client."""
+
+    # The partitions that could be read, and whose watermarks the fetch may wait for.
+    partitions: dict[FetchEntry, Partition]
+    # Whether the client is to be told something at once, even if there are no records.
+    must_answer: bool
+    # The time at which partitions may be read that a throttle holds back, if there are any.
+    resume_s: float | None
+
+    @property
+    def may_skip_idle(self) -> bool:
+        """Whether partitions that were idle may be taken to be so still, without reading them."""
+        ...
+
+    def begin_pass(self) -> None: ...
+
+    def read(
+        self, entry: FetchEntry, data: PartitionData, max_bytes: int, *, is_first: bool
+    ) -> int:
+        """Reads one partition into `data`; returns how many bytes of records that were.
+
+        The partition that `is_first` to have records returns at least one batch, however large.
+        Raises `ApiError` if the partition may not be read here."""
+        ...
+
+    def watermark(self, partition: Partition) -> Watermark:
+        """Returns the watermark that moves when the client can read more of the partition."""
+        ...
+
+    def becomes_idle(self, partition: Partition, entry: FetchEntry) -> bool:
+        """Returns whether the client knows everything about the partition, and will until its
+        watermark moves. For a follower that is noted in the entry (`idle_follower`)."""
+        ...
+
+
 class FetchReads:
-    """What was found so far, in the order in which it is answered."""
+    """What one fetch has found so far, in the order in which it is answered."""
 
     __slots__ = (
-        "_found",
+        "_found_bytes",
         "_max_bytes",
         "_min_bytes",
-        "_services",
+        "_reader",
+        "has_errors",
         "is_enough",
-        "is_refused",
         "partitions",
         "results",
-        "resume_s",
     )
 
-    def __init__(self, services: Services, request: FetchRequest, max_bytes: int) -> None:
-        self._services = services
-        self._min_bytes = request.min_bytes
+    def __init__(self, reader: PartitionReader, *, min_bytes: int, max_bytes: int) -> None:
+        self._reader = reader
+        self._min_bytes = min_bytes
         self._max_bytes = max_bytes
-        # Bytes of records in this pass.
-        self._found = 0
+        # Bytes of records in the current pass.
+        self._found_bytes = 0
+        # Whether the fetch is to be answered now.
         self.is_enough = False
-        # Whether there is a partition that may not be read here.
-        self.is_refused = False
-        # When to read again what was held back, if anything was.
-        self.resume_s: float | None = None
-        self.partitions: dict[FetchEntry, Partition] = {}
+        # Whether a partition may not be read here.
+        self.has_errors = False
+        self.partitions = reader.partitions
         self.results: dict[FetchEntry, PartitionData] = {}
 
-    def read(self, entries: list[FetchEntry], *, goes_on: bool = False) -> None:
-        """One pass, or the next entries of one that goes on. Whatever had records before is among
-        the entries."""
-        left = self._max_bytes
-        found = self._found if goes_on else 0
-        results = self.results
+    def read(self, entries: list[FetchEntry], *, continues: bool = False) -> None:
+        """Makes a pass over the entries, or `continues` the current one with more entries. Each
+        partition of which an earlier pass found records is among the entries."""
+        reader, results = self._reader, self.results
+        if continues:
+            found_bytes = self._found_bytes
+        else:
+            found_bytes = 0
+            reader.begin_pass()
+        max_bytes = self._max_bytes
         for entry in entries:
             data = results[entry] = PartitionData(
                 partition_index=entry.partition,
@@ -55,72 +95,73 @@ class FetchReads:
                 records=b"",
             )
             try:
-                found += self._read_one(entry, data, left - found, first=not found)
-            except ApiError as refusal:
-                data.error_code = refusal.code
+                found_bytes += reader.read(
+                    entry, data, max_bytes - found_bytes, is_first=not found_bytes
+                )
+            except ApiError as error:
+                data.error_code = error.code
                 self.partitions.pop(entry, None)
-                self.is_enough = self.is_refused = True
-        self._found = found
-        if found >= self._min_bytes:
+                self.is_enough = self.has_errors = True
+        self._found_bytes = found_bytes
+        if found_bytes >= self._min_bytes or reader.must_answer:
             self.is_enough = True
 
-    def watch(self, entries: list[FetchEntry]) -> list[FetchEntry]:
-        """Waits for those that were just read; returns whichever are to be read again anyhow."""
-        self.register(entries)
-        return self.again(entries)
-
     def register(self, entries: list[FetchEntry]) -> None:
-        """Whoever moves from now on becomes hot. To be called in the step that read them."""
+        """Registers partitions with their watermarks, so that a change makes them due. Must be
+        called in the step of the event loop that read them."""
         for entry in entries:
             partition = self.partitions.get(entry)
             if partition is not None:
-                entry.watch(self._watermark(partition))
+                entry.register(self._reader.watermark(partition))
 
-    def again(self, entries: list[FetchEntry]) -> list[FetchEntry]:
-        """Returns the entries to read again though nothing moves: those with records, but too few
-        (their slices are let go), and those of which there may be more to tell by then, though
-        it is no reason to answer."""
-        again = []
+    def still_due(self, entries: list[FetchEntry]) -> list[FetchEntry]:
+        """Called after a pass that found too little. Returns the entries that the next pass reads
+        even if they do not change: those with records, whose slices are released here, and those
+        of which there will be something to tell that is no reason to end the wait."""
+        due = []
         for entry in entries:
             data = self.results[entry]
             if isinstance(data.records, Slice):
                 data.records.release()
                 data.records = b""
-                again.append(entry)
+                due.append(entry)
                 continue
             partition = self.partitions.get(entry)
-            if partition is None or not self._is_silent(partition, entry):
-                again.append(entry)
-        return again
+            if partition is None or not self._reader.becomes_idle(partition, entry):
+                due.append(entry)
+        return due
 
-    def fall_silent(self, entry: FetchEntry, data: PartitionData) -> bool:
-        """Whether nothing can be told of the partition until its watermark moves; then it waits
-        for that. To be asked once the client knows what was read."""
+    def make_idle(self, entry: FetchEntry, data: PartitionData) -> bool:
+        """Called when the client is told what was read. Registers the partition with its watermark
+        if there is nothing else to tell until that moves; returns whether it did. If not, the
+        partition has to stay due."""
         partition = self.partitions.get(entry)
         if (
             partition is None
             or data.records
             or data.error_code
             or data.diverging_epoch is not None
-            # Read in an earlier turn, where there are many.
+            # A pass over many partitions read this one in an earlier step of the event loop.
             or data.high_watermark != partition.high_watermark.value
-            or not self._is_silent(partition, entry)
+            or not self._reader.becomes_idle(partition, entry)
         ):
             return False
-        entry.watch(self._watermark(partition))
+        entry.register(self._reader.watermark(partition))
         return True
 
-    @property
-    def trusts_silence(self) -> bool:
-        """Whether partitions that were silent may be taken to be so still, unread."""
-        services = self._services
-        return services.replicas.is_leased and not services.logs.offline_directories
+    def take_resume_s(self) -> float | None:
+        """Returns when partitions may be read that a throttle held back in the last pass."""
+        resume_s, self._reader.resume_s = self._reader.resume_s, None
+        return resume_s
 
-    def _read_one(self, entry: FetchEntry, data: PartitionData, left: int, *, first: bool) -> int:
-        raise NotImplementedError
+    def abandon(self) -> None:
+        """Releases what was found: nobody is told of it."""
+        for data in self.results.values():
+            if isinstance(data.records, Slice):
+                data.records.release()
+                data.records = b""
 
-    def _watermark(self, partition: Partition) -> Watermark:
-        raise NotImplementedError
-
-    def _is_silent(self, partition: Partition, entry: FetchEntry) -> bool:
-        raise NotImplementedError
+    def unregister(self) -> None:
+        """Called at the end of a fetch without a session."""
+        for entry in self.results:
+            entry.unregister()

@@ -22,7 +22,9 @@ broker did.
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from odradek.broker.fetching.interest import FetchEntry, Interest, Key
+from odradek.broker.fetching.due_partitions import DuePartitions, FetchEntry, Key
+from odradek.broker.fetching.fetch_lifecycle import Fetch
+from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
@@ -41,9 +43,9 @@ class FetchSession:
     """The partitions that a client fetches, from one of its requests to the next."""
 
     __slots__ = (
+        "due",
         "entries",
         "epoch",
-        "interest",
         "replica_epoch",
         "session_id",
         "unknown",
@@ -60,14 +62,18 @@ class FetchSession:
         self.used_s = now_s
         # How many of the partitions this broker did not know when they were named.
         self.unknown = 0
-        # Of the broker that fetches, if one does.
+        # The broker epoch of the follower that fetches, if a follower does.
         self.replica_epoch = -1
         self.entries = {entry.key: entry for entry in entries}
-        self.interest = Interest(self.entries.values(), now_s)
+        self.due = DuePartitions(self.entries.values(), now_s)
 
-    def advance(self, now_s: float) -> None:
+    def begin_next(self, now_s: float) -> Fetch:
+        """Called for a request that continues the session."""
         self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
-        self.used_s = self.interest.heard_s = now_s
+        self.used_s = self.due.requested_s = now_s
+        if self.due.supersede():
+            self.start_over()
+        return Fetch(self.due, self, is_incremental=True)
 
     def change(self, request: FetchRequest, version: int) -> list[FetchEntry]:
         """Takes the changes of a request over; returns the partitions that are new."""
@@ -77,46 +83,41 @@ class FetchSession:
             if changed.key not in entries:
                 added.append(changed)
             entries[changed.key] = changed
-            self.interest.add(changed)
+            self.due.add(changed)
         for forgotten in request.forgotten_topics_data:
             name = forgotten.topic_id if self.uses_ids else forgotten.topic
             for partition in forgotten.partitions:
                 gone = entries.pop((name, partition), None)
                 if gone is not None:
-                    self.interest.remove(gone)
+                    self.due.remove(gone)
         return added
 
-    def doubt(self) -> None:
-        """Every partition is to be read, also those that were silent."""
-        self.interest.give_back(self.entries.values())
+    def mark_all_due(self) -> None:
+        """Lets the next pass read every partition, also those that are idle."""
+        self.due.put_back(self.entries.values())
+
+    def start_over(self) -> None:
+        """Called when a fetch is cut short: it has taken partitions, and it is not known what the
+        client was told. The next fetch reads all of them, and names all in its response."""
+        for entry in self.entries.values():
+            entry.told_high_watermark = entry.told_log_start = -1
+        self.mark_all_due()
 
     def close(self) -> None:
+        """Ends the session, and the fetch that is under way in it, if there is one."""
+        self.due.supersede()
         for entry in self.entries.values():
-            self.interest.remove(entry)
+            self.due.remove(entry)
         self.entries = {}
 
-
-class Fetch:
-    """A request seen through its session: the partitions to read, and how to answer."""
-
-    __slots__ = ("error", "incremental", "interest", "session")
-
-    def __init__(
-        self,
-        interest: Interest,
-        session: FetchSession | None = None,
-        *,
-        incremental: bool = False,
-        error: ErrorCode = ErrorCode.NONE,
-    ) -> None:
-        self.interest = interest
-        self.session = session
-        self.incremental = incremental
-        self.error = error
-
-    @property
-    def session_id(self) -> int:
-        return self.session.session_id if self.session is not None else 0
+    def check(self) -> None:
+        """Called between two fetches, in tests and simulations: it looks at every partition."""
+        for entry in self.entries.values():
+            if entry not in self.due and not entry.is_registered:
+                raise InvariantViolation(
+                    f"fetch session {self.session_id}",
+                    f"the partition {entry.key} is neither due nor registered with a watermark",
+                )
 
 
 class FetchSessions:
@@ -166,8 +167,8 @@ class FetchSessions:
         if epoch != _FINAL_EPOCH and entries:
             session = self._create(entries, version >= _FIRST_VERSION_WITH_IDS, now_s)
             if session is not None:
-                return Fetch(session.interest, session)
-        return Fetch(Interest(entries, now_s))
+                return Fetch(session.due, session)
+        return Fetch(DuePartitions(entries, now_s))
 
     def _continue(self, request: FetchRequest, version: int, now_s: float) -> Fetch:
         session = self._sessions.get(request.session_id)
@@ -179,15 +180,15 @@ class FetchSessions:
         elif session.uses_ids != (version >= _FIRST_VERSION_WITH_IDS):
             error = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         if session is None or error:
-            return Fetch(Interest((), now_s), error=error)
-        session.advance(now_s)
+            return Fetch(DuePartitions((), now_s), error=error)
+        fetch = session.begin_next(now_s)
         if not self._change(session, request, version, now_s):
             self._end(session.session_id)
-            return Fetch(Interest((), now_s), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            return Fetch(DuePartitions((), now_s), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.entries:
             self._end(session.session_id)
-            return Fetch(Interest((), now_s))
-        return Fetch(session.interest, session, incremental=True)
+            return Fetch(DuePartitions((), now_s))
+        return fetch
 
     def _change(
         self, session: FetchSession, request: FetchRequest, version: int, now_s: float

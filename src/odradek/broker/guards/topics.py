@@ -1,5 +1,5 @@
 """Permission to write, read, make and remove topics. What a consumer may fetch is asked where
-partitions are read (`broker.fetching.consumer_reads`): a session outlives the rules it began
+partitions are read (`broker.fetching.consumer_reader`): a session outlives the rules it began
 under."""
 
 from typing import Final

@@ -66,6 +66,29 @@ Serve = Callable[["Connection", Buffer], Parts | Pending | None]
 """Answers a frame at once or later; None is a request that wants no reply (acks=0)."""
 
 
+class InterruptibleWait(Protocol):
+    """The wait of a request that is served, for instance of a fetch for records."""
+
+    def interrupt(self) -> None:
+        """Answers soon, with what there is."""
+        ...
+
+    def next_request_arrived(self) -> None:
+        """Another request of the connection waits behind this one."""
+        ...
+
+
+class _NoWait:
+    """In place of an `InterruptibleWait` while no request waits that can be interrupted."""
+
+    def interrupt(self) -> None: ...
+
+    def next_request_arrived(self) -> None: ...
+
+
+_NO_WAIT: Final = _NoWait()
+
+
 class Splitter(Protocol):
     """Cuts what arrives into frames."""
 
@@ -104,6 +127,7 @@ class Connection(asyncio.Protocol):
         "_splitter",
         "_transport",
         "_turn_scheduled",
+        "_wait",
         "_waiting",
         "_waits_for_group",
         "_waits_pipelined",
@@ -111,8 +135,6 @@ class Connection(asyncio.Protocol):
         "address",
         "held_bytes",
         "listener",
-        "on_hurry",
-        "on_overtaking",
         "port",
         "principal",
         "received_s",
@@ -128,10 +150,6 @@ class Connection(asyncio.Protocol):
         self.principal = ANONYMOUS
         # What the dispatcher learns about this client: software name.
         self.session: dict[str, str] = {}
-        # Called when a request has to wait behind the one that is being answered.
-        self.on_overtaking: Callable[[], None] | None = None
-        # Ends the wait of the request that is being answered, where that can be done.
-        self.on_hurry: Callable[[], None] | None = None
         self.held_bytes = 0
         self.received_s = 0.0
         self._connections = connections
@@ -143,6 +161,7 @@ class Connection(asyncio.Protocol):
         self._frames: deque[Buffer] = deque()
         # The reply, how it is encoded, and how many bytes its request holds.
         self._waiting: deque[tuple[asyncio.Future[object], Encode, int]] = deque()
+        self._wait: InterruptibleWait = _NO_WAIT
         self._waits_pipelined = True
         self._waits_for_group = False
         # Whether the last request in `_waiting` lets nothing follow and is no produce request.
@@ -191,10 +210,16 @@ class Connection(asyncio.Protocol):
         out = self._out
         return bool((self._waiting and self._blocks) or out.is_paused or out.parts)
 
+    def begin_wait(self, wait: InterruptibleWait) -> None:
+        """Called by the handler of a request that is to be interrupted if need be."""
+        self._wait = wait
+
     def end_wait(self) -> None:
+        self._wait = _NO_WAIT
+
+    def interrupt_wait(self) -> None:
         """Answers a fetch that waits for records with what there is."""
-        if self.on_hurry is not None:
-            self.on_hurry()
+        self._wait.interrupt()
 
     @property
     def splitter(self) -> Splitter:
@@ -374,8 +399,8 @@ class Connection(asyncio.Protocol):
         self._transport.pause_reading()
         if self._may_serve(frames[0]):
             self._queue_up()
-        elif self.on_overtaking is not None:
-            self.on_overtaking()
+        else:
+            self._wait.next_request_arrived()
 
     def _queue_up(self) -> None:
         """Serves the next frames when those who came before have had their turns."""

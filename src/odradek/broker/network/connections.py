@@ -106,7 +106,7 @@ class Connections:
         idle = [connection for connection in silent if not connection.is_waiting]
         for connection in silent:
             if connection.is_waiting and connection.unserved_bytes:
-                connection.end_wait()
+                connection.interrupt_wait()
         for connection in idle:
             connection.close()
         return len(idle)

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from odradek.broker.fetching.due_partitions import FetchEntry
 from odradek.broker.fetching.fetch_reads import FetchReads
-from odradek.broker.fetching.interest import FetchEntry
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -146,5 +147,33 @@ def test_a_session_of_hundreds_of_partitions_tells_what_is_new() -> None:
             answered = partitions(await client.ask(news, FetchResponse, version=12))
             assert partition in answered
             assert len(answered) == epoch
+
+    with_broker(test)
+
+
+@pytest.mark.parametrize("width", [1, WIDE])
+def test_a_fetch_ends_when_its_session_goes_on_over_another_connection(width: int) -> None:
+    """Its client has given the first connection up, and this broker has not noticed yet."""
+
+    async def test(connect: Connect) -> None:
+        first, second = await connect(), await connect()
+        await first.create_topic("t", width)
+        full = request(0, 0, dict.fromkeys(range(width), 0))
+        session_id = (await first.ask(full, FetchResponse, version=12)).session_id
+
+        async def fetch(client: Client, epoch: int) -> FetchResponse:
+            ask = request(session_id, epoch, {})
+            ask.max_wait_ms = 1000
+            return await client.ask(ask, FetchResponse, version=12)
+
+        async with asyncio.timeout(60):
+            waiting = asyncio.ensure_future(fetch(first, 1))
+            await asyncio.sleep(0.1)
+            following = asyncio.ensure_future(fetch(second, 2))
+            superseded = await waiting
+            assert superseded.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            assert not following.done()
+            await first.ask(produce_request(batch(b"a")), ProduceResponse, version=9)
+            assert 0 in partitions(await following)
 
     with_broker(test)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from odradek.broker.fetching.fetch_sessions import Fetch, FetchSessions
+from odradek.broker.fetching.fetch_lifecycle import Fetch
+from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchPartition,
@@ -48,8 +49,8 @@ def request(
 
 def take(fetch: Fetch) -> list[tuple[int, int]]:
     """What is to be read: partitions and offsets."""
-    entries = fetch.interest.take()
-    fetch.interest.give_back(entries)
+    entries = fetch.due.take_all()
+    fetch.due.put_back(entries)
     return [(entry.partition, entry.fetch_offset) for entry in entries]
 
 
@@ -65,11 +66,11 @@ def test_a_session_remembers_adds_changes_and_forgets() -> None:
     cache = sessions()
     first = cache.begin(request(offsets={0: 5, 1: 6}), NAMES, 0.0)
     assert first.session_id
-    assert not first.incremental
+    assert not first.is_incremental
     second = cache.begin(
         request(first.session_id, 1, offsets={1: 7, 2: 8}, forget=(0,)), NAMES, 0.0
     )
-    assert second.incremental
+    assert second.is_incremental
     assert take(second) == [(1, 7), (2, 8)]
     third = cache.begin(request(first.session_id, 2), NAMES, 0.0)
     assert take(third) == [(1, 7), (2, 8)]
@@ -136,9 +137,9 @@ def test_a_full_cache_refuses_until_the_oldest_is_idle_long_enough() -> None:
 def test_partitions_that_gave_data_are_served_last_the_next_time() -> None:
     cache = sessions()
     first = cache.begin(request(offsets={0: 0, 1: 0, 2: 0}), NAMES, 0.0)
-    busy, *others = first.interest.take()
-    first.interest.give_back(others)
-    first.interest.give_back([busy])
+    busy, *others = first.due.take_all()
+    first.due.put_back(others)
+    first.due.put_back([busy])
     second = cache.begin(request(first.session_id, 1), NAMES, 0.0)
     assert take(second) == [(1, 0), (2, 0), (0, 0)]
 
@@ -147,8 +148,8 @@ def test_what_is_silent_is_read_when_it_moves_or_the_client_asks_for_something_e
     cache = sessions()
     first = cache.begin(request(offsets={0: 0, 1: 0, 2: 0}), NAMES, 0.0)
     marks = [Watermark() for _ in range(3)]
-    for entry, mark in zip(first.interest.take(), marks, strict=True):
-        entry.watch(mark)
+    for entry, mark in zip(first.due.take_all(), marks, strict=True):
+        entry.register(mark)
     assert take(cache.begin(request(first.session_id, 1), NAMES, 0.0)) == []
     marks[1].advance(1)
     marks[1].advance(2)
@@ -163,7 +164,7 @@ def test_partitions_that_do_not_exist_fill_no_session() -> None:
     for _ in range(10):
         fetch = cache.begin(request(offsets=many), NAMES, 0.0)
         assert fetch.session_id == 0
-        assert len(fetch.interest.take()) == 49_000  # They are answered all the same.
+        assert len(fetch.due.take_all()) == 49_000  # They are answered all the same.
     # Nor by and by: the session ends, and the client begins again.
     fetch = cache.begin(request(offsets={0: 0}), NAMES, 0.0)
     assert fetch.session_id

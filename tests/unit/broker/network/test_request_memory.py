@@ -174,19 +174,29 @@ def test_who_holds_much_behind_a_wait_that_does_not_end_is_closed_while_memory_i
     with_broker(test)
 
 
+class CountedWait:
+    def __init__(self) -> None:
+        self.interruptions: list[str] = []
+
+    def interrupt(self) -> None:
+        self.interruptions.append("interrupted")
+
+    def next_request_arrived(self) -> None: ...
+
+
 async def test_a_fetch_with_a_request_behind_it_ends_when_its_connection_has_been_idle() -> None:
     """The connection is not read from, so only a reply finds out that the peer is gone."""
     peers = Peers(waits=True)
     connection, transport = peers.connect()
-    hurried: list[Connection] = []
-    connection.on_hurry = lambda: hurried.append(connection)
+    wait = CountedWait()
+    connection.begin_wait(wait)
     connection.data_received(begin(50, 54, FetchRequest.api_key))
     now_s = asyncio.get_running_loop().time()
     peers.connections.reap(now_s + 1)
-    assert not hurried  # It is read from, and a close would be noticed.
+    assert not wait.interruptions  # It is read from, and a close would be noticed.
     connection.data_received(begin(50, 54))
     peers.connections.reap(now_s - 1)
-    assert not hurried
+    assert not wait.interruptions
     peers.connections.reap(now_s + 1)
-    assert hurried == [connection]
+    assert len(wait.interruptions) == 1
     assert not transport.was_aborted

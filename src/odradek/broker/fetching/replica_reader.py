@@ -1,17 +1,17 @@
-"""The fetch of another broker: it reads up to the log's end, and tells how far it is.
+"""Reads partitions for followers: up to the log end offset.
 
-A request for records from an offset on says that its sender holds everything below, so it may
-raise the high watermark or bring a follower into the in-sync set. Only brokers that hold a
-replica of the partition count, and only in the life that the cluster's image shows or a later
-one: whoever makes up a replica id gets errors.
+A follower that asks for records from an offset on holds everything below it. So its fetch may
+advance the high watermark, or bring the follower back into the in-sync set. It counts only if it
+comes from a replica of the partition, with the broker epoch that the cluster's image shows or a
+newer one (KIP-903): a previous run of the broker, and a client that makes up a replica id, get
+errors.
 """
 
 import asyncio
 from typing import Final
 
-from odradek.broker.fetching.fetch_reads import FetchReads
+from odradek.broker.fetching.due_partitions import FetchEntry
 from odradek.broker.fetching.fetch_sessions import FetchSession
-from odradek.broker.fetching.interest import FetchEntry
 from odradek.broker.services import Services
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -20,19 +20,25 @@ from odradek.replication.partition import Partition
 from odradek.replication.throttle import is_listed
 from odradek.statemachine.watermark import Watermark
 
-_CATCH_UP_BYTES: Final = 1 << 18
-"""In one answer, for replicas outside the in-sync set: records that are to be acknowledged travel
-in the same answers, and wait for what comes with them."""
+# In one response, for followers outside the in-sync set. Records that producers wait for travel in
+# the same responses, and are delayed by what travels with them.
+_MAX_CATCH_UP_BYTES: Final = 1 << 18
 
 
-class ReplicaReads(FetchReads):
+class ReplicaReader:
+    """A `PartitionReader` for one fetch of a follower."""
+
     __slots__ = (
         "_broker_epoch",
         "_catch_up_bytes",
-        "_is_same_life",
+        "_is_same_run",
         "_now_s",
         "_passes",
         "_replica_id",
+        "_services",
+        "must_answer",
+        "partitions",
+        "resume_s",
     )
 
     def __init__(
@@ -42,7 +48,10 @@ class ReplicaReads(FetchReads):
         session: FetchSession | None,
         now_s: float,
     ) -> None:
-        super().__init__(services, request, request.max_bytes)
+        self._services = services
+        self.partitions: dict[FetchEntry, Partition] = {}
+        self.must_answer = False
+        self.resume_s: float | None = None
         self._now_s = now_s
         replica = request.replica_state
         if replica is None:
@@ -51,28 +60,36 @@ class ReplicaReads(FetchReads):
             self._replica_id, self._broker_epoch = replica.replica_id, replica.replica_epoch
         self._catch_up_bytes = 0
         self._passes = 0
-        self._is_same_life = session is not None and session.replica_epoch == self._broker_epoch
+        self._is_same_run = session is not None and session.replica_epoch == self._broker_epoch
         if session is not None:
             session.replica_epoch = self._broker_epoch
 
     @property
-    def trusts_silence(self) -> bool:
-        """Not in another life of the broker that fetches: each partition must hear of that."""
-        return self._is_same_life and not self._is_outdated and super().trusts_silence
+    def may_skip_idle(self) -> bool:
+        """After a restart of the follower each partition has to see its new broker epoch. Without
+        a lease, or with an offline log directory, reading finds an error."""
+        services = self._services
+        return (
+            self._is_same_run
+            and not self._is_previous_run
+            and services.replicas.is_leased
+            and not services.logs.offline_directories
+        )
 
     @property
-    def _is_outdated(self) -> bool:
-        """A former life of the broker, or somebody who names no life at all."""
+    def _is_previous_run(self) -> bool:
+        """Whether the follower has restarted since it sent this fetch, or names no broker epoch
+        although it must have one."""
         known = self._services.images.image.brokers.get(self._replica_id)
         return known is not None and self._broker_epoch < known.epoch
 
-    def read(self, entries: list[FetchEntry], *, goes_on: bool = False) -> None:
-        if not goes_on:
-            self._catch_up_bytes = _CATCH_UP_BYTES
-            self._passes += 1
-        super().read(entries, goes_on=goes_on)
+    def begin_pass(self) -> None:
+        self._catch_up_bytes = _MAX_CATCH_UP_BYTES
+        self._passes += 1
 
-    def _read_one(self, entry: FetchEntry, data: PartitionData, left: int, *, first: bool) -> int:
+    def read(
+        self, entry: FetchEntry, data: PartitionData, max_bytes: int, *, is_first: bool
+    ) -> int:
         partition = self._partition(entry)
         offset = entry.fetch_offset
         data.log_start_offset = partition.log.log_start_offset
@@ -81,29 +98,29 @@ class ReplicaReads(FetchReads):
             data.diverging_epoch = EpochEndOffset(
                 epoch=diverged.leader_epoch, end_offset=diverged.offset
             )
-            self.is_enough = True
+            self.must_answer = True
             return 0
         if offset < partition.log.log_start_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.partitions[entry] = partition
-        # Later passes serve the same request: it says nothing new.
+        # Later passes serve the same request, which says nothing new about the follower.
         if self._passes == 1:
             self._note_progress(partition, entry)
         data.high_watermark = partition.high_watermark.value
         data.last_stable_offset = partition.last_stable.value
         if -1 < entry.told_log_start < data.log_start_offset:
-            self.is_enough = True
-        if left <= 0 and not first:
+            self.must_answer = True
+        if max_bytes <= 0 and not is_first:
             return 0
         is_catching_up = partition.leadership is not None and (
             self._replica_id not in partition.leadership.in_sync
         )
         if is_catching_up:
-            left = min(left, self._catch_up_bytes)
-            if left <= 0 or self._is_held_back(partition):
+            max_bytes = min(max_bytes, self._catch_up_bytes)
+            if max_bytes <= 0 or self._is_held_back(partition):
                 return 0
         records = partition.read_as_replica(
-            offset, min(entry.max_bytes, max(left, 0)), at_least_one=first
+            offset, min(entry.max_bytes, max(max_bytes, 0)), at_least_one=is_first
         )
         if records is None:
             return 0
@@ -120,7 +137,7 @@ class ReplicaReads(FetchReads):
         )
 
     def _is_held_back(self, partition: Partition) -> bool:
-        """Whether a throttle says that this is for later; then it says when."""
+        """Returns whether a replication throttle forbids to read this now, and notes until when."""
         opens_s = self._services.replicas.leader_throttle.opens_s
         if opens_s <= asyncio.get_running_loop().time() or not self._is_throttled(partition):
             return False
@@ -144,11 +161,11 @@ class ReplicaReads(FetchReads):
         partition.check_epoch(entry.current_leader_epoch)
         leadership = partition.leadership
         if leadership is None or self._replica_id not in leadership.followers:
-            # Perhaps it was assigned just now, and our image is behind.
+            # The replica may have been assigned just now, in an image that is yet to come.
             raise ApiError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {self._replica_id} is not a replica."
             )
-        if self._is_outdated:
+        if self._is_previous_run:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The broker has restarted since.")
         return partition
 
@@ -163,13 +180,13 @@ class ReplicaReads(FetchReads):
         if may_expand:
             self._services.replicas.note_expansion(partition)
 
-    def _watermark(self, partition: Partition) -> Watermark:
-        assert partition.leadership is not None  # it was read, in this very step
+    def watermark(self, partition: Partition) -> Watermark:
+        assert partition.leadership is not None  # The partition was read in this step.
         return partition.leadership.appended
 
-    def _is_silent(self, partition: Partition, entry: FetchEntry) -> bool:
-        """In sync, at the end, and knows that all of it is committed: only an append, or another
-        in-sync set, changes that."""
+    def becomes_idle(self, partition: Partition, entry: FetchEntry) -> bool:
+        """Returns whether the follower is in sync, holds the whole log and knows that all of it is
+        committed: only an append or another in-sync set changes that."""
         leadership, end = partition.leadership, partition.log.log_end_offset
         if (
             leadership is None
@@ -177,5 +194,5 @@ class ReplicaReads(FetchReads):
             or not entry.fetch_offset == end == partition.high_watermark.value
         ):
             return False
-        entry.follower = leadership.followers[self._replica_id]
+        entry.idle_follower = leadership.followers[self._replica_id]
         return True
