@@ -77,8 +77,10 @@ def test_a_declared_pipeline_runs_is_watched_stopped_and_goes_on(
     with (tmp_path / "said").open("w") as said:
         running = subprocess.Popen([*words, "--master", "local[1]"], stdout=said, stderr=said)
     try:
+        deadline_s = time.monotonic() + 180
         while counts(brokers, sink) != {"/0": 50, "/1": 50}:
             assert running.poll() is None, (tmp_path / "said").read_text()
+            assert time.monotonic() < deadline_s, (tmp_path / "said").read_text()
             time.sleep(0.5)
         status = odradek("pipeline", "status", "pages", "--data", data, "--json")
         assert status.returncode == 0, status.stderr
