@@ -33,9 +33,9 @@ Coordinators:
 
 from typing import Any
 
-from odradek.broker import adopting
 from odradek.broker import broker as broker_module
-from odradek.broker.client_images import ClientImages
+from odradek.broker import log_adoption
+from odradek.broker.client_metadata import ClientMetadata
 from odradek.broker.guards import metadata as metadata_guard
 from odradek.cluster import internal_topics, topics
 from odradek.cluster.configs import Configs, _validated
@@ -215,7 +215,7 @@ def forget_producer_ids() -> list[Patch]:
     def nothing_seen(logs: Any) -> int:
         return -1
 
-    return [(broker_module, "highest_id", nothing_seen), (adopting, "highest_id", nothing_seen)]
+    return [(broker_module, "highest_id", nothing_seen), (log_adoption, "highest_id", nothing_seen)]
 
 
 def overwrite_settings() -> list[Patch]:
@@ -286,7 +286,7 @@ def tell_unstable_offsets() -> list[Patch]:
 
 
 def name_itself_leader() -> list[Patch]:
-    return [(ClientImages, "_shown", lambda self, image: image)]
+    return [(ClientMetadata, "_shown", lambda self, image: image)]
 
 
 def coordinate_without_lease() -> list[Patch]:

@@ -12,20 +12,20 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from odradek import __version__
-from odradek.broker.adopting import take_over
-from odradek.broker.all_topics import AllTopics
-from odradek.broker.client_images import ClientImages
+from odradek.broker.all_topics_cache import AllTopicsCache
+from odradek.broker.client_metadata import ClientMetadata
+from odradek.broker.config_descriptions import ConfigDescriptionCache
 from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import Coordinators
-from odradek.broker.departed_brokers import Absences
+from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.dispatch import Dispatcher, declare_apis
 from odradek.broker.fetching.due_partitions import is_known
 from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
 from odradek.broker.lease import SessionLease, watch_lease
+from odradek.broker.log_adoption import adopt_unknown_logs
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.listeners import CannotListen, Listeners, require_plaintext
 from odradek.broker.network.request_log import RequestLog
-from odradek.broker.same_settings import SameSettings
 from odradek.broker.services import Services
 from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
@@ -349,14 +349,14 @@ class Broker:
 
             return await log_end_offsets.longest_log(peers, where, candidates)
 
-        absences = Absences()
-        peers.on_broken, peers.on_open = absences.broke, absences.answered
+        departed_brokers = DepartedBrokers()
+        peers.on_broken, peers.on_open = departed_brokers.broke, departed_brokers.answered
         services = Services(
             broker_id=self._id,
             world=world,
             settings=settings,
-            images=ClientImages(self._id, replicas, images),
-            absences=absences,
+            images=ClientMetadata(self._id, replicas, images),
+            departed_brokers=departed_brokers,
             topics=Topics(store, images, settings, world.randomness),
             configs=Configs(store, images, settings),
             replicas=replicas,
@@ -374,8 +374,8 @@ class Broker:
                 max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
                 is_known=lambda entry: is_known(images.image, entry),
             ),
-            all_topics=AllTopics(),
-            same_settings=SameSettings(),
+            all_topics_cache=AllTopicsCache(),
+            config_descriptions=ConfigDescriptionCache(),
             longest_log=longest_log,
             access_rules=AccessRules(store, images),
             authorizer=load_authorizer(settings.broker),
@@ -411,7 +411,7 @@ class Broker:
         await parts.membership.reach_store(self._patience_s)
         logs.begin_life(await parts.membership.join(previous, self._patience_s))
         await parts.controller.elect()
-        await take_over(
+        await adopt_unknown_logs(
             images, logs, self._id, self._world, self._settings.broker, is_alone=not self._is_shared
         )
         await repair(images, parts.services.configs)
@@ -558,7 +558,7 @@ class _Parts:
         self._follow_replicas(change)
         if is_reconfigured:
             self.services.replicas.reconfigure()
-        self.services.absences.follow(change)
+        self.services.departed_brokers.follow(change)
         self.coordinators.follow(change)
 
     def follow_again(self, image: ClusterImage) -> None:

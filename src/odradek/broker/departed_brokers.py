@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from odradek.broker.client_images import ClientImages
+from odradek.broker.client_metadata import ClientMetadata
 from odradek.config import Listener
 from odradek.metadata import BrokerImage, ClusterImage, ImageChange
 from odradek.protocol.types import BrokerId
@@ -28,7 +28,7 @@ _MAX_HOLD_S: Final = 0.3
 _DOUBTED_S: Final = 1.0
 
 
-class Absences:
+class DepartedBrokers:
     def __init__(self) -> None:
         self._gone: dict[BrokerId, tuple[BrokerImage, float]] = {}
         self._doubted: dict[BrokerId, float] = {}
@@ -73,7 +73,7 @@ class Absences:
             if listener is not None:
                 yield broker, listener
 
-    async def settled(self, images: ClientImages, topics: Collection[str] | None = None) -> None:
+    async def settled(self, images: ClientMetadata, topics: Collection[str] | None = None) -> None:
         """Waits, not for long, while somebody else may be about to lead one of those topics."""
         if not self._doubted and not self._gone:
             return

@@ -4,14 +4,14 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.broker.all_topics import AllTopics
-from odradek.broker.client_images import ClientImages
+from odradek.broker.all_topics_cache import AllTopicsCache
+from odradek.broker.client_metadata import ClientMetadata
+from odradek.broker.config_descriptions import ConfigDescriptionCache
 from odradek.broker.consumer_joins import ConsumerJoins
 from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
-from odradek.broker.departed_brokers import Absences
+from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.network.connection import Connection
-from odradek.broker.same_settings import SameSettings
 from odradek.cluster.acls import AccessRules
 from odradek.cluster.configs import Configs
 from odradek.cluster.controller import LongestLog
@@ -37,8 +37,8 @@ class Services:
     broker_id: BrokerId
     world: World
     settings: LiveSettings
-    images: ClientImages
-    absences: Absences
+    images: ClientMetadata
+    departed_brokers: DepartedBrokers
     topics: Topics
     configs: Configs
     replicas: Replicas
@@ -51,8 +51,8 @@ class Services:
     key_indexes: KeyIndexes
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
-    all_topics: AllTopics
-    same_settings: SameSettings
+    all_topics_cache: AllTopicsCache
+    config_descriptions: ConfigDescriptionCache
     longest_log: LongestLog
     access_rules: AccessRules
     # None where everybody may do everything.

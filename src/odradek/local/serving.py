@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odradek.broker import Broker
     from odradek.telemetry.logs import LogFiles
     from odradek.world import World
-    from odradek.world.collector import Collector
+    from odradek.world.garbage_collection import GarbageCollection
 
 # Where a broker that keeps nothing pretends to keep its log.
 MEMORY_DIRECTORY = "/odradek"
@@ -84,7 +84,7 @@ def serve(
     """
     from odradek.broker import Broker
     from odradek.world import MemoryDisk, World
-    from odradek.world.collector import Collector
+    from odradek.world.garbage_collection import GarbageCollection
 
     files = _start_logs(
         settings,
@@ -97,7 +97,7 @@ def serve(
     kept = "in memory" if in_memory else f"data in {', '.join(settings.data_directories)}"
     pid_path = None if in_memory else f"{settings.data_directories[0]}/{PID_FILE}"
     broker = Broker(settings, world)
-    collector = Collector()
+    collector = GarbageCollection()
 
     def announce() -> None:
         collector.start()
@@ -159,7 +159,7 @@ def _start_logs(
 async def _serve(
     broker: "Broker",
     world: "World",
-    collector: "Collector",
+    collector: "GarbageCollection",
     announce: Callable[[], None],
     until_input_closes: bool,
 ) -> None:

@@ -7,13 +7,13 @@ virtual time and from a seed, and the code that runs in production does not know
 
 from dataclasses import dataclass, field
 
-from odradek.world.boot import boot_id
+from odradek.world.boot_id import boot_id
 from odradek.world.clock import Clock, SystemClock
 from odradek.world.disk import Disk, File, OsDisk
-from odradek.world.limits import memory_bytes
 from odradek.world.memory_disk import MemoryDisk
 from odradek.world.processes import OsProcesses, Processes
 from odradek.world.randomness import Randomness
+from odradek.world.resource_limits import memory_bytes
 from odradek.world.workers import ThreadWorkers, Workers
 
 __all__ = [

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Protocol
 
-from odradek.world.limits import raise_descriptor_limit
+from odradek.world.resource_limits import raise_descriptor_limit
 
 Buffer = bytes | bytearray | memoryview
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from odradek.broker.authorized_operations import GROUP_OPERATIONS
 from odradek.broker.guards import Verdict
 from odradek.broker.guards.access import Access
 from odradek.broker.guards.items import each
-from odradek.broker.operations import GROUP_OPERATIONS
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import consumer_group_describe as consumer_groups

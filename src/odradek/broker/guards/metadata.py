@@ -3,9 +3,9 @@ lists of all topics, and are refused where it names them."""
 
 from typing import Final
 
+from odradek.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.guards import Verdict
 from odradek.broker.guards.access import Access
-from odradek.broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from odradek.protocol.errors import ErrorCode

@@ -7,8 +7,8 @@ and are left out. Classic groups are said not to be found: DescribeGroups knows 
 from collections.abc import Iterable
 from typing import Final, cast
 
+from odradek.broker.authorized_operations import GROUP_OPERATIONS
 from odradek.broker.handlers import Handler
-from odradek.broker.operations import GROUP_OPERATIONS
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import (

@@ -76,7 +76,7 @@ def _show(
     result.replication_factor = len(created.replicas[0])
     if configs:
         settings = services.settings.broker
-        result.configs = services.same_settings.described(
+        result.configs = services.config_descriptions.described(
             settings, created.overrides, "created", lambda: _configs(settings, created.overrides)
         )
 

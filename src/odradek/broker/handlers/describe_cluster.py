@@ -5,9 +5,9 @@ Endpoint type 2 asks for a controller quorum, which this platform does not have.
 
 from typing import Final
 
+from odradek.broker.authorized_operations import CLUSTER_OPERATIONS
 from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
-from odradek.broker.operations import CLUSTER_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import (

@@ -56,7 +56,9 @@ def _configs(
         return describe()
     wish = ("described", request.include_synonyms, request.include_documentation)
     overrides = services.configs.topic_overrides(asked.resource_name)
-    return services.same_settings.described(services.settings.broker, overrides, wish, describe)
+    return services.config_descriptions.described(
+        services.settings.broker, overrides, wish, describe
+    )
 
 
 def _described(services: Services, asked: DescribeConfigsResource) -> Iterable[Description]:

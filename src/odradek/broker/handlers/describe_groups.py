@@ -5,8 +5,8 @@ A group that does not exist is Dead; from version 6 that is an error with a line
 
 from typing import Final, cast
 
+from odradek.broker.authorized_operations import GROUP_OPERATIONS
 from odradek.broker.handlers import Handler
-from odradek.broker.operations import GROUP_OPERATIONS
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DescribeGroup, GroupDescription

@@ -6,8 +6,8 @@ Eligible leader replicas are not tracked: null.
 
 from typing import Final
 
+from odradek.broker.authorized_operations import TOPIC_OPERATIONS
 from odradek.broker.handlers import Handler
-from odradek.broker.operations import TOPIC_OPERATIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.metadata import ClusterImage, PartitionImage

@@ -54,7 +54,7 @@ async def _find(
         if topic is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Key type {key_type} has no coordinator.")
         await ensure(topic, services.topics, services.images.cache)
-        await services.absences.settled(services.images, (topic,))
+        await services.departed_brokers.settled(services.images, (topic,))
         image = services.images.image
         state = image.partition(topic, partition_of(key, image, topic))
         for broker, listener in reachable(image, context.connection.listener):

@@ -4,24 +4,24 @@ A topic that does not exist is created here when both the broker and the client 
 the answer shows it already. Clients get the addresses of the listener they came in by. When
 a broker has just gone they are answered after the election (`broker.departed_brokers`). A
 broker that lost its lease leaves itself out, as a broker and as a leader
-(`broker.client_images`). All topics are answered from bytes that clients share
-(`broker.all_topics`).
+(`broker.client_metadata`). All topics are answered from bytes that clients share
+(`broker.all_topics_cache`).
 """
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Final
 
-from odradek.broker.all_topics import (
+from odradek.broker.all_topics_cache import (
     MetadataHead,
     MetadataTail,
     encode_topics,
     encoded,
     without_tags,
 )
+from odradek.broker.authorized_operations import CLUSTER_OPERATIONS, NO_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
-from odradek.broker.operations import CLUSTER_OPERATIONS, NO_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
@@ -51,7 +51,7 @@ async def handle(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Encoded:
     asked = request.topics
-    await services.absences.settled(
+    await services.departed_brokers.settled(
         services.images, None if not asked else [topic.name or "" for topic in asked]
     )
     if asked is None or (not asked and context.version < _FIRST_VERSION_WITH_NULL_FOR_ALL):
@@ -82,12 +82,12 @@ async def _answer_all(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> Encoded:
     """All topics that the client may see. Permission is asked here and not by a guard, because the
-    answer is encoded in steps (`broker.all_topics`)."""
+    answer is encoded in steps (`broker.all_topics_cache`)."""
     version, wants_operations = context.version, request.include_topic_authorized_operations
     tail = MetadataTail()
     if services.authorizer is None:
         operations = TOPIC_OPERATIONS if wants_operations else NO_OPERATIONS
-        image, topics = await services.all_topics.current(
+        image, topics = await services.all_topics_cache.current(
             services.images,
             version,
             partial(_describe, lambda _: operations),
@@ -147,7 +147,7 @@ def _brokers(
         )
         for broker, listener in (
             *reachable(image, listener_name),
-            *services.absences.listed(listener_name),
+            *services.departed_brokers.listed(listener_name),
         )
     ]
 

@@ -20,7 +20,7 @@ CallSoon = Callable[[Callable[[], None]], object]
 """A loop's own: calls a function in the next turn."""
 
 
-class Attention:
+class BusyPoll:
     __slots__ = ("_call_soon", "_is_awake", "_misses", "_rest", "_turns", "_was_served")
 
     def __init__(self, call_soon: CallSoon) -> None:

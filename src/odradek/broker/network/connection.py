@@ -16,10 +16,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, Protocol, cast
 
-from odradek.broker.network.busy_poll import Attention
+from odradek.broker.network.busy_poll import BusyPoll
 from odradek.broker.network.connections import OS_DEFAULT, Connections
-from odradek.broker.network.outflow import Outflow, Parts
-from odradek.broker.network.reply_batching import Departures
+from odradek.broker.network.reply_batching import ReplyBatching
+from odradek.broker.network.reply_writer import Parts, ReplyWriter
 from odradek.broker.network.request_queue import SMALL_BYTES
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
@@ -110,11 +110,10 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_attention",
         "_awaits_reading",
         "_blocks",
+        "_busy_poll",
         "_connections",
-        "_departures",
         "_finishing",
         "_frames",
         "_gathered",
@@ -123,6 +122,7 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_out",
         "_queue",
+        "_reply_batching",
         "_serve",
         "_splitter",
         "_transport",
@@ -166,10 +166,10 @@ class Connection(asyncio.Protocol):
         self._waits_for_group = False
         # Whether the last request in `_waiting` lets nothing follow and is no produce request.
         self._blocks = False
-        self._out = Outflow(self._loop, self._take_turn)
+        self._out = ReplyWriter(self._loop, self._take_turn)
         # Where there is a real socket, whose other side sleeps and is woken.
-        self._attention: Attention | None = None
-        self._departures: Departures | None = None
+        self._busy_poll: BusyPoll | None = None
+        self._reply_batching: ReplyBatching | None = None
         self._turn_scheduled = False
         self._awaits_reading = False
         self._finishing = False
@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
             return
         self._out.open(self._transport)
         if self._out.is_direct:
-            self._attention, self._departures = self._connections.of_loop()
+            self._busy_poll, self._reply_batching = self._connections.of_loop()
         if self._connections.send_buffer_bytes != OS_DEFAULT:
             self._out.limit_send_buffer(self._connections.send_buffer_bytes)
         self._wait_for_admission()
@@ -273,7 +273,7 @@ class Connection(asyncio.Protocol):
             self.received_s = self._loop.time()
             if splitter.unfinished_bytes > _LARGE_BYTES and not self._awaits_reading:
                 self._awaits_reading = True
-                self._connections.reading_turns.add(self._read_in_turn)
+                self._connections.reading_order.add(self._read_in_turn)
                 self.read_on()
         if frames:
             self._frames.extend(frames)
@@ -285,8 +285,8 @@ class Connection(asyncio.Protocol):
             else:
                 self._queue_up()
                 self.read_on()
-            if self._attention is not None:
-                self._attention.served()
+            if self._busy_poll is not None:
+                self._busy_poll.served()
         elif queue.held_bytes >= queue.max_bytes or (
             self.held_bytes > SMALL_BYTES and self.is_blocked
         ):
@@ -384,7 +384,7 @@ class Connection(asyncio.Protocol):
                 break
         self._in_turn = False
         if self._gathered and (
-            self._departures is None or not self._departures.put_off(self._write_gathered)
+            self._reply_batching is None or not self._reply_batching.put_off(self._write_gathered)
         ):
             self._write_gathered()
         queue.settle()
@@ -406,7 +406,7 @@ class Connection(asyncio.Protocol):
         """Serves the next frames when those who came before have had their turns."""
         self._turn_scheduled = True
         self._queue.queued += 1
-        self._connections.turns.add(self._take_turn)
+        self._connections.serving_order.add(self._take_turn)
 
     def _may_serve(self, frame: Buffer) -> bool:
         if self._out.is_paused or self._out.parts:

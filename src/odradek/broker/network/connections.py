@@ -5,11 +5,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from odradek.broker.network.busy_poll import Attention
+from odradek.broker.network.busy_poll import BusyPoll
 from odradek.broker.network.connection_rate import ConnectionRate
-from odradek.broker.network.reply_batching import Departures
+from odradek.broker.network.reply_batching import ReplyBatching
 from odradek.broker.network.request_queue import RequestQueue
-from odradek.broker.network.turns import Turns
+from odradek.broker.network.round_robin import RoundRobin
 from odradek.config.setting import MAX_INT
 
 if TYPE_CHECKING:
@@ -52,17 +52,17 @@ class Connections:
         )
         self.rate = ConnectionRate(max_creation_rate)
         self._by_address: dict[str, int] = {}
-        self.turns = Turns(_call_soon)
-        self.reading_turns = Turns(_call_soon, most=_READERS_A_TURN)
-        self._of_loop: tuple[Attention, Departures] | None = None
+        self.serving_order = RoundRobin(_call_soon)
+        self.reading_order = RoundRobin(_call_soon, most=_READERS_A_TURN)
+        self._of_loop: tuple[BusyPoll, ReplyBatching] | None = None
         self._all_gone = asyncio.Event()
         self._all_gone.set()
 
-    def of_loop(self) -> tuple[Attention, Departures]:
+    def of_loop(self) -> tuple[BusyPoll, ReplyBatching]:
         """What all connections share, because there is one loop that sleeps or takes turns."""
         if self._of_loop is None:
             call_soon = asyncio.get_running_loop().call_soon
-            self._of_loop = (Attention(call_soon), Departures(call_soon))
+            self._of_loop = (BusyPoll(call_soon), ReplyBatching(call_soon))
         return self._of_loop
 
     def admit(self, connection: "Connection", address: str) -> bool:

@@ -18,7 +18,7 @@ _TRIED_EVERY: Final = 61
 _MAX_ALONE: Final = 8
 
 
-class Departures:
+class ReplyBatching:
     __slots__ = ("_alone", "_call_soon", "_is_worth_it", "_untried", "_writes")
 
     def __init__(self, call_soon: CallSoon) -> None:

@@ -21,7 +21,7 @@ from typing import Final
 from odradek.broker.dispatch import Dispatcher, Handle, Reply
 from odradek.broker.network.connection import Connection, Pending, Splitter
 from odradek.broker.network.connections import Connections
-from odradek.broker.network.outflow import Parts, Slice
+from odradek.broker.network.reply_writer import Parts, Transferable
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.protocol.apis import find_api
 from odradek.protocol.errors import ErrorCode, MalformedMessage
@@ -242,7 +242,7 @@ class _Followed:
 
     __slots__ = ("_released", "_slice")
 
-    def __init__(self, records: Slice, released: Callable[[], None]) -> None:
+    def __init__(self, records: Transferable, released: Callable[[], None]) -> None:
         self._slice = records
         self._released = released
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 _MAX_KEPT: Final = 16
 
 
-class SameSettings:
+class ConfigDescriptionCache:
     """One for each broker. Invariant: what is kept was described under `_settings`."""
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ _FEW: Final = 130_000
 _GROWTH_OF_A_LEAK: Final = 2_000_000
 
 
-class Collector:
+class GarbageCollection:
     """One for each process that lives long; `start` changes the collector for good."""
 
     def __init__(self, few: int = _FEW) -> None:

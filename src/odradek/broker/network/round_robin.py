@@ -17,7 +17,7 @@ from odradek.broker.network.busy_poll import CallSoon
 from odradek.world.timeslice import SLICE_S, read_stopwatch
 
 
-class Turns:
+class RoundRobin:
     """Lets as many take their turn as five milliseconds allow, and at most `most` of them.
 
     Invariant: `_run` is scheduled exactly while somebody waits.

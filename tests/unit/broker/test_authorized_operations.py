@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from odradek.broker.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from odradek.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from odradek.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from odradek.world.collector import Collector
+from odradek.world.garbage_collection import GarbageCollection
 
 
 class Node:
@@ -17,8 +17,8 @@ class Node:
 
 
 @pytest.fixture
-def collector() -> Iterator[Collector]:
-    collector = Collector(few=10_000_000)
+def collector() -> Iterator[GarbageCollection]:
+    collector = GarbageCollection(few=10_000_000)
     collector.start()
     yield collector
     collector.stop()
@@ -28,7 +28,7 @@ def lists(count: int) -> list[list[object]]:
     return [[None] for _ in range(count)]
 
 
-def test_the_collector_never_looks_at_many_objects_at_once(collector: Collector) -> None:
+def test_the_collector_never_looks_at_many_objects_at_once(collector: GarbageCollection) -> None:
     kept = []
     most = 0
     for _ in range(200):
@@ -38,14 +38,14 @@ def test_the_collector_never_looks_at_many_objects_at_once(collector: Collector)
     assert gc.get_freeze_count() > 900_000
 
 
-def test_young_cycles_are_collected(collector: Collector) -> None:
+def test_young_cycles_are_collected(collector: GarbageCollection) -> None:
     dropped = [weakref.ref(Node()) for _ in range(100)]
     kept = lists(100_000)
     assert not any(reference() is not None for reference in dropped)
     assert len(kept) == 100_000
 
 
-def test_old_cycles_are_collected_when_the_process_is_idle(collector: Collector) -> None:
+def test_old_cycles_are_collected_when_the_process_is_idle(collector: GarbageCollection) -> None:
     node: Node | None = Node()
     reference = weakref.ref(node)
     kept = lists(200_000)
@@ -60,7 +60,7 @@ def test_old_cycles_are_collected_when_the_process_is_idle(collector: Collector)
 
 
 def test_a_large_process_is_not_held_up_because_it_has_more_to_keep() -> None:
-    collector = Collector()
+    collector = GarbageCollection()
     collector.start()
     try:
         kept = lists(1_000_000)  # What 10,000 partitions take.
@@ -73,7 +73,7 @@ def test_a_large_process_is_not_held_up_because_it_has_more_to_keep() -> None:
         collector.stop()
 
 
-def test_what_is_set_aside_is_freed_when_nothing_refers_to_it(collector: Collector) -> None:
+def test_what_is_set_aside_is_freed_when_nothing_refers_to_it(collector: GarbageCollection) -> None:
     before = gc.get_freeze_count()
     kept = lists(300_000)
     assert gc.get_freeze_count() > before + 200_000
@@ -82,7 +82,7 @@ def test_what_is_set_aside_is_freed_when_nothing_refers_to_it(collector: Collect
 
 
 def test_a_process_that_is_never_idle_is_collected_when_it_must_be_suspected(
-    collector: Collector,
+    collector: GarbageCollection,
 ) -> None:
     collector.collect_all()
     kept = lists(3 * gc.get_freeze_count() + 3_000_000)

@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import pytest
 
-from odradek.broker.all_topics import (
-    AllTopics,
+from odradek.broker.all_topics_cache import (
+    AllTopicsCache,
     MetadataHead,
     MetadataTail,
     MetadataTopics,
@@ -15,7 +15,7 @@ from odradek.broker.all_topics import (
     encoded,
     without_tags,
 )
-from odradek.broker.operations import TOPIC_OPERATIONS
+from odradek.broker.authorized_operations import TOPIC_OPERATIONS
 from odradek.metadata import ClusterImage, TopicImage
 from odradek.protocol.acls import Operation, Permission, ResourceType
 from odradek.protocol.messages.metadata import (
@@ -88,7 +88,7 @@ class Describing:
 async def test_clients_that_ask_together_share_one_encoding() -> None:
 
     images = Images(ClusterImage(topics=topics(2000)))
-    describe, cache = Describing(), AllTopics()
+    describe, cache = Describing(), AllTopicsCache()
 
     def ask(version: int) -> Awaitable[tuple[ClusterImage, bytes]]:
         return cache.current(images, version, describe, with_operations=False)  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ async def test_clients_that_ask_together_share_one_encoding() -> None:
 
 async def test_a_broker_that_goes_changes_the_answer() -> None:
     images = Images(ClusterImage(brokers={1: None, 2: None}))  # type: ignore[dict-item]
-    describe, cache = Describing(), AllTopics()
+    describe, cache = Describing(), AllTopicsCache()
     for brokers in ({1: None, 2: None}, {1: None}, {1: None, 2: None}):
         images.image = images.image._replace(brokers=brokers)  # type: ignore[arg-type]
         image, _ = await cache.current(images, 9, describe, with_operations=False)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ async def test_a_broker_that_goes_changes_the_answer() -> None:
 
 async def test_few_encodings_are_kept() -> None:
     images = Images(ClusterImage())
-    cache = AllTopics()
+    cache = AllTopicsCache()
     for version in range(14):
         await cache.current(images, version, Describing(), with_operations=True)  # type: ignore[arg-type]
     assert len(cache._kept) == 8

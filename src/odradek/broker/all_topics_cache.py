@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from odradek.broker.client_images import ClientImages
+from odradek.broker.client_metadata import ClientMetadata
 from odradek.metadata import ClusterImage, TopicImage
 from odradek.protocol.messages.metadata import (
     API,
@@ -72,7 +72,7 @@ def without_tags(data: bytes, version: int) -> bytes:
     return data[:-1]
 
 
-class AllTopics:
+class AllTopicsCache:
     """One for each broker. Invariant: what is kept was made from the topics and the brokers of the
     image beside it."""
 
@@ -80,7 +80,7 @@ class AllTopics:
         self._kept: dict[tuple[int, bool], _Kept] = {}
 
     async def current(
-        self, images: ClientImages, version: int, describe: Describe, *, with_operations: bool
+        self, images: ClientMetadata, version: int, describe: Describe, *, with_operations: bool
     ) -> tuple[ClusterImage, bytes]:
         """Returns the newest image, and its topics as they stand in a response."""
         key = (version, with_operations)

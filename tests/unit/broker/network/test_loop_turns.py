@@ -5,13 +5,13 @@ from functools import partial
 
 import pytest
 
-from odradek.broker.network.busy_poll import Attention
-from odradek.broker.network.reply_batching import Departures
-from odradek.broker.network.turns import Turns as TakingTurns
+from odradek.broker.network.busy_poll import BusyPoll
+from odradek.broker.network.reply_batching import ReplyBatching
+from odradek.broker.network.round_robin import RoundRobin
 from odradek.world.timeslice import SLICE_S, measured_by
 
 
-class Turns:
+class SteppedLoop:
     """A loop whose turns are taken by hand."""
 
     def __init__(self) -> None:
@@ -28,9 +28,9 @@ class Turns:
         return not self.ready
 
 
-def turns_awake(loop: Turns, attention: Attention) -> int:
+def turns_awake(loop: SteppedLoop, busy_poll: BusyPoll) -> int:
     """How many turns follow a request before the loop sleeps, when nothing more comes."""
-    attention.served()
+    busy_poll.served()
     taken = 0
     while not loop.turn():
         taken += 1
@@ -39,53 +39,53 @@ def turns_awake(loop: Turns, attention: Attention) -> int:
 
 
 def test_a_request_is_followed_by_a_few_turns_and_then_by_sleep() -> None:
-    loop = Turns()
-    assert 10 < turns_awake(loop, Attention(loop.call_soon)) < 100
+    loop = SteppedLoop()
+    assert 10 < turns_awake(loop, BusyPoll(loop.call_soon)) < 100
 
 
 def test_where_nothing_follows_it_is_tried_less_and_less() -> None:
-    loop = Turns()
-    attention = Attention(loop.call_soon)
-    tried = [bool(turns_awake(loop, attention)) for _ in range(1000)]
+    loop = SteppedLoop()
+    busy_poll = BusyPoll(loop.call_soon)
+    tried = [bool(turns_awake(loop, busy_poll)) for _ in range(1000)]
     assert sum(tried[:10]) >= 2
     assert 10 < sum(tried[500:]) + sum(tried[:500]) < 40
 
 
 def test_where_the_next_request_follows_it_stays_awake() -> None:
-    loop = Turns()
-    attention = Attention(loop.call_soon)
-    attention.served()
+    loop = SteppedLoop()
+    busy_poll = BusyPoll(loop.call_soon)
+    busy_poll.served()
     for _ in range(500):
         for _ in range(10):
             assert not loop.turn()
-        attention.served()
+        busy_poll.served()
 
 
 def test_requests_that_come_together_do_not_count_as_following_each_other() -> None:
-    loop = Turns()
-    attention = Attention(loop.call_soon)
+    loop = SteppedLoop()
+    busy_poll = BusyPoll(loop.call_soon)
     tried = 0
     for _ in range(200):
-        attention.served()
-        tried += bool(turns_awake(loop, attention))
+        busy_poll.served()
+        tried += bool(turns_awake(loop, busy_poll))
     assert 5 < tried < 30
 
 
 def test_it_stays_awake_under_a_load_that_leaves_no_turn_without_a_request() -> None:
-    loop = Turns()
-    attention = Attention(loop.call_soon)
+    loop = SteppedLoop()
+    busy_poll = BusyPoll(loop.call_soon)
     for _ in range(1000):
-        attention.served()
+        busy_poll.served()
         assert not loop.turn()
 
 
 def test_replies_of_one_connection_leave_at_once() -> None:
-    loop = Turns()
-    departures = Departures(loop.call_soon)
+    loop = SteppedLoop()
+    batching = ReplyBatching(loop.call_soon)
     sent: list[int] = []
     put_off = 0
     for number in range(1000):
-        if departures.put_off(partial(sent.append, number)):
+        if batching.put_off(partial(sent.append, number)):
             put_off += 1
         else:
             sent.append(number)
@@ -95,14 +95,14 @@ def test_replies_of_one_connection_leave_at_once() -> None:
 
 
 def test_replies_of_several_connections_leave_together_and_none_is_lost() -> None:
-    loop = Turns()
-    departures = Departures(loop.call_soon)
+    loop = SteppedLoop()
+    batching = ReplyBatching(loop.call_soon)
     sent: list[int] = []
     together = 0
     for turn in range(100):
         for connection in range(8):
             number = turn * 8 + connection
-            if departures.put_off(partial(sent.append, number)):
+            if batching.put_off(partial(sent.append, number)):
                 together += 1
             else:
                 sent.append(number)
@@ -124,8 +124,8 @@ class Work:
 
 
 def test_those_who_wait_share_five_milliseconds_of_a_turn_and_keep_their_order() -> None:
-    loop, work = Turns(), Work()
-    turns = TakingTurns(loop.call_soon)
+    loop, work = SteppedLoop(), Work()
+    turns = RoundRobin(loop.call_soon)
     left = dict.fromkeys([f"connection {number}" for number in range(30)], 3)
 
     def take_turn(name: str) -> None:
@@ -147,8 +147,8 @@ def test_those_who_wait_share_five_milliseconds_of_a_turn_and_keep_their_order()
 
 
 def test_a_turn_that_fails_does_not_hold_up_the_others() -> None:
-    loop, work = Turns(), Work()
-    turns = TakingTurns(loop.call_soon)
+    loop, work = SteppedLoop(), Work()
+    turns = RoundRobin(loop.call_soon)
 
     def fail() -> None:
         raise RuntimeError("on purpose")

@@ -1,6 +1,6 @@
 """Topics with the same overrides share what is said about their settings."""
 
-from odradek.broker.same_settings import SameSettings
+from odradek.broker.config_descriptions import ConfigDescriptionCache
 from odradek.config import BrokerSettings
 
 
@@ -9,7 +9,7 @@ def settings_of(**properties: str) -> BrokerSettings:
 
 
 def test_what_was_described_is_shared_until_the_settings_change() -> None:
-    same, settings = SameSettings(), settings_of()
+    same, settings = ConfigDescriptionCache(), settings_of()
     calls = []
 
     def describe() -> list[int]:
@@ -24,7 +24,7 @@ def test_what_was_described_is_shared_until_the_settings_change() -> None:
 
 
 def test_what_was_not_asked_for_lately_is_forgotten() -> None:
-    same, settings = SameSettings(), settings_of()
+    same, settings = ConfigDescriptionCache(), settings_of()
     kept: list[int] = same.described(settings, {}, "w", list)
     for number in range(100):
         same.described(settings, {"a": str(number)}, "w", list)

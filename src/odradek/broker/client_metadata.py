@@ -17,7 +17,7 @@ from odradek.protocol.types import BrokerId
 from odradek.replication.replicas import Replicas
 
 
-class ClientImages:
+class ClientMetadata:
     """Invariant: `image` shows this broker as alive only while its lease is valid."""
 
     __slots__ = ("_broker_id", "_replicas", "_without_us", "cache")

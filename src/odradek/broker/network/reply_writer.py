@@ -32,7 +32,7 @@ _COPIED_BYTES: Final = 16 * 1024
 _COPY_WEIGHT: Final = 4
 
 
-class Slice(Protocol):
+class Transferable(Protocol):
     """Bytes of a log that are read when they are written to the socket, and not before."""
 
     def __len__(self) -> int: ...
@@ -49,11 +49,11 @@ class Slice(Protocol):
     def release(self) -> None: ...
 
 
-Parts = list[bytes | Slice]
+Parts = list[bytes | Transferable]
 """An encoded reply, size prefix included: bytes, and slices between them."""
 
 
-class Outflow:
+class ReplyWriter:
     __slots__ = (
         "_drained",
         "_is_scheduled",
@@ -67,7 +67,7 @@ class Outflow:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, drained: Callable[[], None]) -> None:
         """`drained` is called when everything has left that had to wait."""
-        self.parts: deque[bytes | Slice] = deque()
+        self.parts: deque[bytes | Transferable] = deque()
         self.is_paused = False
         self._loop = loop
         self._drained = drained
@@ -174,7 +174,7 @@ class Outflow:
         if data:
             transport.write(data)
 
-    def _send_some(self, transport: asyncio.Transport, part: Slice) -> int:
+    def _send_some(self, transport: asyncio.Transport, part: Transferable) -> int:
         """Sends the next bytes of a slice; returns how much of a turn that was."""
         if self._socket is None:
             return _COPY_WEIGHT * self._write_some(transport, part, CHUNK_BYTES)
@@ -199,7 +199,7 @@ class Outflow:
         transport.set_write_buffer_limits(high=CHUNK_BYTES)
         return written
 
-    def _write_some(self, transport: asyncio.Transport, part: Slice, length: int) -> int:
+    def _write_some(self, transport: asyncio.Transport, part: Transferable, length: int) -> int:
         """Copies the next bytes to the transport. None at all: half a reply is worthless."""
         try:
             data = part.read(self._position, length)
@@ -213,7 +213,7 @@ class Outflow:
         transport.write(data)
         return len(data)
 
-    def _moved(self, part: Slice, length: int) -> None:
+    def _moved(self, part: Transferable, length: int) -> None:
         self._position += length
         if self._position >= len(part):
             self.parts.popleft()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odradek.broker.network.outflow import CHUNK_BYTES, Outflow, Parts
+from odradek.broker.network.reply_writer import CHUNK_BYTES, Parts, ReplyWriter
 from odradek.storage import Slice
 from odradek.storage.descriptors import Descriptors, SegmentFile
 from odradek.world import MemoryDisk
@@ -22,7 +22,7 @@ class Sender(asyncio.Protocol):
 
     def __init__(self, parts: Callable[[], Parts]) -> None:
         self.parts = parts
-        self.out = Outflow(asyncio.get_running_loop(), self.drained)
+        self.out = ReplyWriter(asyncio.get_running_loop(), self.drained)
         self.max_held = 0
         self.is_made = asyncio.Event()
         self.is_drained = asyncio.Event()

@@ -31,7 +31,7 @@ _READ_BYTES: Final = 1 << 20
 _FEW: Final = 10
 
 
-async def take_over(
+async def adopt_unknown_logs(
     images: MetadataCache,
     logs: LogManager,
     broker_id: BrokerId,
