@@ -32,6 +32,7 @@ SCENARIOS = {
     "fencing": "simulation.scenarios.fencing",
     "groups": "simulation.scenarios.groups",
     "leases": "simulation.scenarios.leases",
+    "retries": "simulation.scenarios.retries",
     "roles": "simulation.scenarios.roles",
     "topics": "simulation.scenarios.topics",
     "sink": "simulation.scenarios.sink",

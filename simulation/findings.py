@@ -46,7 +46,7 @@ FINDINGS: Final = {
     "ignore-broker-epochs": Finding("roles", 1033, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
     "ignore-the-proposal": Finding("roles", 1021, InvariantBroken, ("incomplete in",)),
-    "forget-producers": Finding("cluster", None, Anomaly, ("duplicate in ",)),
+    "forget-producers": Finding("retries", 11000, Anomaly, ("duplicate in ",)),
     # Metadata.
     "ordinary-internal-topics": Finding("topics", 1004, Anomaly, ("ordinary internal topic",)),
     "forget-producer-ids": Finding("topics", 1006, Anomaly, ("lost in ", "inconsistent in ")),

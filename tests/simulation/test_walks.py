@@ -12,6 +12,7 @@ WALKS = {
     "failover": (2, 2),
     "fencing": (4, 8),
     "leases": (3, 5),
+    "retries": (4, 8),
     "roles": (8, 12),
     "sink": (4, 6),
     "topics": (6, 12),
