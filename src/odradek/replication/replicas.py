@@ -13,7 +13,7 @@ The lease: a broker that was away for longer than its session with the metadata 
 cut off) cannot know whether others lead by now. By its own monotonic clock it knows that it was
 away, and refuses before it looks at what has queued up. Three places ask `is_leased`, so that no
 handler has to: `leader` and `reader` here, `replication.state_partitions` for everything that a
-coordinator keeps in memory, and `broker.client_metadata` for what clients are told about the cluster.
+coordinator keeps in memory, and `broker.client_metadata` for what clients hear of the cluster.
 """
 
 import asyncio
