@@ -219,7 +219,7 @@ def test_an_empty_task_waits_for_the_end_of_the_batch_before(brokers: Cluster) -
 def test_an_empty_task_ends_a_transaction_that_nobody_ends(
     brokers: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odradek.spark.exactly_once._SETTLING_LOOKS", 1)
+    monkeypatch.setattr("odradek.spark.exactly_once._MAX_UNSTABLE_READS", 1)
     topic = brokers.create_topic()
     query = Query(brokers, topic)
     left = BatchProducer(query.options().producer_settings(query.name()))

@@ -1,1 +1,1 @@
-"""The command `odradek`: one module per tool, imported only when that tool is typed."""
+"""The command `odradek`: one module for each tool, imported only when that tool is used."""

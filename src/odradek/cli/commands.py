@@ -1,8 +1,8 @@
-"""Which commands there are: the one table behind dispatch, help, completion and the reference.
+"""The table of all commands, used by dispatch, help, completion and the reference page.
 
 A command's module is its name with underscores, in the folder that the table gives. It offers
-`add_arguments(parser)` and `run(arguments) -> int`. Nothing here imports a tool, so listing
-commands costs nothing.
+`add_arguments(parser)` and `run(arguments) -> int`. This module imports no tool, so listing the
+commands is fast.
 """
 
 from typing import NamedTuple
@@ -91,14 +91,14 @@ COMMANDS: dict[str, Command] = {
 }
 SUMMARIES: dict[str, str] = {name: command.summary for name, command in COMMANDS.items()}
 
-# Names of Kafka's scripts that are not simply `kafka-` and our name.
+# Names of Kafka's scripts that are not `kafka-` followed by our name.
 _OTHER_NAMES = {
     "server-start": "broker",
     "run-e2e-latency": "e2e-latency",
     "zookeeper-server-start": "zookeeper",
 }
 
-# Names that a newer tool has taken over, and what to say to it in their place.
+# Older names, and the command and flags that replace them.
 OLDER_NAMES: dict[str, tuple[str, list[str]]] = {
     "preferred-replica-election": (
         "leader-election",
@@ -106,14 +106,14 @@ OLDER_NAMES: dict[str, tuple[str, list[str]]] = {
     ),
 }
 
-# Tools of a Kafka distribution that have nothing to do here.
+# Tools of a Kafka distribution that make no sense here, and why.
 NEEDLESS = {
     "metadata-quorum": "there is no quorum of controllers: metadata lives in a store of its own,"
     " and `odradek cluster list-endpoints` shows which broker is the controller",
     "storage": "directories need no formatting; `odradek up` and `odradek broker` make them",
 }
 
-# Tools of a Kafka distribution that a later version brings: known, so the answer can say so.
+# Tools of a Kafka distribution that a later version will have, so that the error can say so.
 NOT_YET = frozenset(
     {
         "client-metrics",
@@ -127,12 +127,12 @@ NOT_YET = frozenset(
 
 
 def resolve(typed: str) -> str:
-    """The command meant by a name, Kafka's spellings (`kafka-topics.sh`) included."""
+    """Returns the command for a name; Kafka's names such as `kafka-topics.sh` work too."""
     name = typed.removesuffix(".sh").removesuffix(".bat").removeprefix("kafka-")
     return _OTHER_NAMES.get(name, name)
 
 
 def module_name(command: str) -> str:
-    """The module of a command, to be imported when the command is typed."""
+    """Returns the name of a command's module, which is imported when the command is used."""
     folder = COMMANDS[command].folder
     return ".".join(filter(None, ("odradek.cli", folder, command.replace("-", "_"))))

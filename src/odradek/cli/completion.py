@@ -1,8 +1,8 @@
 """`odradek completion`: a completion script for the user's shell, made from the parsers.
 
-What completes is what the tools declare, so it cannot fall behind. The script knows commands,
-flags, the values of flags that have a fixed choice, and file names; it never runs odradek, so
-pressing Tab is instant.
+The script is generated from the flags that the tools declare, so it cannot become outdated. It
+completes commands, flags, the values of flags that have a fixed choice, and file names. It does not
+run odradek, so completion is instant.
 """
 
 import argparse
@@ -127,7 +127,7 @@ def _zsh(commands: dict[str, CommandShape]) -> Iterator[str]:
         yield f"      {_zsh_quoted('*:word:' + ('_files' if shape.takes_file else words))} ;;"
     yield "  esac"
     yield "}"
-    # Sourced, the file registers itself; from fpath, zsh calls it to complete.
+    # If the file is sourced, it registers itself; if zsh loads it from fpath, zsh calls it.
     yield 'if [ "$funcstack[1]" = "_odradek" ]; then _odradek "$@"'
     yield "else compdef _odradek odradek; fi"
 

@@ -1,6 +1,6 @@
-"""The flags that all tools share: how a tool reaches the brokers.
+"""The flags that all tools share: how a tool connects to the brokers.
 
-What they mean together: `odradek.tools.client_properties`.
+`odradek.tools.client_properties` combines their values.
 """
 
 import argparse
@@ -16,7 +16,8 @@ def add_connection_arguments(
     many_properties: bool = False,
     older_role: str | None = None,
 ) -> None:
-    """`older_role` is "producer" or "consumer" where `--producer.config` and the like were used.
+    """`older_role` is "producer" or "consumer" for tools that once had `--producer.config` or the
+    like.
 
     `broker_list` is False for the one tool where `--broker-list` means something else.
     `many_properties` lets one `--command-property` take several `key=value`.

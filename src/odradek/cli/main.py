@@ -1,7 +1,7 @@
-"""The command `odradek`: finds the tool that was typed, runs it, and turns failures into a line.
+"""The command `odradek`: finds the tool, runs it, and prints failures as one line.
 
-Only the typed tool is imported, so that every tool answers quickly. A failure never shows a
-traceback unless ODRADEK_DEBUG is set.
+Only the requested tool is imported, so that every tool starts quickly. A failure shows no traceback
+unless ODRADEK_DEBUG is set.
 """
 
 import os
@@ -60,7 +60,7 @@ def _help(arguments: list[str]) -> int:
 
 
 def _newer(typed: str) -> tuple[str, list[str]]:
-    """The command, and what an older name of it means in flags."""
+    """Returns the command for an older name, and the flags that the older name implies."""
     older = OLDER_NAMES.get(resolve(typed))
     if older is None:
         return _command(typed), []
@@ -94,10 +94,11 @@ def _run(command: str, arguments: list[str]) -> int:
 
 
 def _reader_has_gone(failure: BrokenPipeError, name: str) -> int:
-    """`odradek ... | head` ended the pipe: that is no failure, and there is no one left to tell."""
+    """Handles a closed pipe, as in `odradek ... | head`: it is not a failure, and output is not
+    possible any more."""
     if failure.filename is not None:
         return _fail(failure, name)
-    # The interpreter would try to flush what is left, and complain.
+    # At exit the interpreter would try to flush the rest and report an error.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return _BROKEN_PIPE
 

@@ -1,7 +1,8 @@
-"""Flags of a tool: argparse with short answers.
+"""The parser for a tool's flags: argparse with short error messages.
 
-A wrong flag raises `UsageError` with one line and the nearest known flag, never a usage dump.
-`OlderSpelling` keeps flags that books and scripts use: same result, and a hint on stderr.
+A wrong flag raises `UsageError` with one line and the nearest known flag, without the usage text.
+`OlderSpelling` keeps older flags that books and scripts use: the result is the same, and a hint on
+stderr names the new flag.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from odradek.tools.hints import hint
 
 
 class Tool(Protocol):
-    """What each tool's module offers."""
+    """The functions that each tool's module defines."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -46,7 +47,7 @@ class FlagParser(argparse.ArgumentParser):
 
 
 class OlderSpelling(argparse.Action):
-    """A flag that has a newer name: does what the newer one does, and says its name."""
+    """An older spelling of a flag: acts like the newer flag, and prints its name as a hint."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class OlderSpelling(argparse.Action):
 
 
 def visible_flags(parser: argparse.ArgumentParser) -> list[str]:
-    """Long flags that help shows, in the order they were declared."""
+    """Returns the long flags that the help shows, in the order of declaration."""
     return [
         flag
         for action in parser._actions

@@ -1,4 +1,4 @@
-"""Writes the reference page of the command line from the parsers themselves.
+"""Writes the reference page of the command line from the parsers.
 
 `python -m odradek.cli.reference docs/reference/cli.md`; a test keeps the page current.
 """

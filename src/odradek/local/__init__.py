@@ -1,1 +1,1 @@
-"""Brokers and clusters on this machine: what `odradek up`, `broker` and `local` run."""
+"""Runs brokers and clusters on this machine, for `odradek up`, `broker` and `local`."""

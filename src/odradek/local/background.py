@@ -1,4 +1,5 @@
-"""What `odradek local` does: starts `odradek up` apart from this terminal, and finds it again."""
+"""The actions of `odradek local`: starts `odradek up` in the background, finds it again, stops
+it."""
 
 import argparse
 import os
@@ -32,7 +33,7 @@ _READY = re.compile(r"^odradek is ready at (\S+) ", re.MULTILINE)
 
 
 class _BackgroundCluster:
-    """The files of a cluster in the background."""
+    """A cluster in the background, known by its files."""
 
     def __init__(self, data: str) -> None:
         self.disk = OsDisk()
@@ -51,7 +52,7 @@ class _BackgroundCluster:
             return ""
 
     def brokers(self) -> list[tuple[BrokerDirectory, int | None, str]]:
-        """Each broker, the process it runs in if it does, and its address."""
+        """Returns each broker with its process id, if it runs, and its address."""
         found = []
         for number in brokers_in(self.disk, self.data):
             directory = f"{self.data}/broker-{number}"
@@ -63,7 +64,8 @@ class _BackgroundCluster:
 
 
 def _is_ours(pid: int) -> bool:
-    """A number may have passed to another program; where that can be seen, look."""
+    """Returns whether the process is `odradek up`. The system may have given its id to another
+    program, so on Linux its command line is checked."""
     try:
         return b"odradek" in OsDisk().read(f"/proc/{pid}/cmdline")
     except OSError:
@@ -112,7 +114,8 @@ def start(arguments: argparse.Namespace) -> int:
         why = lines[-1].removeprefix("odradek up: ") if lines else "it said nothing"
         late = "" if in_time else f" within {_START_TIMEOUT_S:.0f} s"
         raise CommandFailed(f"the cluster did not start{late}: {why}")
-    # It goes on without us: that it still runs is no mistake.
+    # The child goes on without this process. Without this line Python would warn that it still
+    # runs.
     process.returncode = 0
     if arguments.json:
         print_json({"bootstrap": ready[1], "pid": process.pid, "data": cluster.data})

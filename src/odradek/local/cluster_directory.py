@@ -1,13 +1,13 @@
-"""Where the brokers of `odradek up --brokers N` live: one directory for each, and its settings.
+"""The directories of the brokers of `odradek up --brokers N`, and their settings files.
 
-    D/metadata.sqlite     what the brokers agree on, kept by the metadata store
+    D/metadata.sqlite     the metadata store
     D/broker-1/           one broker: its partitions, and
-        server.properties     all it needs: `odradek broker` starts it from this file alone
+        server.properties     its settings: `odradek broker` starts it from this file alone
         broker.pid            while it runs
-        server.log            what it says
+        server.log            its application log
 
-A settings file is written once. Later starts change only what the command line decides (address,
-place, overrides), so that what a person wrote into it stays.
+A settings file is written once. Later starts change only settings that the command line decides
+(addresses, directories, overrides), so that a user's own changes stay.
 """
 
 import os
@@ -22,7 +22,7 @@ from odradek.wording import counted
 from odradek.world.disk import Disk, OsDisk
 
 PID_FILE = "broker.pid"
-# Storage locks this file of a log directory for as long as a broker uses it.
+# The storage room holds a lock on this file for as long as a broker uses the log directory.
 _LOCK_FILE = ".lock"
 _BROKER_DIRECTORY = re.compile(r"broker-([1-9][0-9]*)")
 _HIGHEST_PORT = 65535
@@ -41,7 +41,7 @@ class BrokerDirectory(NamedTuple):
 
     @property
     def log_path(self) -> str:
-        """Unless its settings name another place."""
+        """The path of its log file, unless its settings name another one."""
         return f"{self.directory}/server.log"
 
 
@@ -54,7 +54,7 @@ def broker_directories(data: str, ports: Iterable[int]) -> list[BrokerDirectory]
 
 
 def brokers_in(disk: Disk, data: str) -> list[int]:
-    """The ids of brokers that have a directory there."""
+    """Returns the ids of the brokers that have a directory below `data`."""
     try:
         names = disk.list_directory(data)
     except OSError:
@@ -68,7 +68,7 @@ def brokers_in(disk: Disk, data: str) -> list[int]:
 
 
 def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
-    """Refuses a directory that a lone broker has filled, and one that cannot be made."""
+    """Raises if a single broker uses the directory, or if it cannot be created."""
     if disk.exists(f"{data}/meta.properties"):
         raise CommandFailed(
             f"{data} holds the data of a single broker; start that with `odradek up --data {data}`,"
@@ -84,7 +84,8 @@ def require_cluster_directory(disk: Disk, data: str, brokers: int) -> None:
 
 
 def require_lone_directory(disk: Disk, data: str) -> None:
-    """A lone broker would take `broker-1` for a partition of a topic `broker`."""
+    """Raises if the directory holds a cluster: a single broker would take `broker-1` for partition
+    1 of a topic `broker`."""
     known = brokers_in(disk, data)
     if known:
         raise CommandFailed(
@@ -95,7 +96,8 @@ def require_lone_directory(disk: Disk, data: str) -> None:
 
 @contextmanager
 def temporary_directory() -> Iterator[str]:
-    """A directory that lives in memory where the system has such a parent, and goes in the end."""
+    """Yields a temporary directory, in memory (/dev/shm) if the system has that, and deletes it
+    afterwards."""
     from tempfile import TemporaryDirectory
 
     parent = "/dev/shm"  # noqa: S108 - a directory of its own is made there
@@ -109,7 +111,7 @@ def temporary_directory() -> Iterator[str]:
 
 
 def chosen_ports(host: str, first: int, brokers: int) -> list[int]:
-    """The ports of all brokers, each free a moment ago; 0 leaves the choice to the system."""
+    """Returns a free port for each broker. With `first` = 0 the system chooses them."""
     wanted = [first + index if first else 0 for index in range(brokers)]
     if wanted[-1] > _HIGHEST_PORT:
         raise UsageError(
@@ -130,11 +132,11 @@ def _bound(host: str, port: int) -> socket.socket:
     address = host.strip("[]")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
-    # As the broker does it: a port whose last connections are still fading is free.
+    # As the broker does, so that a port with connections in TIME_WAIT counts as free.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((address, port))
-        # Two sockets may be bound with reuse; only one of them may listen.
+        # With SO_REUSEADDR two sockets may be bound to one port, but only one of them may listen.
         listener.listen(1)
     except OSError as error:
         listener.close()
@@ -151,7 +153,8 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def laptop_settings(brokers: int) -> dict[str, str]:
-    """Three copies where there are three brokers, and acknowledged means on two of them."""
+    """Returns settings for a small cluster: with three or more brokers, three replicas and
+    min.insync.replicas=2."""
     copies = str(min(3, brokers))
     durable = "2" if brokers >= 3 else "1"
     return {
@@ -166,7 +169,8 @@ def laptop_settings(brokers: int) -> dict[str, str]:
 def write_settings(
     disk: Disk, broker: BrokerDirectory, decided: Mapping[str, str], defaults: Mapping[str, str]
 ) -> None:
-    """`decided` is in the file afterwards; `defaults` only if there was no file before."""
+    """Writes a broker's settings file. `decided` is always written, `defaults` only into a new
+    file."""
     path = broker.properties_path
     before = disk.read(path).decode("utf-8", "replace") if disk.exists(path) else None
     if before is not None:
@@ -183,7 +187,8 @@ def write_settings(
 
 
 def with_settings(text: str, settings: Mapping[str, str]) -> str:
-    """The text of a properties file with these settings; other lines stay as they are."""
+    """Returns the text of a properties file with these settings changed. Other lines stay as they
+    are."""
     lines = text.splitlines()
     missing = dict(settings)
     for index, line in enumerate(lines):
@@ -203,11 +208,11 @@ def _escaped(value: str) -> str:
 
 
 def running_broker(disk: Disk, directory: str) -> int | None:
-    """The process that uses a broker's directory; None if nobody does."""
+    """Returns the id of the process that uses a broker's directory; None if no process does."""
     pid = read_pid(disk, f"{directory}/{PID_FILE}")
     if pid is None or not is_alive(pid):
         return None
-    # The number may be somebody else's by now: only a broker holds the lock.
+    # The system may have given the id to another process by now. Only a broker holds the lock.
     try:
         disk.lock(f"{directory}/{_LOCK_FILE}").release()
     except BlockingIOError:
@@ -225,7 +230,7 @@ def read_pid(disk: Disk, path: str) -> int | None:
 
 
 def write_pid(disk: Disk, path: str, pid: int) -> None:
-    """Without waiting for the disk: no process outlives a loss of power."""
+    """Writes a pid file without fsync: no process survives a power loss."""
     file = disk.open(path, create=True)
     try:
         file.truncate(0)
@@ -235,13 +240,13 @@ def write_pid(disk: Disk, path: str, pid: int) -> None:
 
 
 def remove_pid(disk: Disk, path: str, pid: int) -> None:
-    """Unless another process has put its own there."""
+    """Removes a pid file, unless another process has written its own id."""
     if read_pid(disk, path) == pid:
         disk.remove(path)
 
 
 def is_alive(pid: int) -> bool:
-    """Also False for a process that has ended and whose parent has not noticed yet."""
+    """Returns whether a process runs. A zombie counts as ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

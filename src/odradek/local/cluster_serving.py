@@ -1,4 +1,4 @@
-"""A cluster in the foreground for `up --brokers N`: from flags to a clean stop of all of it."""
+"""Runs a cluster in the foreground for `up --brokers N`, from its flags to a clean stop."""
 
 import argparse
 import os
@@ -39,7 +39,8 @@ _LOGS = "odradek.logs.directory"
 
 
 class LocalCluster:
-    """The brokers of one data directory, and the store that they share unless it is elsewhere."""
+    """The brokers of one data directory, and their metadata store unless it is a ZooKeeper
+    ensemble."""
 
     def __init__(self, arguments: argparse.Namespace, defaults: Mapping[str, str]) -> None:
         self._disk = OsDisk()
@@ -51,7 +52,8 @@ class LocalCluster:
         self._log_level: str | None = arguments.log_level
         self._defaults = {**defaults, **laptop_settings(arguments.brokers)}
         if self._zookeeper is not None:
-            # A third of Kafka's: on one machine silence is soon suspicious.
+            # A third of Kafka's default: on one machine a process that does not answer is soon
+            # suspect.
             self._defaults["zookeeper.session.timeout.ms"] = "6000"
         try:
             self._overrides = parse_overrides(arguments.override)
@@ -105,10 +107,12 @@ class LocalCluster:
             write_settings(self._disk, broker, decided, self._defaults)
         said: set[str] = set()
         for broker in self.brokers:
-            # Read back, so that a mistake is said before anything starts.
+            # The files are read back, so that an invalid setting is reported before anything
+            # starts.
             properties = read_properties(broker.properties_path)
             self.settings.append(settings_from(properties, self._typed, said=said))
-            self._typed = []  # Complaints about these are the same for every broker.
+            # Warnings about overrides are the same for every broker, so they are printed once.
+            self._typed = []
 
     def _store_settings(self) -> dict[str, str]:
         if self._zookeeper is not None:
@@ -124,8 +128,8 @@ class LocalCluster:
     # Running
 
     def run(self, *, until_input_closes: bool) -> int:
-        """Until somebody stops it. Returns the exit code."""
-        # Imported before the fork, so that every broker has it already.
+        """Runs the cluster until it is told to stop. Returns the exit code."""
+        # Imported before the fork, so that the brokers share it.
         import odradek.broker
         import odradek.local.metadata_serving
         from odradek.world.event_loop import fastest_loop
@@ -171,7 +175,8 @@ class LocalCluster:
         )
 
     def _watch(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
-        """Tells of every broker that ends, and keeps the store alive, until told to stop."""
+        """Reports every broker that ends, and restarts the store, until the cluster is told to
+        stop."""
         ended: set[int] = set()
         restarts = Restarts(SystemClock())
         while True:
@@ -210,23 +215,26 @@ class LocalCluster:
         )
 
     def _end_session(self, broker: BrokerDirectory, child: Child) -> None:
-        """Its parent knows of a crash at once, and spares the others the session timeout."""
+        """Ends the session of a broker that has crashed, so that the other brokers need not wait
+        for the session timeout."""
         from odradek.metadata.kazoo_bridge import end_session
         from odradek.metadata.remembered_session import FILE_NAME, RememberedSession
 
         key = RememberedSession(self._disk, f"{broker.directory}/{FILE_NAME}").read()
-        # Asked afterwards: one that was brought back leaves its number before its session.
+        # Read after the session: a broker that was restarted by hand writes its pid before its
+        # session.
         is_of_child = read_pid(self._disk, f"{broker.directory}/{PID_FILE}") == child.pid
         if key is None or not is_of_child or self._zookeeper is None:
             return
         hosts = self._zookeeper.partition("/")[0]
-        # Aside, because an ensemble that is away keeps whoever asks waiting.
+        # In a thread, because the call blocks while the ensemble does not answer.
         threading.Thread(
             target=end_session, args=(hosts, _END_SESSION_S, key), name="end-session", daemon=True
         ).start()
 
     def _stop(self, supervisor: Supervisor, store: Child | None, brokers: list[Child]) -> None:
-        """One broker after the other, so that each can hand its leadership on; the store last."""
+        """Stops one broker after the other, so that each can move its leadership to others, and the
+        store last."""
         for broker, child in reversed(list(zip(self.brokers, brokers, strict=True))):
             if child.is_running:
                 supervisor.stop(child)
@@ -237,15 +245,15 @@ class LocalCluster:
             supervisor.stop(store)
 
     def _stop_by_hand(self, supervisor: Supervisor, broker: BrokerDirectory) -> None:
-        """A broker that was brought back by hand cannot go on without the store."""
+        """Stops a broker that was restarted by hand, because it cannot run without the store."""
         pid = running_broker(self._disk, broker.directory)
         if pid is None or self._zookeeper is not None:
             return
         os.kill(pid, signal.SIGTERM)
         for _ in range(300):
-            if supervisor.is_hurried or not is_alive(pid):
+            if supervisor.is_stopping_at_once or not is_alive(pid):
                 return
-            supervisor.wait_until(lambda: supervisor.is_hurried, 0.1)
+            supervisor.wait_until(lambda: supervisor.is_stopping_at_once, 0.1)
 
     # Children
 

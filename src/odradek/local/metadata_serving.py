@@ -1,4 +1,4 @@
-"""The metadata store of a cluster on this machine, as a process: a SQLite file behind a socket."""
+"""Runs the metadata store of a cluster on this machine: a SQLite file behind a Unix socket."""
 
 import asyncio
 import signal
@@ -12,10 +12,11 @@ from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import watch_input_end
 from odradek.world import OsDisk, World
 
-# Whoever started us has gone: brokers stop by themselves, and need the store for that.
-_LAST_BROKERS_S = 10.0
-_LOOK_AGAIN_S = 0.05
-_PREDECESSOR_S = 2.0
+# How long the store waits for brokers after its parent has ended: they stop by themselves, and need
+# the store for it.
+_BROKER_STOP_TIMEOUT_S = 10.0
+_POLL_INTERVAL_S = 0.05
+_LOCK_TIMEOUT_S = 2.0
 
 
 def serve_metadata(
@@ -28,14 +29,15 @@ def serve_metadata(
     is_deserted: Callable[[], bool],
     forgets_sessions: bool,
 ) -> int:
-    """Until SIGTERM, or until standard input ends and `is_deserted`.
+    """Serves until SIGTERM, or until standard input ends and `is_deserted` returns True.
 
-    `forgets_sessions` where it is known that no broker of before is alive: nobody is waited for.
+    With `forgets_sessions`, sessions of an earlier run are dropped at once. The caller sets it if
+    no broker of that run is alive.
     """
     files = one_file(log_path, OsDisk())
     files.speak_up()
     start_logging(log_level, files=files)
-    # asyncio's own loop: there is little to do, and uvloop would cost memory.
+    # asyncio's own event loop: there is little to do, and uvloop would cost memory.
     asyncio.run(_serve(path, socket_path, on_ready, is_deserted, forgets_sessions))
     return 0
 
@@ -78,17 +80,18 @@ async def _serve(
 
 
 async def _opened(path: str, world: World, *, keeps_sessions: bool) -> SqliteMetadata:
-    """The store of a cluster whose parent was killed ends a moment after its last broker."""
-    for _ in range(round(_PREDECESSOR_S / _LOOK_AGAIN_S)):
+    """Opens the store. If a previous `odradek up` was killed, its store process ends only a moment
+    after its last broker, so this waits for the file's lock."""
+    for _ in range(round(_LOCK_TIMEOUT_S / _POLL_INTERVAL_S)):
         try:
             return SqliteMetadata(path, world, keeps_sessions=keeps_sessions)
         except StoreUnavailable:
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            await asyncio.sleep(_POLL_INTERVAL_S)
     return SqliteMetadata(path, world, keeps_sessions=keeps_sessions)
 
 
 async def _until(is_deserted: Callable[[], bool]) -> None:
-    for _ in range(round(_LAST_BROKERS_S / _LOOK_AGAIN_S)):
+    for _ in range(round(_BROKER_STOP_TIMEOUT_S / _POLL_INTERVAL_S)):
         if is_deserted():
             return
-        await asyncio.sleep(_LOOK_AGAIN_S)
+        await asyncio.sleep(_POLL_INTERVAL_S)

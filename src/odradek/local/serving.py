@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from odradek.world import World
     from odradek.world.garbage_collection import GarbageCollection
 
-# Where a broker that keeps nothing pretends to keep its log.
+# The log directory of a broker that runs in memory.
 MEMORY_DIRECTORY = "/odradek"
 
 
@@ -35,10 +35,11 @@ def settings_from(
     in_memory: bool = False,
     said: set[str] | None = None,
 ) -> BrokerSettings:
-    """Settings with the overrides of the command line; a mistyped name there is an error.
+    """Reads settings and applies the overrides of the command line. An unknown name in an override
+    is an error.
 
-    Warnings go to standard error. `said` remembers them where several brokers are started, so that
-    each is said once.
+    Warnings go to standard error. `said` remembers them if several brokers are started, so that
+    each is printed once.
     """
     try:
         typed = parse_overrides(overrides)
@@ -76,11 +77,11 @@ def serve(
     until_input_closes: bool = False,
     on_ready: Callable[[str], None] | None = None,
 ) -> int:
-    """Until the broker is told to stop. Returns the exit code.
+    """Runs the broker until it is told to stop. Returns the exit code.
 
-    `log_level` is for files and terminal alike; unset, the terminal hears warnings and files what
-    the settings say. `log_path` takes the place of both: everything goes there.
-    `on_ready` is called with the broker's address in place of the lines on standard output.
+    `log_level` applies to log files and terminal; by default the terminal shows warnings, and the
+    settings decide about files. With `log_path` all log lines go to that file and to nothing else.
+    `on_ready` is called with the broker's address, instead of printing lines on standard output.
     """
     from odradek.broker import Broker
     from odradek.world import MemoryDisk, World
@@ -191,7 +192,7 @@ async def _serve(
 
 
 def _log_end(failure: Exception) -> None:
-    """For the file: the terminal is told by whoever called us."""
+    """Logs why the broker ended. The caller prints it on the terminal."""
     import logging
 
     from odradek.telemetry.logs import SERVER, TOLD
@@ -202,7 +203,8 @@ def _log_end(failure: Exception) -> None:
 
 
 def startup_failure(failure: Exception) -> Exception:
-    """The expected failure inside a group of them, as one line; else the failure itself."""
+    """Returns the expected failure inside an exception group as one line; else the failure
+    itself."""
     from odradek.broker import BrokerCannotStart
 
     if isinstance(failure, BrokerCannotStart):

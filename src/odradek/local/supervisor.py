@@ -1,13 +1,14 @@
 """Runs the processes of a cluster on one machine: the metadata store, and its brokers.
 
-The parent has no event loop and no threads, so it may fork: each child begins with everything
-imported already, shares those pages of memory, and is serving a fraction of a second later. A
-child holds the reading end of a pipe that only the parent writes to, so it ends when the parent
-ends, however that happens. Children are sessions of their own: Ctrl-C reaches the parent alone,
-which stops the brokers one after the other (each hands its leadership on), the store last.
+The parent has no event loop and no threads, so it may fork. A child starts with all modules
+imported, shares their memory pages with the parent, and serves a fraction of a second later. A
+child holds the read end of a pipe whose only write end is the parent's, so it ends when the parent
+ends, however that happens. Each child is a session leader (setsid), so Ctrl-C reaches only the
+parent, which stops the brokers one after the other (each moves its leadership to others) and the
+store last.
 
-A broker that dies is reported and stays away: it may be brought back by hand. The store is
-started again at once; leaders serve without it meanwhile.
+A broker that dies is reported and not restarted; the user may restart it. The store is restarted at
+once; leaders go on serving meanwhile.
 """
 
 import gc
@@ -22,7 +23,7 @@ from typing import NoReturn
 
 from odradek.world import Clock, SystemClock
 
-# Runs a child until it is told to stop; it is given a function that says "ready" with a word.
+# The main function of a child. It calls its argument with a text when the child is ready.
 ChildMain = Callable[[Callable[[str], None]], int]
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -32,12 +33,12 @@ _STANDARD_STREAMS = (1, 2)
 
 
 class ChildFailed(Exception):
-    """A child ended before it was ready; the message is what it said."""
+    """A child ended before it was ready; the message is what it reported."""
 
 
 @dataclass(slots=True)
 class Child:
-    """A process to be, and while it runs its number."""
+    """A child process, and its process id while it runs."""
 
     name: str
     main: ChildMain
@@ -54,7 +55,7 @@ class Child:
         return self.pid != 0 and self.exit_status is None
 
     def ending(self) -> str:
-        """How it ended, for people."""
+        """Describes how the process ended."""
         assert self.exit_status is not None
         if os.WIFSIGNALED(self.exit_status):
             number = os.WTERMSIG(self.exit_status)
@@ -63,24 +64,25 @@ class Child:
 
 
 class Supervisor:
-    """Use it with `with`: leaving it ends every child that is left, at once."""
+    """Starts, watches and stops children. It is a context manager: leaving it kills all children
+    that still run."""
 
     def __init__(self) -> None:
         self.children: list[Child] = []
         self.stops = False
-        """True once somebody asked for the end."""
-        self.is_hurried = False
-        """True once somebody asked twice."""
+        """True after the first SIGINT or SIGTERM."""
+        self.is_stopping_at_once = False
+        """True after the second one: the supervisor stops at once."""
         self._clock = SystemClock()
         self._selector = selectors.DefaultSelector()
         self._wakeup, wakeup_write = os.pipe()
-        self._life, self._life_write = os.pipe()
+        self._parent_pipe, self._parent_pipe_write = os.pipe()
         for descriptor in (self._wakeup, wakeup_write):
             os.set_blocking(descriptor, False)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         for number in _STOP_SIGNALS:
             signal.signal(number, self._on_stop)
-        # A handler of any kind makes the wakeup pipe speak.
+        # Python writes to the wakeup pipe only for signals that have a handler.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         self._selector.register(self._wakeup, selectors.EVENT_READ)
 
@@ -101,10 +103,11 @@ class Supervisor:
     # Starting
 
     def start(self, child: Child) -> None:
-        """Returns at once; `wait_until` sees when the child is ready."""
+        """Forks a child and returns at once; `wait_until` notices when it is ready."""
         sys.stdout.flush()
         sys.stderr.flush()
-        # What exists now is never garbage: left alone, its pages stay shared.
+        # Objects that exist now are excluded from garbage collection, so that their pages stay
+        # shared.
         gc.freeze()
         pipe, pipe_write = os.pipe()
         pid = os.fork()
@@ -119,14 +122,15 @@ class Supervisor:
         self._selector.register(pipe, selectors.EVENT_READ, child)
 
     def _become(self, child: Child, ready_pipe: int) -> NoReturn:
-        """In the child: a process with streams and signals of its own, which never returns."""
+        """Runs in the child: sets up its streams and signals, runs its main function, and never
+        returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
             for number in (*_STOP_SIGNALS, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             os.setsid()
-            os.dup2(self._life, _STANDARD_INPUT)
+            os.dup2(self._parent_pipe, _STANDARD_INPUT)
             output = os.open(child.output_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             for stream in _STANDARD_STREAMS:
                 os.dup2(output, stream)
@@ -151,7 +155,7 @@ class Supervisor:
     # Waiting
 
     def wait_until(self, is_over: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Sees what happens until `is_over`; False if the time was up first."""
+        """Handles events of children until `is_over` returns True. Returns False on a timeout."""
         deadline_s = None if timeout_s is None else self._clock.monotonic_s() + timeout_s
         while not is_over():
             left_s = None if deadline_s is None else deadline_s - self._clock.monotonic_s()
@@ -192,7 +196,7 @@ class Supervisor:
                     child.exit_status = status
 
     def require_ready(self, children: list[Child], timeout_s: float) -> None:
-        """Waits until all are ready; raises as soon as one never will be."""
+        """Waits until all children are ready. Raises as soon as one of them has ended."""
 
         def is_settled() -> bool:
             return (
@@ -217,7 +221,7 @@ class Supervisor:
 
     def _why(self, child: Child) -> str:
         if child._pipe >= 0 and child.ready is None:
-            # Closed already: all it said has been read.
+            # The pipe is closed: everything that the child wrote has been read.
             with suppress(OSError):
                 child._said += os.read(child._pipe, 65536)
         kind, _, words = child._said.decode("utf-8", "replace").partition(" ")
@@ -228,56 +232,58 @@ class Supervisor:
     # Stopping
 
     def stop(self, child: Child) -> None:
-        """Asks it to end, and waits; a child that does not is ended."""
+        """Asks a child to end and waits. A child that does not end in time is killed."""
         if not child.is_running:
             return
         self._signal(child, signal.SIGTERM)
-        done = self.wait_until(lambda: not child.is_running or self.is_hurried, _STOP_TIMEOUT_S)
-        if not done and not self.is_hurried:
+        done = self.wait_until(
+            lambda: not child.is_running or self.is_stopping_at_once, _STOP_TIMEOUT_S
+        )
+        if not done and not self.is_stopping_at_once:
             print(f"{child.name} does not stop; ending it", file=sys.stderr)
         if child.is_running:
             self._signal(child, signal.SIGKILL)
             self.wait_until(lambda: not child.is_running, _STOP_TIMEOUT_S)
 
     def _signal(self, child: Child, number: signal.Signals) -> None:
-        # Gone meanwhile: SIGCHLD says the rest.
+        # The process has ended meanwhile; SIGCHLD reports it.
         with suppress(ProcessLookupError):
             os.kill(child.pid, number)
 
     def _on_stop(self, *_: object) -> None:
-        self.is_hurried = self.stops
+        self.is_stopping_at_once = self.stops
         self.stops = True
 
 
 class Restarts:
-    """How long to wait before a child is started again: not at all, unless it keeps ending."""
+    """The delay before a child is restarted: none, unless it keeps ending."""
 
-    _SHORTEST_S = 0.1
-    _LONGEST_S = 5.0
-    _GOOD_WHILE_S = 10.0
+    _MIN_DELAY_S = 0.1
+    _MAX_DELAY_S = 5.0
+    _STABLE_AFTER_S = 10.0
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last_s = -self._GOOD_WHILE_S
+        self._last_s = -self._STABLE_AFTER_S
         self._delay_s = 0.0
 
     def next_delay_s(self) -> float:
         now_s = self._clock.monotonic_s()
-        if now_s - self._last_s >= self._GOOD_WHILE_S:
+        if now_s - self._last_s >= self._STABLE_AFTER_S:
             self._delay_s = 0.0
         else:
-            self._delay_s = min(max(2 * self._delay_s, self._SHORTEST_S), self._LONGEST_S)
+            self._delay_s = min(max(2 * self._delay_s, self._MIN_DELAY_S), self._MAX_DELAY_S)
         self._last_s = now_s
         return self._delay_s
 
 
 def _say(pipe: int, words: str) -> None:
-    # The parent may have gone; standard input says so too.
+    # The parent may have ended; the child notices that on standard input as well.
     with suppress(OSError):
         os.write(pipe, f"{words}\n".encode())
 
 
 def _name_process(name: str) -> None:
-    """What `ps` and `top` call it, where the system allows that."""
+    """Sets the name that `ps` and `top` show, if the system allows it."""
     with suppress(OSError), open("/proc/self/comm", "w") as file:
         file.write(f"odradek-{name}".replace(" ", "")[:15])

@@ -1,6 +1,6 @@
 """Bulk load through librdkafka (confluent-kafka): the fast engine of the measuring tools.
 
-It is optional: nothing but the perf tools comes here, and only when it is installed.
+librdkafka is optional: only the perf tools use it, and only if it is installed.
 """
 
 import argparse
@@ -49,7 +49,7 @@ _MAX_QUEUED_KILOBYTES = 1024 * 1024
 
 
 def librdkafka_settings(properties: dict[str, str]) -> dict[str, object]:
-    """Kafka's properties as librdkafka names them."""
+    """Translates Kafka's properties to librdkafka's names."""
     settings: dict[str, object] = {}
     for name, value in properties.items():
         renamed = _RENAMED.get(name, name)
@@ -59,14 +59,16 @@ def librdkafka_settings(properties: dict[str, str]) -> dict[str, object]:
 
 
 class _Failures:
-    """What librdkafka reports beside the records: kept, so that the tool can say it."""
+    """Errors that librdkafka reports apart from the records, kept so that the tool can print
+    them."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._fatal: str | None = None
 
     def note(self, error: "confluent_kafka.KafkaError", fatal: bool = False) -> None:
-        # Both mean that there is nothing to talk to; all else librdkafka repairs by itself.
+        # Both mean that no broker can be reached. librdkafka recovers from all other errors by
+        # itself.
         if fatal or error.fatal() or error.name() in {"_ALL_BROKERS_DOWN", "_AUTHENTICATION"}:
             self._fatal = str(error.str())
 
@@ -148,9 +150,9 @@ def _payload(payloads: list[bytes], number: int, randomness: Randomness) -> byte
 
 
 def _require_topic(client: "Client", topic: str, failures: _Failures) -> list[int]:
-    """The partitions of a topic, or one clear line.
+    """Returns the partitions of a topic; raises `CommandFailed` with one line if there are none.
 
-    A broker may be creating the topic because a producer asked: it is looked for a few times.
+    It tries a few times, because a broker may just be creating the topic for a producer.
     """
     for _ in range(_LOOKS):
         found = _metadata(client, failures, topic).topics[topic]
@@ -169,7 +171,7 @@ def _metadata(client: "Client", failures: _Failures, topic: str | None = None) -
         except KafkaException as failure:
             if last_attempt:
                 failures.note(failure.args[0], fatal=True)
-        # Callbacks come in poll: it tells at once when no broker can be reached.
+        # Callbacks run inside poll, so this reports at once if no broker can be reached.
         client.poll(0)
         failures.check()
     raise AssertionError("the last attempt returns or fails")
@@ -226,7 +228,8 @@ def _consume_all(
     statistics: ConsumerStatistics,
     arguments: argparse.Namespace,
 ) -> int:
-    """Reads until there are enough or none came for too long; returns when the last one came."""
+    """Reads until there are enough records or none has come for too long. Returns the time of the
+    last one."""
     clock = SystemClock()
     progress = Progress("records read", arguments.num_records)
     last_ms = reported_ms = clock.now_ms()
@@ -255,7 +258,7 @@ def _consume_all(
 
 
 def _silent() -> logging.Logger:
-    """librdkafka's log lines would stand between ours; what matters comes through callbacks."""
+    """A logger that drops librdkafka's lines; errors that matter come through callbacks."""
     logger = logging.getLogger("odradek.librdkafka")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False

@@ -120,7 +120,8 @@ async def _consume_load(arguments: argparse.Namespace, properties: dict[str, str
 async def _consume_all(
     consumer: Consumer, statistics: ConsumerStatistics, arguments: argparse.Namespace
 ) -> int:
-    """Reads until there are enough or none came for too long; returns when the last one came."""
+    """Reads until there are enough records or none has come for too long. Returns the time of the
+    last one."""
     clock = SystemClock()
     progress = Progress("records read", arguments.num_records)
     last_ms = reported_ms = clock.now_ms()
@@ -182,7 +183,7 @@ async def _measure_latency(arguments: argparse.Namespace, properties: dict[str, 
 async def _round_trips(
     producer: Producer, consumer: Consumer, arguments: argparse.Namespace
 ) -> list[float]:
-    """Sends a record, waits until it was read, and only then sends the next."""
+    """Sends a record, waits until it is read, and only then sends the next."""
     clock = SystemClock()
     randomness = Randomness()
     progress = Progress("records", arguments.num_records)

@@ -1,6 +1,6 @@
 """Pace and figures of the measuring tools: throttle, latency statistics, Kafka's report lines.
 
-Pure: the caller says what time it is, so every line can be tested.
+The functions are pure: the caller passes the time, so every line can be tested.
 """
 
 from array import array
@@ -29,11 +29,12 @@ class Throttle:
 
     @property
     def look_every(self) -> int:
-        """Looking at the clock for every record would cost as much as sending it."""
+        """How many records to send between two looks at the clock, which would otherwise cost as
+        much as sending."""
         return 1000 if self._per_second <= 0 else max(1, int(self._per_second / 100))
 
     def wait_s(self, sent: int, now_s: float) -> float:
-        """How long to pause before the next record, after `sent` of them."""
+        """Returns how long to pause before the next record, after `sent` records."""
         if self._per_second <= 0:
             return 0.0
         return max(0.0, self._start_s + sent / self._per_second - now_s)
@@ -116,7 +117,7 @@ class ProducerStatistics:
             self._max_us = max(self._max_us, latency_us)
 
     def window_line(self, now_s: float) -> str:
-        """The report since the last one, and a new beginning."""
+        """Returns the report line since the last call, and resets the window."""
         elapsed_s = max(now_s - self._window_start_s, 1e-9)
         count = self._window_count
         line = (
@@ -142,7 +143,7 @@ class ProducerStatistics:
 
 
 class Production:
-    """What became of the records of a load: all of them, and those after the warm-up."""
+    """The result of a load: statistics of all records, and of those after the warm-up."""
 
     def __init__(self, expected: int, warmup: int, clock: Clock) -> None:
         self._expected = expected
@@ -167,7 +168,7 @@ class Production:
 
 
 class ConsumerStatistics:
-    """What a consumer has read, in Kafka's comma-separated columns."""
+    """Counts what a consumer has read, and prints it in Kafka's comma-separated columns."""
 
     HEADER = (
         "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec,"
@@ -215,7 +216,8 @@ class ConsumerStatistics:
 
 
 def java_date(milliseconds: int, pattern: str) -> str:
-    """A local time by a pattern of Java's, as far as its numbers go: yyyy MM dd HH mm ss SSS."""
+    """Formats a local time by a Java pattern. Only the fields yyyy MM dd HH mm ss SSS are
+    supported."""
     from datetime import datetime
 
     moment = datetime.fromtimestamp(milliseconds // 1000).astimezone()

@@ -1,13 +1,14 @@
 """Whole examples that run by themselves in a minute: `odradek recipe clicks`.
 
-Each file here is one recipe and is meant to be read: `run(stage)` has a broker and a Spark, makes
-its data, does its work with plain PySpark, and shows a picture. `stage` is the room it plays in,
-`charts` the pictures. What it teaches is in docs/recipes/.
+Each file here is one recipe and is meant to be read: `run(stage)` is given a broker and a Spark
+session, makes its data, does its work with plain PySpark, and shows a chart. `stage` sets up what a
+recipe needs, `charts` draws. docs/recipes/ explains what each recipe shows.
 """
 
 from typing import Final
 
-# By name: what it shows, in a line. The module has the same name, but for `lambda`, a keyword.
+# What each recipe shows, by its name. Its module has the same name, except for `lambda`, which is a
+# keyword.
 RECIPES: Final = {
     "sensors": "a sensor factory: an audit that loses nothing, health trends, alerts by urgency",
     "clicks": "clicks counted by page and minute, late ones included",

@@ -1,4 +1,4 @@
-"""Pictures of results: as text for a terminal, and as a PNG where matplotlib is installed."""
+"""Charts of results: as text for a terminal, and as a PNG file if matplotlib is installed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _STACK = "█▓▒░"
 
 
 class Chart(Protocol):
-    """What can be shown."""
+    """A chart that can be printed as text or drawn."""
 
     @property
     def title(self) -> str: ...
@@ -19,7 +19,7 @@ class Chart(Protocol):
     def text(self, width: int) -> str: ...
 
     def draw(self, axes: Any) -> None:
-        """On matplotlib's axes."""
+        """Draws the chart on matplotlib's axes."""
 
 
 def _number(value: float) -> str:
@@ -28,7 +28,7 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A bar for each label, of one part or of several one after the other."""
+    """A bar for each label, made of one or several parts."""
 
     title: str
     rows: Sequence[tuple[str, Sequence[float]]]
@@ -48,7 +48,7 @@ class Bars:
             bar, drawn, reached = "", 0, 0.0
             for index, value in enumerate(values):
                 reached += value
-                # By what is reached in all, so that parts do not lose to rounding.
+                # Rounds the running total, not each part, so that rounding errors do not add up.
                 end = round(reached / most * room)
                 bar += _STACK[index % 4] * (end - drawn)
                 drawn = end
@@ -70,7 +70,7 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class Trends:
-    """A line for each name, all on one scale."""
+    """A line for each name, all with the same scale."""
 
     title: str
     lines: Mapping[str, Sequence[float]]
@@ -103,7 +103,7 @@ def _thinned(line: Sequence[float], most: int) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A number for each row and column, the darker the larger."""
+    """A number for each row and column, shown darker if it is larger."""
 
     title: str
     columns: Sequence[str]
@@ -132,7 +132,7 @@ class Grid:
 
 
 def save_png(path: str, charts: Sequence[Chart]) -> bool:
-    """Writes all charts below one another; False if matplotlib is not there."""
+    """Writes all charts below one another. Returns False if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         return False
     from matplotlib.figure import Figure  # noqa: PLC0415 - it is not there for everybody

@@ -46,7 +46,7 @@ def run(stage: Stage) -> None:
 
 
 def _click(stage: Stage, topic: str) -> None:
-    """Five pages, the first the most wanted; /prices grows as if somebody had linked to it."""
+    """Makes clicks on five pages. The first is the most popular; /prices grows over time."""
     pages = f.array(*[f.lit(page) for page in _PAGES])
     clicks = stage.spark.range(0, _CLICKS, 1, 2).select(
         (f.col("id") % 997).alias("user"),

@@ -29,7 +29,7 @@ def run(stage: Stage) -> None:
     before = _answer(stage, serving)
     stage.say(f"version 1 serves: {sum(before.values()):,} visitors, bots among them")
 
-    # Version 1 goes on while version 2 reads everything again.
+    # Version 1 keeps running while version 2 reads everything again.
     _visit(stage, visits, _VISITS // 2, _VISITS)
     _count(stage, visits, "v1")
     _count(stage, visits, "v2")
@@ -53,7 +53,7 @@ def run(stage: Stage) -> None:
 
 
 def _count(stage: Stage, visits: str, version: str) -> None:
-    """A version of the query: its own topic and its own checkpoint."""
+    """Runs one version of the query, with its own topic and its own checkpoint."""
     rows: DataFrame = from_json(stage.stream(visits), _SCHEMA)
     if version == "v2":
         rows = rows.where("agent <> 'bot'")
@@ -69,7 +69,8 @@ def _serve(stage: Stage, serving: str, version: str) -> None:
 
 
 def _answer(stage: Stage, serving: str) -> dict[str, int]:
-    """What a reader sees: the newest version that is named, and the newest count of each key."""
+    """Returns what a reader sees: the counts of the version that serves, the newest for each
+    key."""
     (current,) = _newest(stage.read(serving)).collect()
     view = from_json(
         _newest(stage.read(f"visitors-{current['text']}")), "country string, count long"
@@ -85,7 +86,7 @@ def _newest(frame: DataFrame) -> DataFrame:
 
 
 def _visit(stage: Stage, topic: str, first: int, end: int) -> None:
-    """Every fourth visitor is a bot."""
+    """Makes visits; every fourth visitor is a bot."""
     countries = f.array(*[f.lit(land) for land in _COUNTRIES])
     place = (f.floor(f.pow(f.rand(first + 1), 1.5) * len(_COUNTRIES)) + 1).cast("int")
     agent = f.when(f.col("id") % 4 == 0, "bot").otherwise("browser")

@@ -1,6 +1,6 @@
-"""Lambda: a batch view over all that was, a speed view over what came since, merged when asked.
+"""Lambda: a batch view over all older records and a speed view over newer ones, merged by queries.
 
-Where one ends and the other begins are offsets, not times: no record is in both, none in neither.
+The boundary between them is given by offsets, not times, so each record is in exactly one view.
 """
 
 import json
@@ -22,7 +22,7 @@ def run(stage: Stage) -> None:
     _sell(stage, topic, 0, _HISTORY)
     stage.say(f"{_HISTORY:,} sales are in topic sales")
 
-    # The nightly job: everything up to here, and it writes down where "here" is.
+    # The nightly job: it processes everything up to the current end offsets and stores them.
     border = _ends(stage, topic)
     batch_view = _totals(from_json(stage.read(topic, endingOffsets=border), _SCHEMA))
     batch_path = f"{stage.directory}/batch-view"
@@ -34,7 +34,7 @@ def run(stage: Stage) -> None:
     since = from_json(stage.stream(topic, startingOffsets=border), _SCHEMA)
     speed_view = stage.into_table(_totals(since), "speed_view")
 
-    # The serving layer: a question is answered from both.
+    # The serving layer: a query is answered from both views.
     batch = {
         row["product"]: row["amount"] for row in stage.spark.read.parquet(batch_path).collect()
     }
@@ -62,7 +62,7 @@ def _all(stage: Stage, topic: str) -> DataFrame:
 
 
 def _ends(stage: Stage, topic: str) -> str:
-    """The offset after the last record of each partition, as Spark's options spell it."""
+    """Returns the end offset of each partition in the JSON form of Spark's options."""
     rows = stage.read(topic).groupBy("partition").agg(f.max("offset").alias("last")).collect()
     return json.dumps({topic: {str(row["partition"]): row["last"] + 1 for row in rows}})
 

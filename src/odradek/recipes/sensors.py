@@ -1,8 +1,8 @@
 """A factory's sensors, and three readers with three needs.
 
-The audit copies every reading and may lose none and double none, though its query is torn off in
-the middle. Health trends need readings by sensor. Alerts need only the latest state of a sensor,
-and critical ones first: they have a partition of their own, and both partitions are compacted.
+The audit copies every reading exactly once, although its query is killed in the middle. Health
+trends need readings by sensor. Alerts need only the latest state of a sensor, and critical ones
+first: they have a partition of their own, and both partitions are compacted.
 """
 
 from pyspark.sql import DataFrame
@@ -77,13 +77,13 @@ def _alerts(stage: Stage, readings: str) -> None:
     )
     stage.into_topic(_placed(latest), alerts, "alerts", mode="update").awaitTermination()
 
-    # A reader that is in a hurry reads the critical partition and knows enough.
+    # A reader that only needs critical states reads only the critical partition.
     states: list[tuple[str, str, float]] = []
     for partition in (_CRITICAL, _OTHERS):
         rows = stage.read(alerts, assign=f'{{"{alerts}": [{partition}]}}')
         newest = rows.groupBy("key").agg(
             f.max("timestamp").alias("timestamp"),
-            # As a struct: max_by alone would pass over a tombstone's null.
+            # Wrapped in a struct, because max_by would ignore the null of a tombstone.
             f.max_by(f.struct("value"), "offset").alias("newest"),
         )
         alive = newest.where("newest.value is not null").select(
@@ -104,8 +104,8 @@ def _alerts(stage: Stage, readings: str) -> None:
 
 
 def _placed(latest: DataFrame) -> DataFrame:
-    """Each state into its partition, and a tombstone into the other: the state that was there
-    before is out of date."""
+    """Writes each state into its partition, and a tombstone into the other partition, where an
+    older state of the sensor may be."""
     partition = f.when(f.col("state") == "critical", _CRITICAL).otherwise(_OTHERS)
     value = as_json("state", "temperature")
     both = f.array(
@@ -118,7 +118,8 @@ def _placed(latest: DataFrame) -> DataFrame:
 
 
 def _measure(stage: Stage, topic: str) -> None:
-    """All swing a little; sensor 4 heats up steadily, sensor 2 was hot and has cooled down."""
+    """Makes readings. All vary a little; sensor 4 heats up steadily, sensor 2 was hot and has
+    cooled down."""
     rows = stage.spark.range(0, _READINGS, 1, 2).select(
         (f.col("id") % _SENSORS).alias("number"),
         (f.col("id") * _MINUTES / _READINGS).alias("minute"),

@@ -1,4 +1,5 @@
-"""The room that a recipe plays in: a broker, a Spark, a directory, and somewhere to show things."""
+"""What a recipe is given: a broker, a Spark session, a directory, and functions that show
+results."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 _SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
-    # Over in seconds: what Java's second compiler would gain comes too late.
+    # A recipe takes seconds, so Java's optimising compiler (C2) would cost more than it gains.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
-# Records carry the times of a made-up day, which is long ago: nothing may delete them.
+# Records have the timestamps of a day long ago. Without this setting retention would delete them.
 _BROKER: Final = {"log.retention.ms": "-1", "log.message.timestamp.before.max.ms": str(1 << 60)}
 
 
@@ -60,7 +61,8 @@ class Stage:
     def into_topic(
         self, frame: "DataFrame", topic: str, name: str, mode: str = "append"
     ) -> "StreamingQuery":
-        """Starts a query that handles what is there, exactly once, and ends."""
+        """Starts a query that writes the available records exactly once to a topic, and then
+        ends."""
         writer = frame.writeStream
         if mode == "update":
             writer = writer.foreachBatch(into_topic(**self.servers, topic=topic))
@@ -75,7 +77,7 @@ class Stage:
         )
 
     def into_table(self, frame: "DataFrame", name: str, mode: str = "complete") -> "DataFrame":
-        """Runs a query over what is there; its result, for looking at."""
+        """Runs a query over the available records and returns its result as a table in memory."""
         query = (
             frame.writeStream.format("memory")
             .queryName(name)
@@ -96,20 +98,20 @@ class Stage:
 
 
 def from_json(frame: "DataFrame", schema: str) -> "DataFrame":
-    """A topic's JSON values as columns, with the record's key and time."""
+    """Parses a topic's JSON values into columns, beside the record's key and timestamp."""
     parsed = f.from_json(f.col("value").cast("string"), schema).alias("value")
     key = f.col("key").cast("string").alias("key")
     return frame.select(key, "timestamp", parsed).select("key", "timestamp", "value.*")
 
 
 def as_json(*columns: str) -> Any:
-    """The value of a record: these columns as JSON."""
+    """Returns a column `value` with these columns as JSON."""
     return f.to_json(f.struct(*columns)).alias("value")
 
 
 @contextmanager
 def raised(say: Callable[[str], None]) -> Iterator[Stage]:
-    """A stage of its own, gone in the end with all that is on it."""
+    """Yields a stage, and removes everything of it in the end."""
     with TemporaryDirectory(prefix="odradek-recipe-") as directory:
         say("starting a broker and Spark ...")
         with Cluster(settings=_BROKER) as brokers:

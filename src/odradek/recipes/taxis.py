@@ -1,5 +1,5 @@
-"""Taxi prices by area and window: two streams, of rides asked for and of drivers free, are counted
-over sliding windows and compared."""
+"""Taxi prices by area and window: counts ride requests and free drivers over sliding windows, and
+compares them."""
 
 from pyspark.sql import functions as f
 
@@ -14,7 +14,7 @@ _MAX = 3.0
 
 def run(stage: Stage) -> None:
     topics = [stage.topic("rides-wanted"), stage.topic("drivers-free")]
-    # The airport wants rides in the middle of the half hour, as if a plane had landed.
+    # Demand at the airport rises in the middle of the half hour, as if a plane had landed.
     _drive(stage, topics[0], seed=3, rush="airport")
     _drive(stage, topics[1], seed=5, rush=None)
     stage.say(f"{_EVENTS:,} events of {_MINUTES} minutes are in rides-wanted and drivers-free")
@@ -27,7 +27,7 @@ def run(stage: Stage) -> None:
     )
     events = both.load()
     wanted = f.col("topic") == topics[0]
-    # One pass over both topics: the topic's name says what an event means.
+    # One query reads both topics: the topic's name tells requests from drivers.
     by_area = events.select(
         f.col("key").cast("string").alias("area"),
         "timestamp",

@@ -1,8 +1,8 @@
 """Avro, by fastavro.
 
-Types are those of Spark's own Avro functions: an optional value is a value that may be null, a
-union of several is a struct with a member for each, an enum is a string. Logical types that Spark
-has no type for (times of day, durations) stay what they are underneath; a uuid is a string.
+Types are those of Spark's own Avro functions: an optional value is a nullable column, a union of
+several types is a struct with a field for each, an enum is a string. Logical types that Spark does
+not have (times of day, durations) keep their underlying type; a uuid is a string.
 """
 
 import io
@@ -38,9 +38,9 @@ _KEPT_LOGICAL: Final = {*_LOGICAL, "decimal"}
 
 
 class AvroCodec:
-    """Payloads of one schema, without their frame.
+    """Encodes and decodes payloads of one schema, without their frame.
 
-    With a `reader` what was written is resolved to the reader's schema, as Avro defines it.
+    With a `reader` schema, decoded values are resolved to it by Avro's rules.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class AvroCodec:
                 stream, self.schema, self._reader, return_record_name=True
             )
         except Exception as error:
-            # fastavro raises whatever it stumbles over.
+            # fastavro raises exceptions of many types for malformed bytes.
             raise BadPayload(f"a value does not fit its Avro schema: {error!r}") from error
         if stream.tell() != len(payload):
             raise BadPayload(f"{len(payload) - stream.tell()} bytes are left after an Avro value")
@@ -83,12 +83,12 @@ class AvroCodec:
         return stream.getvalue()
 
     def shape(self) -> Shape:
-        """The column of such values."""
+        """The column type of decoded values."""
         return _Shapes(self._named).of(self.schema)
 
 
 def _without_logical(schema: Any) -> Any:
-    """The schema without logical types that have no type of their own in a column."""
+    """Returns the schema without logical types that columns do not support."""
     if isinstance(schema, list):
         return [_without_logical(member) for member in schema]
     if not isinstance(schema, dict):
@@ -167,7 +167,7 @@ class _Shapes:
             if not _is_record(self._resolved(members[0])):
                 return inner
             into = inner.to_row
-            # fastavro names records of unions: (name, record).
+            # In unions, fastavro gives records as (name, record).
             return inner._replace(to_row=lambda value: into(_bare(value)) if into else _bare(value))
         return _Union(
             [self.of(member) for member in members], [self._resolved(member) for member in members]
@@ -186,7 +186,8 @@ def _bare(value: Any) -> Any:
 
 
 class _Union:
-    """One of several: a struct with `member0`, `member1`, ... of which one is not null."""
+    """A union of several types: a struct with `member0`, `member1`, ... of which one is not
+    null."""
 
     def __init__(self, shapes: list[Shape], schemas: list[Any]) -> None:
         self._shapes = shapes

@@ -1,8 +1,8 @@
-"""What can go wrong with schemas.
+"""The errors of this room.
 
-SchemaError                a message for people, in one line
-├── BadSchema              a schema cannot be understood, or not be a column
-├── BadPayload             bytes are not what their schema says, or a value does not fit it
+SchemaError                the message is one line for the user
+├── BadSchema              a schema is invalid, or cannot be a column
+├── BadPayload             bytes do not match their schema, or a value does not
 └── RegistryFailed         the registry refused or could not be reached
 """
 

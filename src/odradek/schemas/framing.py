@@ -1,7 +1,7 @@
-"""The bytes before a payload: magic 0, the schema's id in four bytes, big end first.
+"""The frame before a payload: magic byte 0, then the schema id in four bytes, big-endian.
 
-Protobuf has the path to its message besides: how many indexes, then each, as zigzag varints. The
-first message of a file, by far the most common, is a single 0.
+For Protobuf the path to the message follows: the number of indexes, then each index, as zigzag
+varints. The first message of a file, by far the most common, is written as a single 0.
 """
 
 import struct

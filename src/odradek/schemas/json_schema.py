@@ -1,7 +1,7 @@
 """JSON with a JSON Schema, checked by jsonschema.
 
-What a column cannot express (a value of several types, a schema that contains itself) is a string
-with the JSON text of that part: nothing is lost, and Spark's JSON functions go on from there.
+A part that a column type cannot express (a value of several types, a recursive schema) becomes a
+string with its JSON text. Nothing is lost, and Spark's JSON functions can parse it further.
 """
 
 import json
@@ -30,7 +30,7 @@ _ANYTHING: Final = "string"
 
 
 class JsonCodec:
-    """Payloads of one schema, without their frame."""
+    """Decodes and checks payloads of one schema, without their frame."""
 
     def __init__(self, text: str, imports: Iterable[tuple[str, str]] = ()) -> None:
         try:
@@ -73,7 +73,7 @@ class JsonCodec:
             raise BadSchema(f"the JSON schema refers to {error.ref}, which is not known") from None
 
     def column_type(self) -> str:
-        """The type of such values in a column, as Spark writes types."""
+        """Returns the column type of such values, in Spark's notation."""
         return _Types(self.schema, self._imports).of(self.schema)
 
 
@@ -117,7 +117,8 @@ class _Types:
         return _ANYTHING
 
     def _one_of(self, schemas: list[Any]) -> str:
-        """An optional value is a value; of real alternatives only the text is common."""
+        """Returns the type of alternatives. A type with null as the alternative is the type itself;
+        other alternatives become text."""
         members = [schema for schema in schemas if schema != {"type": "null"}]
         return self.of(members[0]) if len(members) == 1 else _ANYTHING
 

@@ -1,8 +1,9 @@
-"""Protobuf: messages by Google's protobuf, `.proto` texts compiled by the protoc in grpcio-tools.
+"""Protobuf: Google's protobuf package handles messages, and protoc of grpcio-tools compiles
+`.proto` texts.
 
 Types are those of Spark's own Protobuf functions where it has them: an enum is its name, a
 `google.protobuf.Timestamp` a timestamp; an unsigned 64-bit number is a decimal of 20 digits. A
-field with presence is null when it is not set, one without has its default.
+field with presence is null if it is not set; a field without presence has its default.
 """
 
 import base64
@@ -55,7 +56,8 @@ class ProtobufSchema:
 
     @classmethod
     def from_descriptor_set(cls, data: bytes) -> "ProtobufSchema":
-        """What `protoc --include_imports --descriptor_set_out` writes; the last file counts."""
+        """Reads the output of `protoc --include_imports --descriptor_set_out`. The last file in it
+        is the schema."""
         made = cls.__new__(cls)
         try:
             made._file = _linked(descriptor_pb2.FileDescriptorSet.FromString(data))
@@ -64,7 +66,8 @@ class ProtobufSchema:
         return made
 
     def message(self, name: str | None = None) -> "ProtobufCodec":
-        """A message by its name, with or without its package; the first one of the file else."""
+        """Returns a message by its name, with or without its package; by default the file's first
+        message."""
         first = next(iter(self._file.message_types_by_name.values()), None)
         if first is None:
             raise BadSchema("the Protobuf schema has no message")
@@ -85,7 +88,7 @@ class ProtobufSchema:
         return ProtobufCodec(found)
 
     def message_at(self, indexes: tuple[int, ...]) -> "ProtobufCodec":
-        """A message by its path, as a frame names it."""
+        """Returns a message by its path of indexes, as a frame names it."""
         try:
             found = list(self._file.message_types_by_name.values())[indexes[0]]
             for index in indexes[1:]:
@@ -101,9 +104,9 @@ def _compiled(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDescr
         only = descriptor_pb2.FileDescriptorProto.FromString(data)
         return descriptor_pb2.FileDescriptorSet(file=[only])
     except (binascii.Error, ValueError, DecodeError):
-        # It is text then.
+        # Not base64, so it is `.proto` text.
         pass
-    # The compiler takes files.
+    # protoc reads files only.
     with tempfile.TemporaryDirectory() as where:
         for name, imported in {**imports, _MAIN: text}.items():
             path = (Path(where) / name).resolve()
@@ -112,7 +115,7 @@ def _compiled(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDescr
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(imported)
         out = Path(where) / "descriptors"
-        # A process of its own: it says what is wrong on standard error and nowhere else.
+        # Run as a process, because protoc reports errors only on standard error.
         done = subprocess.run(  # noqa: S603 - our own Python, and paths of our own
             [
                 sys.executable,
@@ -136,7 +139,8 @@ def _compiled(text: str, imports: Mapping[str, str]) -> descriptor_pb2.FileDescr
 
 
 def _linked(files: descriptor_pb2.FileDescriptorSet) -> FileDescriptor:
-    """The last of the files, in a pool of its own: others may have messages of the same name."""
+    """Returns the last of the files. It gets its own descriptor pool, because another schema may
+    have messages of the same name."""
     pool = descriptor_pool.DescriptorPool()
     if not files.file:
         raise BadSchema("there is no file in this set of Protobuf descriptors")
@@ -154,7 +158,7 @@ def _linked(files: descriptor_pb2.FileDescriptorSet) -> FileDescriptor:
 
 
 def _add_well_known(pool: descriptor_pool.DescriptorPool, name: str) -> None:
-    """Google's own files, which descriptors may leave out."""
+    """Adds one of Google's own files, which a descriptor set may leave out."""
     from importlib import import_module  # noqa: PLC0415 - seldom
 
     try:
@@ -165,7 +169,7 @@ def _add_well_known(pool: descriptor_pool.DescriptorPool, name: str) -> None:
 
 
 class ProtobufCodec:
-    """Payloads of one message, without their frame."""
+    """Encodes and decodes payloads of one message, without their frame."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self.descriptor = descriptor
@@ -177,7 +181,7 @@ class ProtobufCodec:
 
     @property
     def indexes(self) -> tuple[int, ...]:
-        """The path to the message in its file."""
+        """The path of indexes to the message in its file."""
         path: list[int] = []
         found = self.descriptor
         while found.containing_type is not None:
@@ -235,12 +239,12 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 
 def _is_repeated(field: FieldDescriptor) -> bool:
-    # Newer versions warn of `label`, older ones have nothing else.
+    # Newer versions of protobuf deprecate `label`; older ones have no other way.
     found = getattr(field, "is_repeated", None)
     return bool(field.label == FieldDescriptor.LABEL_REPEATED if found is None else found)
 
 
-# Decoding: messages to what Arrow takes
+# Decoding: messages to values for Arrow
 
 
 def _row(message: Any) -> Any:

@@ -1,7 +1,7 @@
 """Schemas from a registry: `GET /schemas/ids/N`, `GET|POST /subjects/S/versions`.
 
-A schema's id never changes its meaning, so each is asked for once. Any registry with Confluent's
-interface will do. A user and a password may stand in the URL.
+A schema's id never changes its meaning, so answers are cached. Any registry with Confluent's
+interface works. The URL may contain a user and a password.
 """
 
 import base64
@@ -30,7 +30,8 @@ class Reference(NamedTuple):
 
 
 class Schema(NamedTuple):
-    """A schema's text; `imports` are the texts it refers to, each after those it needs itself."""
+    """A schema's text. `imports` are the texts that it refers to; each comes after those it needs
+    itself."""
 
     kind: Kind
     text: str
@@ -43,7 +44,8 @@ class Registered(NamedTuple):
 
 
 class RegistryClient:
-    """Answers are kept for as long as the client is; it may be used from many threads."""
+    """A client of one registry. It caches answers for its lifetime, and is safe to use from many
+    threads."""
 
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -69,14 +71,15 @@ class RegistryClient:
             return known
 
     def latest(self, subject: str) -> Registered:
-        """The newest version of a subject, as it is now."""
+        """Asks for the newest version of a subject. The answer is not cached."""
         answer = self._ask(f"/subjects/{_quoted(subject)}/versions/latest")
         return Registered(int(str(answer["id"])), self._schema(answer))
 
     def register(
         self, subject: str, kind: Kind, text: str, references: tuple[Reference, ...] = ()
     ) -> int:
-        """The id of a schema under a subject; new, or that which it has already."""
+        """Registers a schema under a subject and returns its id, which is the old one if it was
+        registered before."""
         asked: dict[str, object] = {"schema": text}
         if kind != "AVRO":
             asked["schemaType"] = kind
@@ -93,7 +96,7 @@ class RegistryClient:
         return Schema(kind, str(answer["schema"]), tuple(imports.items()))  # type: ignore[arg-type]
 
     def _gather(self, answer: dict[str, object], imports: dict[str, str]) -> None:
-        """What a schema refers to, the innermost first."""
+        """Collects the schemas that a schema refers to, dependencies first."""
         references = answer.get("references") or []
         assert isinstance(references, list)
         for reference in references:
@@ -125,7 +128,8 @@ class RegistryClient:
 
 @cache
 def client_of(url: str) -> RegistryClient:
-    """One for each registry and process, so that its answers are shared."""
+    """Returns the client of a registry, one for each URL in a process, so that its cache is
+    shared."""
     return RegistryClient(url)
 
 

@@ -1,14 +1,14 @@
-"""What a schema is as a column: a type, and how values get in and out of it.
+"""A schema as a column: its type, and how values are converted to and from it.
 
 The type is written as Spark writes types (`struct<a: int>`), because that is text and needs no
-Spark. `to_row` makes of a decoded value what Arrow takes for that type, `from_row` goes back; None
-means that nothing has to be done.
+Spark. `to_row` converts a decoded value to the value that Arrow expects for that type, and
+`from_row` converts back; None means that no conversion is needed.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# Values are whatever a schema says; nothing is known of them here.
+# Values have the types that their schema says, which are unknown here.
 Convert = Callable[[Any], Any]
 
 
@@ -19,12 +19,12 @@ class Shape(NamedTuple):
 
 
 def column_name(name: str) -> str:
-    """A field's name as a type writes it."""
+    """Returns a field's name as it is written in a type."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def struct(fields: list[tuple[str, Shape]]) -> Shape:
-    """A record: a dictionary on both sides."""
+    """A record: a dictionary both as a decoded value and for Arrow."""
     kind = ", ".join(f"{column_name(name)}: {field.type}" for name, field in fields)
     into = [(name, field.to_row) for name, field in fields if field.to_row]
     out = [(name, field.from_row) for name, field in fields if field.from_row]
@@ -58,7 +58,7 @@ def _each_item(convert: Convert | None) -> Convert | None:
 
 
 def mapping(item: Shape, key_type: str = "string") -> Shape:
-    """A dictionary on the schema's side, pairs on Arrow's."""
+    """A map: a dictionary as a decoded value, a list of pairs for Arrow."""
     into, out = item.to_row, item.from_row
     return Shape(
         f"map<{key_type}, {item.type}>",

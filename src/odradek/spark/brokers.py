@@ -1,4 +1,4 @@
-"""What the driver asks brokers: which partitions there are, and which offsets they have."""
+"""The questions that the driver asks the brokers: which partitions exist, and their offsets."""
 
 import logging
 import re
@@ -20,29 +20,29 @@ _NO_SUCH_RECORD = -1
 
 
 class Subscription(NamedTuple):
-    """Partitions to read, and the ids of their topics by name."""
+    """The partitions that the options subscribe to, and the ids of their topics by name."""
 
     partitions: list[TopicPartition]
     ids: dict[str, str]
 
 
 class Brokers:
-    """Answers for one source's options; holds no connection itself, so it can be pickled."""
+    """Asks the brokers on behalf of one source. It holds no connection, so Spark can pickle it."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[TopicPartition]:
-        """The partitions to read, in order. A topic that is named must be there."""
+        """Returns the partitions to read, sorted. A topic that an option names must exist."""
         return self.subscription().partitions
 
     def subscription(self) -> Subscription:
-        """The partitions to read, in order, and the ids of their topics."""
+        """Returns the partitions to read, sorted, and the ids of their topics."""
         topics = self._options.topics
         admin = clients.admin(self._options.admin_settings())
         found: dict[str, Topic | KafkaError]
         if topics.pattern:
-            # From the beginning on and not to the end: what Java calls matches() is fullmatch.
+            # Spark's Kafka source uses Java's matches(), which is fullmatch in Python.
             pattern = re.compile(topics.pattern)
             found = {
                 name: topic
@@ -65,7 +65,7 @@ class Brokers:
     def resolve(
         self, spec: OffsetSpec, partitions: Iterable[TopicPartition], *, is_start: bool
     ) -> Offsets:
-        """The offsets that an option means, in these partitions."""
+        """Returns the offset in each partition that an option stands for."""
         partitions = list(partitions)
         if spec.is_by_time:
             return self._by_time(spec, partitions, is_start=is_start)
@@ -80,12 +80,13 @@ class Brokers:
         return found
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where readers of this isolation level may read to."""
+        """Returns the end offsets for readers of this isolation level."""
         listed = self._list(dict.fromkeys(partitions, leaders.LATEST))
         return {partition: answer.offset for partition, answer in listed.items()}
 
     def first_at(self, timestamp_ms: int, partitions: Iterable[TopicPartition]) -> Offsets:
-        """The first record of each partition not older than a time; without one, none."""
+        """Returns the offset of the first record at or after a time. Partitions without such a
+        record are left out."""
         listed = self._list(dict.fromkeys(partitions, timestamp_ms))
         return {
             partition: answer.offset
@@ -94,7 +95,8 @@ class Brokers:
         }
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Says to a group how far the query has come; a refusal costs nothing but the news."""
+        """Commits the query's offsets to a consumer group, for monitoring. A failure is only
+        logged."""
         admin = clients.admin(self._options.admin_settings())
         try:
             answers = admin.alter_group_offsets(group, offsets)

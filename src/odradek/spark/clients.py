@@ -1,7 +1,8 @@
-"""One client of each kind for each process of Spark's, made when it is first needed.
+"""One client of each kind for each Python process of Spark, created when it is first needed.
 
-Python workers serve many tasks and the driver's process many triggers: a connection that stays
-saves each of them a few milliseconds. A worker does one thing at a time, so sharing is safe.
+A Python worker runs many tasks, and the driver's process handles many triggers. A connection that
+stays open saves each of them a few milliseconds. A worker runs one task at a time, so sharing is
+safe.
 """
 
 from functools import cache
@@ -21,7 +22,8 @@ def admin(settings: AdminSettings) -> Admin:
 
 @cache
 def range_reader(settings: ConsumerSettings) -> "RangeReader":
-    # Only tasks read, and numba takes half a second: what only plans should not wait for it.
+    # Loading numba takes half a second. Only tasks read records; processes that only plan need not
+    # wait.
     from odradek.spark.arrow.ranges import RangeReader  # noqa: PLC0415
 
     return RangeReader(settings)

@@ -1,14 +1,13 @@
 """Writes the rows of one task of one micro-batch exactly once, however often it is tried.
 
-The argument, in short (docs/spark.md has it in full). A task is named by its query, the topic that
-it writes to, and its number. Its transactional id and its group are that name. An attempt at
-batch N
+The argument in short; docs/spark.md has it in full. A task is named by its query, the topic that it
+writes to, and its number. Its transactional id and its group are that name. An attempt at batch N
 
-1. initialises the transactional id. From here on every older attempt is fenced, and what it left
-   open is aborted, or, if its commit was decided, finished;
-2. reads the marker: the group's committed offset and its metadata. Nothing can change it any more
-   but this attempt, or a newer one that fences it. An offset of N + 1 says that an earlier attempt
-   has committed this batch: done, if the rows are the same;
+1. initialises the transactional id. From here on every older attempt is fenced. A transaction that
+   it left open is aborted, or completed if its commit was decided already;
+2. reads the marker: the group's committed offset and its metadata. Only this attempt can change it
+   now, or a newer attempt that fences this one. An offset of N + 1 says that an earlier attempt
+   has committed this batch: nothing is left to do, if the rows are the same;
 3. writes the rows, and the offset N + 1, in one transaction, and commits it. If an earlier run of
    the query has written other tasks of batch N, it leaves the commit to the driver, which knows
    what all tasks have: see `replays`.
@@ -52,15 +51,16 @@ if TYPE_CHECKING:
 
 _SUM_MASK: Final = (1 << 64) - 1
 _CLOSE_TIMEOUT_MS: Final = 5_000
-# The end of the batch before may still be on its way to the group's partition.
-_SETTLING_LOOKS: Final = 100
-_BETWEEN_LOOKS_S: Final = 0.05
+# The commit marker of the previous batch's transaction may not have reached the group's partition.
+_MAX_UNSTABLE_READS: Final = 100
+_UNSTABLE_READ_INTERVAL_S: Final = 0.05
 
 Send = Callable[["BatchProducer", Iterator["RecordColumns"]], tuple[int, set[str]]]
 
 
 class Outcome(NamedTuple):
-    """`pending` is the transaction with the rows, if the driver is to end it (`replays`)."""
+    """What an attempt has done. `pending` is its open transaction, if the driver is to end it (see
+    `replays`)."""
 
     rows: int
     was_done_before: bool
@@ -68,7 +68,7 @@ class Outcome(NamedTuple):
 
 
 class _Counted:
-    """Passes columns on and counts them on their way."""
+    """Passes columns on, and counts their rows and sums their fingerprints."""
 
     def __init__(self, columns: "Iterator[RecordColumns]") -> None:
         self._columns = columns
@@ -93,10 +93,10 @@ def write_once(
     *,
     send: Send,
 ) -> Outcome:
-    """Writes the rows unless that was done before; returns when they are committed.
+    """Writes the rows unless an earlier attempt has done so; returns when they are committed.
 
-    Called by the sink in a Python worker of Spark's. Raises `ReplayDiffers` or `WriteRefused`,
-    before it has written anything, where it cannot tell whether the rows were written.
+    Called by the sink in a Python worker of Spark. Where it cannot tell whether the rows were
+    written, it raises `ReplayDiffers` or `WriteRefused` before it has written anything.
     """
     first = next(columns, None)
     if first is None:
@@ -114,7 +114,8 @@ def write_once(
         is_replay = is_first and _is_begun(task, options)
         producer.begin_transaction()
         rows, topics = send(producer, iter(counted))
-        # With each topic that was written to: one that is deleted takes its offset along.
+        # The marker is stored once for each topic that was written to: deleting a topic deletes the
+        # offsets committed for it, and with them its marker.
         offsets = {
             TopicPartition(topic, 0): OffsetAndMetadata(
                 task.done_offset,
@@ -131,7 +132,7 @@ def write_once(
 
 @contextmanager
 def _initialised(options: SinkOptions, transactional_id: str) -> "Iterator[BatchProducer]":
-    """A producer that has fenced all others of its transactional id."""
+    """Yields a producer that has fenced all other producers of its transactional id."""
     from odradek.spark.arrow.producer import BatchProducer  # noqa: PLC0415 - see `sink`
 
     producer = BatchProducer(options.producer_settings(transactional_id))
@@ -139,16 +140,18 @@ def _initialised(options: SinkOptions, transactional_id: str) -> "Iterator[Batch
         producer.init_transactions()
         yield producer
     finally:
-        # Aborts what is still open: after an error, or when Spark kills the attempt.
+        # Aborts a transaction that is still open after an error, or because Spark kills the
+        # attempt.
         producer.close(_CLOSE_TIMEOUT_MS)
 
 
 def _write_nothing(task: TaskWrite, options: SinkOptions) -> Outcome:
-    """A task without rows writes no marker, but the batch may have had rows before.
+    """Handles a task without rows: it writes no marker, but an earlier attempt may have written
+    rows.
 
-    It does not fence: most tasks of a large shuffle are empty, and each would cost a transaction.
-    Only where a transaction of the same name stays open does it end that one, as a task with rows
-    would.
+    It does not initialise the transactional id: most tasks of a large shuffle are empty, and each
+    would cost a transaction. Only if a transaction of this id stays open does it initialise it,
+    which ends the transaction, as a task with rows would.
     """
     try:
         markers = _settled_markers(task, options)
@@ -165,32 +168,33 @@ def _write_nothing(task: TaskWrite, options: SinkOptions) -> Outcome:
 
 
 def _settled_markers(task: TaskWrite, options: SinkOptions) -> list[Marker]:
-    """The markers, once no transaction is about to change them any more."""
+    """Returns the markers when no open transaction can change them any more."""
     pause = threading.Event()
-    for _ in range(_SETTLING_LOOKS):
+    for _ in range(_MAX_UNSTABLE_READS):
         try:
             return _markers(options, task.name)
         except KafkaError as error:
             if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 raise
-        pause.wait(_BETWEEN_LOOKS_S)
+        pause.wait(_UNSTABLE_READ_INTERVAL_S)
     return _markers(options, task.name)
 
 
 def _markers(options: SinkOptions, group: str) -> list[Marker]:
-    """By name where the topic is known: a group's first offset, if it is not committed yet, is not
-    among all of its offsets, but whoever asks for it is told to wait."""
+    """Reads the markers of a group. If the topic is known, its offset is requested by name: while a
+    group's first offset is in an open transaction, a request for all offsets leaves it out, but a
+    request by name is answered with UNSTABLE_OFFSET_COMMIT."""
     admin = clients.admin(options.admin_settings())
     partitions = None if options.topic is None else [TopicPartition(options.topic, 0)]
     return read_all(admin.list_group_offsets(group, partitions, require_stable=True))
 
 
 def _is_begun(task: TaskWrite, options: SinkOptions) -> bool:
-    """Whether an earlier run has written tasks of this batch; before the first write in a run.
+    """Returns whether an earlier run of the query has written tasks of this batch.
 
-    From then on the task's own marker names the run. Refused are a batch that some task of the
-    query is already beyond, and a batch that this task has written under another
-    `transactionalIdPrefix`; one that it could still write under another prefix is fenced.
+    Called before the first write of a task in a run; after it, the task's own marker names the run.
+    Raises if a task of the query has written a later batch, or if this task has written the batch
+    under another `transactionalIdPrefix`. Attempts that run under another prefix are fenced.
     """
     left = _left(options, task.name_of_all_tasks(options.id_prefix), task.run)
     for earlier in left:
@@ -207,5 +211,6 @@ def _is_begun(task: TaskWrite, options: SinkOptions) -> bool:
 
 @cache
 def _left(options: SinkOptions, same_query: str, run: str) -> tuple[Left, ...]:
-    """Asked once by each process in each run, for there is a group for each task."""
+    """Cached, so that each process asks once in a run: there is one group for each task of the
+    query."""
     return last_batch_of_earlier_runs(options, same_query, run)

@@ -1,7 +1,7 @@
-"""Filters that narrow what is read: on topic, partition, offset and timestamp.
+"""Filters on topic, partition, offset and timestamp that reduce how much is read.
 
-Spark applies every filter itself as well; here a filter only keeps records from being fetched
-that it would drop. So whatever is not understood is ignored, and nothing is lost by it.
+Spark applies every filter itself as well. Here a filter only avoids fetching records that Spark
+would drop, so a filter that is not understood can be ignored safely.
 """
 
 import math
@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 
 @dataclass(slots=True)
 class Narrowing:
-    """What all filters together leave; None is everything."""
+    """What all filters together admit; None means everything."""
 
     topics: set[str] | None = None
     partitions: set[int] | None = None
@@ -78,12 +78,13 @@ class Narrowing:
         return True
 
     def _take_timestamp(self, pushed_filter: Filter, value: datetime) -> bool:
-        """Only from when on: times in a log need not rise, so nothing says where to stop."""
+        """Uses only lower bounds: timestamps in a log need not rise, so an upper bound gives no end
+        offset."""
         if not isinstance(pushed_filter, EqualTo | GreaterThan | GreaterThanOrEqual):
             return False
         if value.tzinfo is None:
             return False
-        # Down to the millisecond, for that is what brokers search by.
+        # Rounded down to a millisecond, the unit that brokers search by.
         first_ms = math.floor(value.timestamp() * 1000)
         self.first_timestamp_ms = max(self.first_timestamp_ms or 0, first_ms)
         return True

@@ -1,9 +1,9 @@
-"""How a stream is brought to rest between two batches.
+"""How a stream is stopped between two batches.
 
-Spark's `query.stop()` interrupts the batch that runs. A pipeline that is asked to end makes a
-file instead; sources that see it name no new records, so that the query finishes its batch, finds
-nothing more to do, and can be stopped without tearing anything. The sources run in processes of
-their own on the driver's machine and hear of the file by an environment variable.
+Spark's `query.stop()` interrupts the batch that runs. A pipeline that is asked to end creates a
+file instead. While the file exists, sources report no new offsets: the query finishes its batch,
+finds no new data, and can be stopped without interrupting a batch. The sources run in separate
+processes on the driver's machine; an environment variable gives them the file's path.
 """
 
 import os

@@ -1,14 +1,14 @@
-"""Markers: what the exactly-once sink leaves at the brokers to say "this batch is written".
+"""Markers: committed offsets by which the exactly-once sink records "this batch is written".
 
-Purpose: decides whether a marker describes the work that an attempt is about to do. Pure, no
-brokers, no pyspark; `exactly_once` reads and writes markers.
+Purpose: decides whether a marker describes the work that an attempt is about to do. These are pure
+functions that use neither brokers nor pyspark; `exactly_once` reads and writes markers.
 
 A marker is the committed offset of a group. The group's name has the query, the topic and the task;
 the offset is the batch + 1; the metadata has the topic's id, the run and the write that made it,
 and a fingerprint of the rows.
 
-Invariant: `done` returns only a marker of this very batch in this very topic. A marker that would
-mean anything else raises `WriteRefused`: the sink skips nothing that it cannot prove written.
+Invariant: `done` returns only a marker of this very batch in this very topic. Any other marker
+raises `WriteRefused`: the sink skips only rows that it can prove to be written.
 """
 
 import json
@@ -22,25 +22,27 @@ from odradek.wording import counted
 
 
 class ReplayDiffers(RuntimeError):
-    """A replayed batch gives a task other rows than it has already written."""
+    """A replayed batch gives a task other rows than the task has already written."""
 
 
 class WriteRefused(RuntimeError):
-    """Whether the rows of a batch were written cannot be told; the message says what to do."""
+    """The sink cannot tell whether the rows of a batch were written; the message says what to
+    do."""
 
 
 class Fingerprint(NamedTuple):
-    """Rows counted and summed, in whichever order they came."""
+    """The number of rows and the sum of their fingerprints, which do not depend on their order."""
 
     rows: int
     total: int
 
 
 class TaskWrite(NamedTuple):
-    """One task of one micro-batch. `name` is transactional id and group at once.
+    """One task of one micro-batch. `name` is both its transactional id and its group.
 
-    `run` is the run of the query that this is (a query that is started again has a new one), and
-    `write` the write within it: code in foreachBatch may make several. Both are empty if unknown.
+    `run` is the id of the query's run (a query that is started again has a new one). `write` is the
+    id of the write within the run: code in foreachBatch may make several. Both are empty if
+    unknown.
     """
 
     name: str
@@ -50,15 +52,16 @@ class TaskWrite(NamedTuple):
 
     @property
     def done_offset(self) -> int:
-        """What the group's offset is once this batch is written."""
+        """The offset that the group has committed when this batch is written."""
         return self.batch_id + 1
 
     def name_of_all_tasks(self, prefix: str) -> str:
-        """What the names of all tasks of this query and topic have in common, whatever prefix."""
+        """The part of the name that all tasks of this query and topic share, without the prefix."""
         return self.name.removeprefix(prefix).rstrip("0123456789")
 
     def compare(self, marker: "Marker", now: Fingerprint) -> None:
-        """What was written for this very batch must be what would be written now."""
+        """Raises `ReplayDiffers` unless the rows that were written for this batch are the rows of
+        now."""
         assert marker.done_offset == self.done_offset, (marker, self)
         if marker.fingerprint != now:
             raise ReplayDiffers(
@@ -75,7 +78,7 @@ class TaskWrite(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """What a task has written last, and where."""
+    """The last batch that a task has written, and the topic it wrote to."""
 
     topic: str
     topic_id: TopicId
@@ -122,7 +125,7 @@ class Marker(NamedTuple):
 
 
 def read_all(answers: Mapping[TopicPartition, GroupOffset | KafkaError]) -> list[Marker]:
-    """The markers of a group: one for each topic that it has written to."""
+    """Returns the markers of a group, one for each topic that the task has written to."""
     found = []
     for topic_partition, answer in sorted(answers.items()):
         if isinstance(answer, KafkaError):
@@ -135,10 +138,11 @@ def read_all(answers: Mapping[TopicPartition, GroupOffset | KafkaError]) -> list
 def done(
     task: TaskWrite, markers: list[Marker], topic_id: Callable[[str], TopicId]
 ) -> Marker | None:
-    """The marker that says that this very batch is in the topic, or None if it is not.
+    """Returns the marker that proves that this batch is in the topic, or None if it is not there.
 
-    `topic_id` asks brokers, and only if there is a marker of this batch or a later one. A marker of
-    a topic that was deleted and made anew counts for nothing: its rows were in the old one.
+    `topic_id` asks the brokers; it is called only if there is a marker of this batch or a later
+    one. A marker of a topic that was deleted and created again is ignored: its rows were in the old
+    topic.
     """
     claims = [
         marker
@@ -161,7 +165,7 @@ def done(
 
 
 def refuse_older(task: TaskWrite, marker: Marker) -> None:
-    """Raises if a batch after this one was written: no run of the query goes back."""
+    """Raises if a later batch was written already: a run of the query never goes back."""
     if marker.done_offset > task.done_offset:
         raise WriteRefused(
             f"{task.name} is to write batch {task.batch_id}, but batch {marker.done_offset - 1} of"

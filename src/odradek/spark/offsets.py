@@ -1,10 +1,11 @@
-"""Offsets of a query as Spark keeps them, and how ranges of offsets become tasks. Pure functions.
+"""The offsets of a query as Spark stores them, and how ranges of offsets become tasks. Pure
+functions.
 
 The JSON in checkpoints and in query progress is that of Spark's own Kafka source, `{"topic":
-{"0": 23}}`. Two things stand in it too, under names no topic can have. `#split` are the options
-that decide how a batch is split into tasks: a batch that is replayed is split as it was, whatever
-the options say by then. The exactly-once sink depends on it. `#ids` are the ids of the topics that
-the offsets belong to: a topic that was deleted and made anew is another one, at whichever offsets.
+{"0": 23}}`. It also has two entries under names that no topic can have. `#split` holds the options
+that decide how a batch is split into tasks, so that a replayed batch is split as before, even if
+the options have changed. The exactly-once sink depends on that. `#ids` holds the ids of the topics
+that the offsets belong to, so that a topic that was deleted and created again is recognised.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 
 Offsets = dict[TopicPartition, int]
 OffsetsJson = dict[str, dict[str, int | str]]
-# The ids of topics by name, as 32 hexadecimal digits. Topics of brokers without ids are left out.
+# Topic ids by name, as 32 hexadecimal digits. Topics whose brokers have no topic ids are left out.
 TopicIds = Mapping[str, str]
 
 SPLIT_KEY: Final = "#split"
@@ -24,16 +25,16 @@ _RESERVED: Final = "#"
 
 
 class Split(NamedTuple):
-    """How ranges become tasks; 0 is not set."""
+    """The options that decide how ranges become tasks; 0 means not set."""
 
     min_partitions: int = 0
     max_records: int = 0
 
 
 class Range(NamedTuple):
-    """Offsets from `start` to before `end`: the work of one task.
+    """The offsets [start, end) of a partition: the work of one task.
 
-    `topic_id` is the id of the topic that they belong to, or empty if it is not known.
+    `topic_id` is the id of the topic that the offsets belong to, or empty if it is not known.
     """
 
     topic: str
@@ -56,7 +57,7 @@ def to_json(
     split: Split = Split(),  # noqa: B008 - a tuple
     ids: TopicIds | None = None,
 ) -> OffsetsJson:
-    """Sorted, so that equal offsets are equal text."""
+    """Writes offsets as JSON. It is sorted, so that equal offsets give equal text."""
     written: OffsetsJson = {}
     for (topic, partition), offset in sorted(offsets.items()):
         written.setdefault(topic, {})[str(partition)] = offset
@@ -86,13 +87,14 @@ def ids_of(written: OffsetsJson) -> dict[str, str]:
 
 
 def made_anew(before: TopicIds, now: TopicIds) -> set[str]:
-    """The topics that have another id than before; where an id is not known, none."""
+    """Returns the topics that have another id than before. Topics whose id is not known do not
+    count."""
     return {topic for topic, found in before.items() if now.get(topic, found) != found}
 
 
 def begins_of(start: OffsetsJson, ids: TopicIds) -> Offsets:
-    """Where to go on from `start` in topics that have these ids by now: one that was made anew is
-    read from its beginning."""
+    """Returns where to continue from `start`, given the topics' current ids. A topic that was
+    created again is read from its beginning."""
     other = made_anew(ids_of(start), ids)
     return {
         partition: 0 if partition.topic in other else at
@@ -101,7 +103,7 @@ def begins_of(start: OffsetsJson, ids: TopicIds) -> Offsets:
 
 
 def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
-    """The tasks of a batch: a function of its two offsets and of nothing else.
+    """Returns the tasks of a batch. The result depends on its two offsets and on nothing else.
 
     A partition that is new in `end` is read from its beginning.
     """
@@ -121,7 +123,8 @@ def plan(start: OffsetsJson, end: OffsetsJson) -> list[Range]:
 
 
 def divide(ranges: list[Range], split: Split) -> list[Range]:
-    """Cuts large ranges so that there are about as many as wanted, and none is too long."""
+    """Cuts large ranges so that there are about as many as `split` asks for and none is too
+    long."""
     pieces: list[Range] = []
     total = sum(offset_range.end - offset_range.start for offset_range in ranges)
     for offset_range in ranges:
@@ -138,7 +141,8 @@ def divide(ranges: list[Range], split: Split) -> list[Range]:
 
 
 def limit(start: Mapping[TopicPartition, int], latest: Offsets, most: int) -> Offsets:
-    """At most `most` offsets beyond `start`, shared out by what each partition has waiting."""
+    """Returns end offsets that are at most `most` offsets beyond `start` in total. Each partition
+    gets a share in proportion to its waiting offsets."""
     waiting = {partition: until - start.get(partition, 0) for partition, until in latest.items()}
     waiting = {partition: size for partition, size in waiting.items() if size > 0}
     total = sum(waiting.values())
@@ -147,8 +151,9 @@ def limit(start: Mapping[TopicPartition, int], latest: Offsets, most: int) -> Of
     limited = dict(latest)
     left = most
     for partition, size in sorted(waiting.items(), key=lambda entry: (entry[1], entry[0])):
-        # Small ones first: what they leave of their share goes to the others, and every
-        # partition that waits moves by one at least, as long as there is any left.
+        # Partitions with few waiting offsets come first: the unused rest of their share goes to the
+        # others, and every waiting partition advances by at least one while any offsets are left to
+        # share.
         share = min(size, left, max(1, most * size // total))
         limited[partition] = start.get(partition, 0) + share
         left -= share

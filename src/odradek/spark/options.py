@@ -1,7 +1,7 @@
 """The options of the source and the sink, read once and checked; no pyspark, no brokers.
 
-Names and meanings are those of Spark's own Kafka source, so that a user changes one word. What
-only makes sense for its Java consumers is accepted and has no effect.
+Names and meanings are those of Spark's own Kafka source, so that a user changes one word. Options
+that only make sense for its Java consumers are accepted and have no effect.
 """
 
 import json
@@ -20,7 +20,7 @@ EARLIEST: Final = -2
 LATEST: Final = -1
 
 _PREFIX: Final = "kafka."
-# What the source decides itself: a value of the user's would break it.
+# Client settings that the source decides itself: a value of the user would break it.
 _RESERVED_FOR_READING: Final = {
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.enable.auto.commit": "use commitOffsetsToGroup",
@@ -34,7 +34,7 @@ _RESERVED_FOR_WRITING: Final = {
     "kafka.transactional.id": "use transactionalIdPrefix",
     "kafka.enable.idempotence": "it is always on",
 }
-# What the source and the sink read, as users write it.
+# The options that the source and the sink read, spelt as users write them.
 _FOR_READING: Final = (
     "subscribe",
     "subscribePattern",
@@ -66,22 +66,22 @@ _FOR_WRITING: Final = (
     "deliveryGuarantee",
     "transactionalIdPrefix",
     "includeHeaders",
-    # Spark's own, which it hands on.
+    # Options of Spark itself, which it passes on to the data source.
     "checkpointLocation",
     "queryName",
     "path",
 )
-# As long as a task may take; brokers allow 15 minutes unless told otherwise.
+# The longest time that a task may take. Brokers allow 15 minutes by default.
 _TRANSACTION_TIMEOUT_MS: Final = 600_000
 
 
 class BadOption(ValueError):
-    """An option has a value it cannot have; the message says which and what to do."""
+    """An option has an invalid value; the message says which one and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Which partitions to read: exactly one of the three is set."""
+    """Which partitions to read: exactly one of the three fields is set."""
 
     names: tuple[str, ...] = ()
     pattern: str = ""
@@ -90,9 +90,9 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpec:
-    """A place in every partition: one offset for all, or each its own, or by time.
+    """An offset in every partition: the same for all, one for each, or the first one after a time.
 
-    `offset` may be EARLIEST or LATEST; it also serves partitions that `offsets` leaves out.
+    `offset` may be EARLIEST or LATEST; it also applies to partitions that `offsets` leaves out.
     """
 
     offset: int = EARLIEST
@@ -157,7 +157,7 @@ class SourceOptions:
         )
 
     def consumer_settings(self) -> ConsumerSettings:
-        """Large fetches: a task reads one partition in one go."""
+        """Settings with large fetches, because a task reads one partition from start to end."""
         properties = {
             "max.partition.fetch.bytes": str(8 << 20),
             "fetch.min.bytes": "1",
@@ -198,7 +198,7 @@ class SinkOptions:
         )
 
     def producer_settings(self, transactional_id: str | None = None) -> ProducerSettings:
-        """Room for batches as large as ours; delivery order and ids are the producer's."""
+        """Settings with buffers that are large enough for whole encoded batches."""
         properties = {
             "max.request.size": str(max(4 << 20, 2 * self.batch_bytes)),
             "buffer.memory": str(64 << 20),
@@ -215,8 +215,8 @@ class SinkOptions:
 def check_names(options: Mapping[str, str], *, is_reading: bool) -> None:
     """Refuses an option that does not exist; called by the data source with a user's options.
 
-    Settings of the client (`kafka.*`) are refused only if they look like one that is misspelt:
-    there are many that only Java's clients have.
+    A client setting (`kafka.*`) is refused only if it looks like a misspelt one of ours: many
+    settings exist only in Java's clients.
     """
     known = _FOR_READING if is_reading else _FOR_WRITING
     lowered = {name.lower(): name for name in known}
@@ -289,7 +289,7 @@ def _topics(given: Mapping[str, str]) -> Topics:
 
 
 def _offset_spec(given: Mapping[str, str], side: str, default: int) -> OffsetSpec:
-    """The place that `startingTimestamp`, `...OffsetsByTimestamp` or `...Offsets` names."""
+    """Reads `startingTimestamp`, `...OffsetsByTimestamp` or `...Offsets`."""
     if given.get(f"{side}timestamp"):
         return OffsetSpec(
             default, timestamp_ms=_number(f"{side}Timestamp", given[f"{side}timestamp"])

@@ -1,7 +1,7 @@
-"""What must be there before Spark can be: the packages of the extra `spark`, and a Java.
+"""Checks what Spark needs before it can start: the packages of the extra `spark`, and Java.
 
-Asked before anything else is started or imported, so that what is missing is said in one line.
-This module imports neither.
+Called before Spark is imported or Java is started, so that one line says what is missing. This
+module itself imports neither pyspark nor anything that needs Java.
 
     SparkMissing           the message says what to install
     ├── PackagesMissing    also a ModuleNotFoundError
@@ -22,14 +22,14 @@ _NO_JAVA: Final = (
     "Spark needs Java 17 or newer, and there is none: install it (Debian: apt-get install"
     " openjdk-17-jre-headless; macOS: brew install openjdk@17), or set JAVA_HOME"
 )
-# Other lines may come first, and they may have quotes: those of JAVA_TOOL_OPTIONS do.
+# Other lines may come first and contain quotes, such as Java's note about JAVA_TOOL_OPTIONS.
 _VERSION: Final = re.compile(r'version "([^"]*)"')
 # 17.0.15, 25-ea, and 1.8.0 for Java 8.
 _MAJOR: Final = re.compile(r"(?:1\.)?(\d+)")
 
 
 class SparkMissing(RuntimeError):
-    """Something that Spark needs is not there."""
+    """Something that Spark needs is missing."""
 
 
 class PackagesMissing(SparkMissing, ModuleNotFoundError):
@@ -41,7 +41,7 @@ class JavaMissing(SparkMissing):
 
 
 def require_spark() -> None:
-    """Says what is missing, if anything is."""
+    """Raises `SparkMissing` if something that Spark needs is missing."""
     require_packages()
     find_java()
 
@@ -53,7 +53,7 @@ def require_packages() -> None:
 
 
 def find_java() -> tuple[str, str]:
-    """The path of the Java that Spark will use and what it calls itself, or `JavaMissing`."""
+    """Returns the path and the version of the Java that Spark will use; raises `JavaMissing`."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not java or not os.path.exists(java):

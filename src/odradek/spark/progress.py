@@ -1,7 +1,7 @@
-"""What a query's progress says about lag.
+"""The lag of a query, computed from its progress.
 
 Spark shows `startOffset`, `endOffset` and `latestOffset` of each source in `query.lastProgress`;
-the difference of the last two is what waits to be read.
+the difference of the last two is the number of offsets that wait to be read.
 """
 
 import json
@@ -13,7 +13,8 @@ from odradek.spark.offsets import from_json
 
 
 def lag(progress: Any) -> dict[TopicPartition, int]:
-    """Offsets that wait in each partition, after a batch: `lag(query.lastProgress)`."""
+    """Returns the number of waiting offsets in each partition after a batch:
+    `lag(query.lastProgress)`."""
     waiting: dict[TopicPartition, int] = {}
     if progress is None:
         return waiting
@@ -25,12 +26,13 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
 
 
 def total_lag(progress: Any) -> int:
-    """Offsets that wait in all partitions together."""
+    """Returns the number of waiting offsets in all partitions together."""
     return sum(lag(progress).values())
 
 
 def _offsets(shown: Any) -> dict[TopicPartition, int]:
-    """Offsets as Spark shows them: a dict, or JSON in a string; other sources have other things."""
+    """Reads offsets as Spark shows them: a dict, or JSON in a string. Other sources show other
+    values, which are ignored."""
     if isinstance(shown, str):
         try:
             shown = json.loads(shown)

@@ -1,10 +1,10 @@
-"""Decides about a micro-batch as a whole that an earlier run of the query has begun to write.
+"""Decides whether a micro-batch that an earlier run has begun to write can be committed as a whole.
 
 Each task commits for itself (`exactly_once`), so a driver that dies may leave a batch of which some
-tasks are written and some are not. The next run replays it. What a task has written is skipped by
-the task of the same number, if its rows are the same. But a replay may be split in another way: by
-another number of tasks, or by a plan that is not deterministic. A task that is new then has rows
-which another task, one that has changed or that is not there any more, has already written.
+tasks are written and some are not. The next run replays it. If a task of the earlier run has
+written its rows, the task of the same number skips them, provided that they are the same rows. But
+a replay may be split differently: into another number of tasks, or by a plan that is not
+deterministic. Then a task may have rows that a task with another number has already written.
 
 No task can see that; the driver can. So a task that has rows to write, and finds that an earlier
 run has written some of its batch, writes them but leaves its transaction open. When Spark has
@@ -13,7 +13,8 @@ not have, and commits the open transactions if every task that earlier runs have
 the replay, with the same rows. Otherwise it aborts all of them, and the topic is as it was. If the
 driver dies half-way, the next run finds more tasks that are written, and the same argument holds.
 
-Invariant: in a replay nothing becomes visible before all that is visible already is accounted for.
+Invariant: in a replay no transaction is committed before all rows that earlier runs have committed
+are known to belong to tasks of the replay.
 """
 
 import logging
@@ -33,11 +34,13 @@ _log = logging.getLogger("odradek.spark")
 
 
 class CommitFailed(RuntimeError):
-    """A transaction that was handed to the driver is gone; the next run replays the batch."""
+    """A transaction that was handed over to the driver does not exist any more; the next run
+    replays the batch."""
 
 
 class TaskShare(NamedTuple):
-    """What a task did, as it tells the driver; `pending` is its transaction, if it is open."""
+    """What a task has done, as it reports to the driver. `pending` is its transaction, if it is
+    open."""
 
     task: TaskWrite
     rows: int
@@ -46,12 +49,13 @@ class TaskShare(NamedTuple):
 
     @property
     def is_written(self) -> bool:
-        """Whether its marker, if there is one, was compared with its rows or made of them."""
+        """Whether the task's marker, if it has one, was compared with its rows or written with
+        them."""
         return self.pending is None and (self.was_done_before or self.rows > 0)
 
 
 class Left(NamedTuple):
-    """A marker that an earlier run has left, and the group that it is the offset of."""
+    """A marker that an earlier run has left, and the group whose committed offset it is."""
 
     group: str
     marker: Marker
@@ -63,7 +67,7 @@ def groups(options: SinkOptions, is_wanted: Callable[[str], bool]) -> list[str]:
 
 
 def topic_id_of(options: SinkOptions) -> Callable[[str], TopicId]:
-    """Asks brokers for a topic's id as it is now."""
+    """Returns a function that asks the brokers for a topic's current id."""
 
     def ask(topic: str) -> TopicId:
         found = clients.admin(options.admin_settings()).describe_topics([topic])[topic]
@@ -77,14 +81,15 @@ def topic_id_of(options: SinkOptions) -> Callable[[str], TopicId]:
 
 
 def of_query(options: SinkOptions, same_query: str) -> list[str]:
-    """The groups of all tasks of a query into a topic, under whichever `transactionalIdPrefix`."""
+    """Returns the groups of all tasks of a query that write to a topic, whatever their
+    `transactionalIdPrefix`."""
     return groups(options, lambda name: name.rstrip("0123456789").endswith(same_query))
 
 
 def last_batch_of_earlier_runs(options: SinkOptions, same_query: str, run: str) -> tuple[Left, ...]:
-    """The markers of the last batch that earlier runs have written, of all of its tasks.
+    """Returns the markers of all tasks of the last batch that earlier runs have written.
 
-    Where Spark does not tell the run, every marker counts.
+    If the current run is not known, every marker counts as one of an earlier run.
     """
     admin, topic_id = clients.admin(options.admin_settings()), cache(topic_id_of(options))
     found: list[Left] = []
@@ -98,14 +103,16 @@ def last_batch_of_earlier_runs(options: SinkOptions, same_query: str, run: str) 
 
 
 def commit_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
-    """Commits what tasks have left open, if the batch accounts for all that is written of it.
+    """Commits the transactions that tasks have left open, if the invariant of this module allows
+    it.
 
-    Called by the sink at the driver when all tasks are done. Raises `ReplayDiffers`, and aborts
-    what is open, if a task has written rows of this batch that no task of the replay has compared.
+    Called by the sink at the driver when all tasks are done. If an earlier run has written rows of
+    this batch that no task of the replay has compared, it aborts the open transactions and raises
+    `ReplayDiffers`.
     """
     shares = list(shares)
     if not any(share.pending is not None or share.was_done_before for share in shares):
-        # The batch is no replay, and each task has committed for itself.
+        # The batch is not a replay: each task has committed its own transaction.
         return
     try:
         _check_accounted(options, shares)
@@ -123,7 +130,8 @@ def commit_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
 
 
 def abort_batch(options: SinkOptions, shares: Iterable[TaskShare]) -> None:
-    """Aborts what tasks have left open; what stays open is aborted by their next attempts."""
+    """Aborts the transactions that tasks have left open. One that cannot be aborted now is aborted
+    by the next attempt at its task."""
     try:
         answers = _end(options, list(shares), is_commit=False)
     except (ClientError, KafkaError) as error:
@@ -153,7 +161,8 @@ def _check_accounted(options: SinkOptions, shares: list[TaskShare]) -> None:
 
 
 def _fence_absent(options: SinkOptions, same_query: str, present: set[str]) -> None:
-    """Tasks of an earlier run that the replay does not have may still run: they end here."""
+    """Fences the tasks of an earlier run that the replay does not have, because they may still
+    run."""
     absent = [name for name in of_query(options, same_query) if name not in present]
     answers = clients.admin(options.admin_settings()).fence_producers(absent)
     for answer in answers.values():

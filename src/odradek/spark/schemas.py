@@ -5,9 +5,9 @@
     clicks.select(schemas.decode_avro("value", registry=URL, subject="clicks-value").alias("click"))
     rows.select(schemas.encode_avro(f.struct("*"), SCHEMA, registry=URL, subject="rows-value"))
 
-The driver asks the registry for the schema that gives the column its type; workers ask it for the
-schemas that values name, each once. Without a registry the given schema serves all values. JSON is
-decoded and encoded by Spark itself, and checked only if asked to.
+The driver asks the registry for the schema that gives the column its type. Workers ask it for the
+schemas that values name, once for each schema. Without a registry the given schema is used for all
+values. JSON is decoded and encoded by Spark itself, and checked only if asked to.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ _NOT_FRAMED: Final = "a value does not begin with 00 and a schema's id: it was n
 
 
 class _Chosen(NamedTuple):
-    """The schema of a column; `id` where values get one."""
+    """The schema of a column. `id` is the schema id that is written before each value, if any."""
 
     schema: Schema
     id: int | None
@@ -69,7 +69,7 @@ def _to_decode(
 def _to_encode(
     kind: Kind, schema: str | None, imports: Imports, registry: str | None, subject: str | None
 ) -> _Chosen:
-    """Registers a schema that is given, or takes the newest of the subject."""
+    """Registers the given schema, or takes the newest version of the subject."""
     if schema is not None:
         given = Schema(kind, schema, tuple(imports.items()))
         if registry is None or subject is None:
@@ -93,7 +93,7 @@ def _of_kind(kind: Kind, schema: Schema, subject: str) -> Schema:
 
 
 def _frame_id(chosen: _Chosen, schema_id: int | None, framed: bool) -> int | None:
-    """The id that values get; None for bare payloads."""
+    """Returns the schema id that is written before values; None for payloads without a frame."""
     if not framed:
         return None
     found = chosen.id if schema_id is None else schema_id
@@ -146,7 +146,8 @@ _ARROW: Final = {
 
 
 def _arrow_type(kind: DataType, zone: str) -> pa.DataType:
-    """What Spark takes for a type; its own function for this is not for others."""
+    """Returns the Arrow type that Spark expects for one of its types. Spark has such a function,
+    but it is private."""
     if isinstance(kind, StructType):
         return pa.struct([(field.name, _arrow_type(field.dataType, zone)) for field in kind.fields])
     if isinstance(kind, ArrayType):
@@ -227,10 +228,11 @@ def decode_avro(
     framed: bool = True,
     mode: Mode = "failfast",
 ) -> Column:
-    """Values as columns of `schema`, or of the newest version of `subject`.
+    """Decodes values into columns of `schema`, or of the newest version of `subject`.
 
     With a registry each value is read with the schema that wrote it, and resolved to this one.
-    `permissive` makes null of what cannot be decoded; `framed=False` is for bare payloads.
+    With `permissive`, values that cannot be decoded become null. `framed=False` is for payloads
+    without a frame.
     """
     reader = _to_decode("AVRO", schema, imports, registry, subject)
     decoder = _AvroDecoder(reader, registry, framed)
@@ -247,9 +249,9 @@ def encode_avro(
     imports: Imports = _NO_IMPORTS,
     framed: bool = True,
 ) -> Column:
-    """A struct, or what the schema is, as framed binary.
+    """Encodes a column of the schema's type, usually a struct, as framed binary.
 
-    A schema that is given is registered under the subject; else the newest version serves.
+    The given schema is registered under the subject; without one, the newest version is used.
     """
     chosen = _to_encode("AVRO", schema, imports, registry, subject)
     _avro_shape(chosen.schema)
@@ -284,7 +286,8 @@ def decode_json(
     mode: Mode = "failfast",
     validate: bool = False,
 ) -> Column:
-    """JSON values as columns of a JSON schema. Spark decodes; `validate` has each checked first."""
+    """Decodes JSON values into columns of a JSON schema. Spark decodes them; with `validate` each
+    is checked against the schema first."""
     chosen = _to_decode("JSON", schema, imports, registry, subject)
     kind = _json(chosen).column_type()
     payload = _column(column)
@@ -312,7 +315,7 @@ def encode_json(
     framed: bool = True,
     validate: bool = False,
 ) -> Column:
-    """A struct, map or array as framed JSON; fields that are null are left out."""
+    """Encodes a struct, map or array as framed JSON. Fields that are null are left out."""
     chosen = _to_encode("JSON", schema, imports, registry, subject)
     _json(chosen.schema)
     payload = f.to_json(_column(column)).cast("binary")
@@ -360,7 +363,8 @@ class _ProtobufDecoder:
                 raise BadPayload(f"a value is a {name}, not a {codec.name}")
         elif indexes != codec.indexes:
             raise BadPayload(f"a value is the message at {list(indexes)}, not {codec.name}")
-        # Fields go by number: what another version of the schema wrote is read with this one.
+        # Protobuf identifies fields by number, so values of other schema versions are read with
+        # this one.
         return codec.decode(payload)
 
 
@@ -389,8 +393,8 @@ def decode_protobuf(
     framed: bool = True,
     mode: Mode = "failfast",
 ) -> Column:
-    """Messages as columns. `schema` is `.proto` text, or a descriptor set as bytes; `message` names
-    one, the file's first one else."""
+    """Decodes messages into columns. `schema` is `.proto` text, or a descriptor set as bytes.
+    `message` names the message; by default it is the first one of the file."""
     found: Schema | bytes
     if isinstance(schema, bytes):
         found = schema
@@ -411,7 +415,7 @@ def encode_protobuf(
     imports: Imports = _NO_IMPORTS,
     framed: bool = True,
 ) -> Column:
-    """A struct as a framed message; fields that are null are not set."""
+    """Encodes a struct as a framed message. Fields that are null are not set."""
     found: Schema | bytes
     if isinstance(schema, bytes):
         found, frame_id = schema, schema_id

@@ -1,10 +1,11 @@
-"""How DataFrames are written: columns key, value, headers, topic, partition, timestamp.
+"""Writes DataFrames with the columns key, value, headers, topic, partition and timestamp to topics.
 
-Spark asks for a writer in several processes that only plan or commit; numba, which takes half a
-second to load, is imported by those that write.
+Spark creates a writer also in processes that only plan or commit. numba takes half a second to
+load, so only the processes that write import it.
 
-A batch query writes at least once: what a failed task has written stays, and its retry writes it
-again. A stream writes exactly once, a transaction a task; `exactly_once` has the argument.
+A batch query writes at least once: rows that a failed task has written stay, and its retry writes
+them again. A stream writes exactly once, with one transaction for each task; `exactly_once`
+explains why that is enough.
 """
 
 import re
@@ -51,7 +52,7 @@ BATCH_ID = "streaming.sql.batchId"
 _JOB_GROUP = "spark.jobGroup.id"
 _EXECUTION = "spark.sql.execution.id"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# In place of a topic's name where rows name their topics: no topic can be called so.
+# Stands for the topic in a task's name if rows name their topics. It is not a valid topic name.
 _TOPICS_OF_ROWS = "*"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _ADAPTIVE_STREAMS = "spark.sql.adaptive.streaming.stateless.enabled"
@@ -61,7 +62,8 @@ _clock = SystemClock()
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task did; `share` is for the driver, of a task that writes exactly once."""
+    """What a task has done. `share` tells the driver what a task that writes exactly once has
+    written."""
 
     rows: int
     was_done_before: bool = False
@@ -69,7 +71,7 @@ class Written(WriterCommitMessage):
 
 
 def _shares(messages: list[WriterCommitMessage | None]) -> list[TaskShare]:
-    """What tasks have told; those that failed have told nothing."""
+    """Returns what the tasks have reported. Failed tasks have reported nothing."""
     return [
         message.share
         for message in messages
@@ -78,7 +80,8 @@ def _shares(messages: list[WriterCommitMessage | None]) -> list[TaskShare]:
 
 
 def check_schema(schema: StructType, topic: str | None) -> None:
-    """Says at the start what would otherwise fail in every task."""
+    """Raises when the query starts if its columns cannot be written; otherwise every task would
+    fail."""
     kinds: dict[str, DataType] = {}
     for field in schema.fields:
         name = field.name.lower()
@@ -140,7 +143,8 @@ _FITS = {
 def send_all(
     options: SinkOptions, producer: "BatchProducer", columns: "Iterator[RecordColumns]"
 ) -> tuple[int, set[str]]:
-    """Sends all rows and waits for their acknowledgement; how many, and to which topics."""
+    """Sends all rows and waits until they are acknowledged. Returns how many there were, and their
+    topics."""
     from odradek.spark.arrow.encoding import ArrowEncoder  # noqa: PLC0415
 
     counts: dict[str, int] = {}
@@ -219,11 +223,12 @@ class BatchSink(DataSourceArrowWriter):
         columns = columns_of(iterator)
         if not self._options.exactly_once:
             return Written(_write_at_least_once(self._options, columns))
-        # Within foreachBatch: the stream's task properties reach the tasks of what it calls.
+        # A batch write within foreachBatch: its tasks inherit the properties of the stream's tasks.
         return _write_exactly_once(self._options, columns)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commits a batch of a stream that is replayed; otherwise each task has done so."""
+        """Commits a replayed batch of a stream. In any other case each task has committed
+        already."""
         commit_batch(self._options, _shares(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -242,11 +247,12 @@ class StreamSink(DataSourceStreamArrowWriter):
         return _write_exactly_once(self._options, columns)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commits a batch that is replayed; otherwise each task has committed for itself."""
+        """Commits a replayed batch. In any other case each task has committed already."""
         commit_batch(self._options, _shares(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Tasks that failed have aborted for themselves; those that have committed stay done."""
+        """Aborts open transactions. Failed tasks have aborted theirs; tasks that have committed
+        stay done."""
         abort_batch(self._options, _shares(messages))
 
 
@@ -272,13 +278,15 @@ def _task_of_query(options: SinkOptions) -> TaskWrite:
 
 
 def _run_id(context: TaskContext) -> str:
-    """The run of the query, or nothing: code in foreachBatch may have set a job group itself."""
+    """Returns the id of the query's run, or "" if code in foreachBatch has set its own job
+    group."""
     group = context.getLocalProperty(_JOB_GROUP) or ""
     return group if _UUID.fullmatch(group) else ""
 
 
 def _write_id(context: TaskContext) -> str:
-    """Spark's number of the write: the same for all attempts at its tasks."""
+    """Returns Spark's execution id of the write, which is the same for all attempts at its
+    tasks."""
     return context.getLocalProperty(_EXECUTION) or ""
 
 

@@ -1,9 +1,9 @@
-"""The data source `odradek`, and how it reads: batch queries and streams.
+"""The data source `odradek` and its readers for batch queries and streams.
 
-Place: the face towards Spark. `options` and `offsets` decide, `brokers` asks, and tasks read
-their ranges with the client's `RangeReader`.
-Invariant: what a task reads is named by its `Range` alone. `partitions(start, end)` of a stream is
-a pure function of its arguments, so that a batch which is replayed is split as it was.
+Place: Spark calls this module. `options` and `offsets` decide what to read, `brokers` asks the
+cluster, and tasks read their ranges with `RangeReader`.
+Invariant: a task reads exactly the offsets of its `Range`. `partitions(start, end)` of a stream is
+a pure function of its arguments, so that a replayed batch is split as before.
 """
 
 # ruff: noqa: N802 - Spark names these methods
@@ -67,11 +67,11 @@ _HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
 class DataMissing(RuntimeError):
-    """Partitions or offsets that a stream has read are gone."""
+    """Partitions or offsets that a stream has read do not exist any more."""
 
 
 class RangePartition(InputPartition):
-    """A task of Spark's: one range."""
+    """The input of one Spark task: one range."""
 
     def __init__(self, work: Range) -> None:
         super().__init__(tuple(work))
@@ -85,12 +85,13 @@ class OdradekDataSource(DataSource):
     """Reads topics and writes to them, with the options of Spark's own Kafka source."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Made anew for each micro-batch by the worker of Spark's that plans the write."""
+        """Created again for each micro-batch by the Spark worker that plans the write."""
         super().__init__(options)
         keep_loaded()
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        """In a worker of Spark's, where the class came with everything that it imports."""
+        """Called in a Spark worker when the data source is unpickled; all modules it needs are
+        loaded by then."""
         self.__dict__.update(state)
         keep_loaded()
 
@@ -145,7 +146,7 @@ class BatchReader(DataSourceReader):
         if narrowing.first_timestamp_ms is not None:
             found = self._brokers.first_at(narrowing.first_timestamp_ms, partitions)
             for partition in partitions:
-                # Without a record that is as new there is nothing to read.
+                # If no record is new enough, there is nothing to read.
                 starts[partition] = max(starts[partition], found.get(partition, ends[partition]))
         ranges = []
         for partition in partitions:
@@ -159,7 +160,7 @@ class BatchReader(DataSourceReader):
             if start < end:
                 ranges.append(Range(*partition, start, end, ids.get(partition.topic, "")))
         split = Split(options.min_partitions or 0, options.max_records_per_partition or 0)
-        # Spark makes a partition of its own of an empty list, and would have us read it.
+        # Given an empty list, Spark would create a partition of its own type and ask us to read it.
         tasks = divide(ranges, split) or [Range("", 0, 0, 0)]
         return [RangePartition(offset_range) for offset_range in tasks]
 
@@ -169,17 +170,18 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """Only on request: Spark 4.3 keeps a narrowed plan with the DataFrame, and a later query on
-    the same DataFrame without filters gets it too (docs/spark.md)."""
+    """A reader that accepts filters, used only if an option asks for it: Spark 4.3 caches the
+    narrowed plan with the DataFrame, and a later query without filters on the same DataFrame would
+    use it too (docs/spark.md)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Reads less where filters allow it, and leaves all of them to Spark as well."""
+        """Uses filters to read less. All of them are also left to Spark."""
         self._narrowing = Narrowing.by(filters)
         return filters
 
 
 class _Ends(NamedTuple):
-    """How far topics can be read, and which topics these are."""
+    """The end offsets of the topics, and the topics' ids."""
 
     offsets: Offsets
     ids: TopicIds
@@ -194,7 +196,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets | None = None
         self._last_batch_s = _clock.monotonic_s()
 
-    # Where to read to
+    # Choosing offsets
 
     def initialOffset(self) -> OffsetsJson:
         partitions, ids = self._brokers.subscription()
@@ -241,13 +243,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             and self._target is None
             and waited_ms < options.max_trigger_delay_ms
         ):
-            # New partitions wait with the rest.
+            # New partitions wait as well.
             return begins
         most = options.max_offsets_per_trigger
         return latest if most is None else limit(begins, latest, most)
 
     def _check_loss(self, start: OffsetsJson, latest: Offsets, ids: TopicIds) -> None:
-        """Whatever the trigger is: all that was read must still be in the topics that it was in."""
+        """Raises or warns if records that were read before, or their topics, are gone; used by all
+        triggers."""
         other = made_anew(ids_of(start), ids)
         lost = []
         for partition, begin in from_json(start).items():
@@ -272,8 +275,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _log.warning("%s: going on without", loss)
 
     def reportLatestOffset(self) -> OffsetsJson | None:
-        """How far the topics reach, for the query's progress: `latestOffset` less `endOffset`
-        is the lag."""
+        """Returns the end offsets for the query's progress: `latestOffset` minus `endOffset` is the
+        lag."""
         return None if self._latest is None else to_json(self._latest)
 
     # Reading
@@ -286,9 +289,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._options, partition.range)
 
     def commit(self, end: OffsetsJson) -> None:
-        """Batches up to here are done: tells the group, if there is one to be told."""
+        """Called when all batches up to `end` are done. Commits the offsets if a group is
+        configured."""
         if self._options.commit_group is not None:
             self._brokers.commit(self._options.commit_group, from_json(end))
 
     def stop(self) -> None:
-        """Connections end with the process that Spark runs this in."""
+        """Does nothing: connections end with the process that Spark runs this in."""

@@ -1,7 +1,7 @@
-"""A session with nothing to set by hand.
+"""A Spark session that needs no configuration.
 
-It finds Java and says which; its workers run the Python that runs this; it listens on loopback
-unless it is told to use a cluster.
+It finds Java and logs which one. Its workers run the same Python as this process. It listens only
+on loopback unless a cluster is configured.
 """
 
 import logging
@@ -18,13 +18,13 @@ from odradek.spark.source import OdradekDataSource
 
 _log = logging.getLogger("odradek.spark")
 
-# Holds a `sitecustomize` that spares Python processes half a second each.
+# Contains a `sitecustomize` that makes each Python process start half a second faster.
 STARTUP: Final = os.path.join(os.path.dirname(__file__), "startup")
 _FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
 _ADAPTIVE_STREAMS: Final = "spark.sql.adaptive.streaming.stateless.enabled"
-# Who writes the files of a checkpoint. Spark's choice has Hadoop start `chmod` and `readlink` as
-# processes, about seventeen for each micro-batch, where its native library is missing; this one
-# starts four (decision 21). On a local disk both replace files by rename(2).
+# The class that writes checkpoint files. Where Hadoop's native library is missing, Spark's default
+# starts about seventeen `chmod` and `readlink` processes for each micro-batch; this one starts four
+# (decision 21). On a local disk both replace files by rename(2).
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
 FILES_OF_SPARK: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
@@ -32,7 +32,7 @@ FILES_OF_SPARK: Final = (
 FILES_OF_ODRADEK: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-# What Java may listen on without being asked is loopback and nothing else.
+# By default Java listens on loopback only.
 _LOCAL: Final = {
     CHECKPOINT_FILES: FILES_OF_ODRADEK,
     "spark.driver.host": "127.0.0.1",
@@ -44,9 +44,9 @@ _EVERYWHERE: Final = {
     _FILTERS: "true",
     _ADAPTIVE_STREAMS: "false",
     "spark.sql.session.timeZone": "UTC",
-    # A worker that has compiled and connected is worth keeping.
+    # A worker that has loaded the compiled loops and has connections is worth keeping.
     "spark.python.worker.reuse": "true",
-    # Workers that need not import anything: see `worker_daemon`.
+    # Workers are forked with all modules loaded: see `worker_daemon`.
     "spark.python.daemon.module": "odradek.spark.worker_daemon",
 }
 
@@ -57,10 +57,11 @@ def session(
     master: str | None = None,
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session with the data source `odradek`; `local[*]` unless something names a master.
+    """Returns a session with the data source `odradek`; its master is `local[*]` unless one is
+    given.
 
-    `config` wins over what is set here. `SPARK_HOME`, `spark-submit` and a `spark.master` of the
-    environment are respected.
+    `config` overrides the settings made here. `SPARK_HOME`, `spark-submit` and a `spark.master` of
+    the environment are respected.
     """
     java, version = find_java()
     _log.info("Spark runs on Java %s (%s)", version, java)
@@ -78,14 +79,15 @@ def session(
         builder = builder.config(key, value)
     with _python_path(STARTUP):
         made = builder.master(chosen).getOrCreate()
-    # Spark finds the data source itself, in `pyspark_odradek`; `register` would only make it warn.
+    # Spark finds the data source in `pyspark_odradek` by itself; registering it again would only
+    # cause a warning.
     _set_what_it_needs(made)
     return made
 
 
 @contextmanager
 def _python_path(entry: str) -> Iterator[None]:
-    """Has Java start with one more directory on the path that it gives to its Pythons."""
+    """Adds a directory to the PYTHONPATH that Java passes on to its Python processes."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = f"{before}{os.pathsep}{entry}" if before else entry
     try:
@@ -98,7 +100,7 @@ def _python_path(entry: str) -> Iterator[None]:
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Makes `format("odradek")` known to a session, and turns off what would harm its sink."""
+    """Registers `format("odradek")` with a session, and sets what its sink needs."""
     _set_what_it_needs(spark)
     spark.dataSource.register(OdradekDataSource)
     return spark
@@ -106,7 +108,7 @@ def register(spark: SparkSession) -> SparkSession:
 
 def _set_what_it_needs(spark: SparkSession) -> None:
     if spark.conf.get(_ADAPTIVE_STREAMS, None) is None:
-        # A replayed batch must be split as it was: see `sink`.
+        # A replayed batch must be split into the same tasks: see `exactly_once`.
         spark.conf.set(_ADAPTIVE_STREAMS, "false")
     if spark.conf.get(_FILTERS, None) is None:
         # For option("pushFilters", "true"); sources that do not ask for filters do not notice.

@@ -1,8 +1,9 @@
-"""Which copy of Spark's own Python package a process takes.
+"""Chooses which copy of Spark's Python package a process imports.
 
-Spark puts a zip file of it first on the path of every Python it starts. There is no bytecode in it:
-a process compiles all it imports, for half a second. The installed package next to it is the same.
-Nothing is imported here, for it runs before everything else.
+Spark puts a zip file of its package first on the path of every Python that it starts. The zip file
+has no bytecode, so each process spends half a second compiling what it imports. The installed
+package next to it is the same code with bytecode. This module imports almost nothing, because it
+runs before everything else.
 """
 
 import os
@@ -12,9 +13,9 @@ _ZIP: Final = "pyspark.zip"
 
 
 def prefer_unpacked(path: list[str]) -> list[str]:
-    """The search path without Spark's zip file, if the package it holds is installed as well.
+    """Returns the search path without Spark's zip file, if the same package is installed as well.
 
-    It must be the same one: the zip file lies in the package, at python/lib/pyspark.zip.
+    It is the same package if the zip file lies inside it, at python/lib/pyspark.zip.
     """
     kept = []
     for entry in path:

@@ -1,13 +1,13 @@
 """Streams in update mode into a topic, exactly once.
 
-Spark has no update mode for data sources written in Python: it refuses before anything runs. So an
-update stream writes by `foreachBatch`, each micro-batch as a batch write that knows the stream it
-belongs to:
+Spark refuses update mode for data sources that are written in Python. So a stream in update mode
+uses `foreachBatch`: each micro-batch becomes a batch write that knows its stream:
 
     frame.writeStream.outputMode("update").foreachBatch(spark.into_topic(topic="t", **servers))
 
-The argument of `exactly_once` holds as it is: what a replayed batch hands to a task comes from the
-stream's state, partitioned as the checkpoint says, and reaches the sink without another shuffle.
+The argument of `exactly_once` holds here too: the rows of a task come from the stream's state,
+which is partitioned as the checkpoint says, and reach the sink without another shuffle. So a replay
+gives a task the same rows.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def into_topic(**options: str) -> "Callable[[DataFrame, int], None]":
-    """A function for `foreachBatch`; options are the sink's.
+    """Returns a function for `foreachBatch`. The options are those of the sink.
 
     A batch may go to several topics, one call each. A second write of a batch to the same topic is
-    refused, because it cannot be told from a repetition of the first: unite the rows before.
+    refused, because it looks the same as a repetition of the first: unite the rows before.
     """
 
     def write(rows: "DataFrame", _: int) -> None:

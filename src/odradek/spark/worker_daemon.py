@@ -1,12 +1,14 @@
-"""The process that the Python workers of tasks are forked from, with everything at hand already.
+"""The process that Spark forks the Python workers of tasks from, with all modules loaded.
 
 Spark's own daemon imports nothing before it forks: each worker then imports Spark from a zip file,
 which has no bytecode (0.8 s where the installed package takes 0.2), our modules with numba (0.6 s),
-and reads the compiled loops (0.7 s). This one does it once and forks workers that are ready.
-Spark uses it for tasks (`spark.python.daemon.module`); what plans has a daemon of Spark's.
+and reads the compiled loops (0.7 s). This daemon loads everything once and forks workers that are
+ready. Spark uses it for tasks (`spark.python.daemon.module`); processes that plan are forked from
+Spark's own daemons.
 
-Invariant: no thread of Python's runs when a worker is forked, for it would hold its locks for ever
-in the child; `_refuse_threads` makes sure. numpy and pyarrow mend their own threads at a fork.
+Invariant: no other Python thread runs when a worker is forked, because locks that it holds would
+stay locked in the child; `_refuse_threads` checks this. numpy and pyarrow restart their own threads
+after a fork.
 """
 
 import gc
@@ -23,7 +25,7 @@ from odradek.spark.unpacked import prefer_unpacked
 
 Worker = Callable[[socket.socket, bool], int]
 
-# Only Linux has it; others acknowledge by rules of their own.
+# Only Linux has this option.
 _QUICK_ACKNOWLEDGEMENT: Final[int | None] = getattr(socket, "TCP_QUICKACK", None)
 _TASKS: Final = "pyspark.worker"
 _NEEDED_BY_TASKS: Final = ("odradek.spark.arrow.ranges", "odradek.spark.arrow.producer")
@@ -38,10 +40,10 @@ def _load(worker_module: str) -> None:
 
 @cache
 def keep_loaded() -> None:
-    """Says, once a process, that what is loaded by now is no garbage.
+    """Excludes all objects that exist now from garbage collection, once in each process.
 
-    Spark's workers look for garbage after each task and each plan: through all modules that are
-    loaded it took 30 ms of CPU a micro-batch in each of them.
+    Spark's workers run a full collection after each task and each plan. Over all loaded modules it
+    took 30 ms of CPU for each micro-batch in each worker.
     """
     if _is_forked_by_spark():
         gc.collect()
@@ -60,12 +62,12 @@ def _refuse_threads() -> None:
 
 
 def without_delays(worker: Worker) -> Worker:
-    """Serves a task as `worker` does, over a connection that holds nothing back.
+    """Wraps `worker` so that it serves tasks over a connection without delayed acknowledgements.
 
-    Java sends a task in two small pieces. The second one waits in its kernel until ours has
-    acknowledged the first, and ours waits up to 40 ms for something to send along: a task then
-    begins 40 ms late. The daemon calls this before each task, which is how often Linux wants to be
-    told to acknowledge at once.
+    Java sends a task in two small writes. Its kernel holds the second one back until ours has
+    acknowledged the first (Nagle's algorithm), and ours delays the acknowledgement by up to 40 ms,
+    so the task would begin 40 ms late. Linux resets TCP_QUICKACK, so it is set again before each
+    task.
     """
 
     def serve(connection: socket.socket, authenticated: bool) -> int:

@@ -1,8 +1,8 @@
-"""A broker, or several, in processes of their own, for as long as a test needs them.
+"""One or several brokers in separate processes, for as long as a test needs them.
 
-Processes, because a broker in a thread would share the interpreter lock and the warnings
-filters of the tests it serves. They hold the reading end of a pipe that only we write to, so
-they end when we end, however that happens.
+They are processes, because a broker in a thread would share the interpreter lock and the warning
+filters with the tests. Each holds the read end of a pipe whose write end is in the test's process,
+so it ends when that process ends, however that happens.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _STOP_TIMEOUT_S = 20.0
 
 
 class ClusterFailed(RuntimeError):
-    """The broker did not start; the message is what it said."""
+    """The broker did not start; the message is what it printed."""
 
 
 # `broker 2 is ready at 127.0.0.1:9093 (process 4711, data in /some/where/broker-2)`
@@ -35,7 +35,7 @@ class Cluster:
     """Real brokers on free ports of 127.0.0.1, in memory unless `data` names a directory.
 
     `settings` are broker settings by Kafka's names. Works in `with` and in `async with`. With
-    several brokers, `kill` and `restart` show what your program does on a bad day.
+    several brokers, `kill` and `restart` test what your program does when a broker fails.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Cluster:
         """Returns when every broker is ready; `with` calls it."""
         if self._process is not None:
             raise ClusterFailed("this cluster is already running")
-        # A file and not a pipe: nobody reads it while the broker runs, and a pipe would fill.
+        # A file and not a pipe: it is not read while the broker runs, and a pipe would fill up.
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `stop` closes it
         self._process = self._run(self._command())
         for line in _lines_until(_READY, self._process):
@@ -129,7 +129,7 @@ class Cluster:
         if process is None:
             return
         try:
-            # Those that were restarted need the others for a clean end, so they are the first.
+            # Restarted brokers stop first: they need the cluster's metadata store for a clean stop.
             for broker in [*restarted, process]:
                 _end(broker)
         finally:
@@ -144,9 +144,9 @@ class Cluster:
         config: Mapping[str, str] | None = None,
         prefix: str = "topic",
     ) -> str:
-        """Creates a topic, by default with a name that nobody uses, and returns its name.
+        """Creates a topic, by default with an unused name, and returns its name.
 
-        Safe to call where a loop is running: it uses one of its own, in a thread.
+        It may be called while an event loop is running: it uses its own loop in a thread.
         """
         result: list[str | BaseException] = []
 
@@ -219,7 +219,7 @@ class Cluster:
 
 
 def _lines_until(last: str, process: "subprocess.Popen[str]") -> Iterator[str]:
-    """What a process says, up to the line that begins with `last`, or all of it."""
+    """Returns the output of a process up to the line that begins with `last`, or all of it."""
     late = threading.Timer(_START_TIMEOUT_S, process.kill)
     late.start()
     try:
@@ -233,7 +233,7 @@ def _lines_until(last: str, process: "subprocess.Popen[str]") -> Iterator[str]:
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """Closing its standard input is how a process is told."""
+    """Stops a process by closing its standard input."""
     try:
         process.communicate(timeout=_STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from odradek.testing.cluster import Cluster
 
-_LONGEST_PREFIX = 200
+_MAX_PREFIX_LENGTH = 200
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,5 +40,5 @@ def odradek_cluster(pytestconfig: pytest.Config) -> "Iterator[Cluster]":
 @pytest.fixture
 def odradek_topic(odradek_cluster: "Cluster", request: pytest.FixtureRequest) -> str:
     """The name of a topic with one partition that no other test uses."""
-    readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:_LONGEST_PREFIX]
+    readable = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:_MAX_PREFIX_LENGTH]
     return odradek_cluster.create_topic(prefix=readable)

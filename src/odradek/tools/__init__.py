@@ -1,1 +1,1 @@
-"""What every tool shares: one line for each failure, output, a session with the brokers."""
+"""What the command-line tools share: error messages, output, and the admin client."""

@@ -1,4 +1,5 @@
-"""An admin client for one command: connects by the shared flags, gives up soon, speaks plainly."""
+"""An admin client for one command, configured by the shared flags, with short timeouts and clear
+errors."""
 
 import argparse
 import asyncio
@@ -24,7 +25,7 @@ from odradek.tools.topic_names import no_such_topic
 K = TypeVar("K")
 T = TypeVar("T")
 
-# A person waits: a broker that is not there is said after two looks, not after a minute.
+# A person is waiting, so an unreachable broker is reported after two attempts, not after a minute.
 _RETRIES = "1"
 _LOOKS = 5
 _LOOK_AGAIN_S = 0.2
@@ -34,7 +35,8 @@ _FEW = 5
 
 @asynccontextmanager
 async def open_admin(arguments: argparse.Namespace, **defaults: str) -> AsyncIterator[Admin]:
-    """`defaults`, client settings in snake_case, give way to what the user set."""
+    """Opens an admin client. `defaults`, client settings in snake_case, apply where the user has
+    set nothing."""
     defaults = {"client_id": "odradek-admin", "retries": _RETRIES} | defaults
     properties = client_properties(arguments, **defaults)
     async with Admin(AdminSettings.from_properties(properties)) as admin:
@@ -43,7 +45,8 @@ async def open_admin(arguments: argparse.Namespace, **defaults: str) -> AsyncIte
 
 @asynccontextmanager
 async def open_admin_beside(properties: Mapping[str, str]) -> AsyncIterator[Admin]:
-    """For tools that produce or consume: only what says where and how to connect is taken."""
+    """Opens an admin client for a tool that produces or consumes. Only the connection properties
+    are used."""
     known = {name: properties[name] for name in _SHARED & properties.keys()}
     async with Admin(AdminSettings.from_properties({"retries": _RETRIES} | known)) as admin:
         yield admin
@@ -53,7 +56,7 @@ _SHARED = frozenset({"bootstrap.servers", "client.id", "request.timeout.ms", "se
 
 
 def checked(answers: Mapping[K, T | KafkaError]) -> list[T]:
-    """The answers, or the first thing that a broker refused."""
+    """Returns the answers; raises the first error among them."""
     values: list[T] = []
     for answer in answers.values():
         if isinstance(answer, KafkaError):
@@ -63,7 +66,7 @@ def checked(answers: Mapping[K, T | KafkaError]) -> list[T]:
 
 
 async def topics_named(admin: Admin, names: Iterable[str]) -> dict[str, Topic]:
-    """The topics of these names; one that is missing ends the command with a clear line."""
+    """Returns the topics of these names. A missing topic ends the command with one clear line."""
     answers = await admin.describe_topics(names)
     found: dict[str, Topic] = {}
     for name, answer in answers.items():
@@ -76,7 +79,8 @@ async def topics_named(admin: Admin, names: Iterable[str]) -> dict[str, Topic]:
 
 
 async def require_brokers(admin: Admin, asked: Iterable[int]) -> list[int]:
-    """The ids of all brokers; one that was asked for and is not among them ends the command."""
+    """Returns the ids of all brokers. A requested broker that is not among them ends the
+    command."""
     known = sorted(broker.id for broker in (await admin.describe_cluster()).brokers)
     missing = sorted(set(asked) - set(known))
     if missing:
@@ -88,7 +92,8 @@ async def require_brokers(admin: Admin, asked: Iterable[int]) -> list[int]:
 
 
 def _warn_of_leaderless(name: str, partitions: Sequence[MetadataResponsePartition]) -> None:
-    """Records for these wait for a leader, and whoever types them should know why."""
+    """Warns about partitions without a leader: records for them wait, and the user should know
+    why."""
     leaderless = sorted(
         partition.partition_index for partition in partitions if partition.leader_id < 0
     )
@@ -103,7 +108,8 @@ def _warn_of_leaderless(name: str, partitions: Sequence[MetadataResponsePartitio
 
 
 async def require_producible(admin: Admin, name: str) -> None:
-    """Lets a broker that creates topics by itself do so; else a missing topic is said at once."""
+    """Checks that a topic exists, or that the brokers create it (auto.create.topics.enable);
+    otherwise raises at once."""
     asked = MetadataRequest(
         topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True
     )
@@ -115,6 +121,6 @@ async def require_producible(admin: Admin, name: str) -> None:
         if code not in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}:
             _warn_of_leaderless(name, response.topics[0].partitions)
             return
-        # Kafka answers so while it creates the topic: it is there a moment later, or never.
+        # Kafka gives this answer while it creates the topic, so it may exist a moment later.
         await asyncio.sleep(_LOOK_AGAIN_S)
     await topics_named(admin, [name])

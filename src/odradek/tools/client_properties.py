@@ -14,7 +14,8 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[str, str]:
-    """Kafka's client properties; `defaults`, in snake_case, give way to what the user set."""
+    """Returns Kafka's client properties. `defaults`, in snake_case, apply where the user has set
+    nothing."""
     properties = {name.replace("_", "."): value for name, value in defaults.items()}
     if arguments.command_config:
         properties |= read_properties(arguments.command_config)
@@ -33,8 +34,8 @@ def client_properties(arguments: argparse.Namespace, **defaults: str) -> dict[st
 
 
 def _leave_out_serializers(properties: dict[str, str]) -> None:
-    """Tools move bytes, as Kafka's do, so a serializer of bytes or of text asks for nothing. Any
-    other would change what is written or shown, and is refused."""
+    """Removes serializers of bytes or text: like Kafka's, the tools move bytes, so these change
+    nothing. Any other serializer would change what is written or shown, and is refused."""
     for name in [name for name in properties if name.endswith((".serializer", ".deserializer"))]:
         value = properties.pop(name).strip()
         kind = value.rpartition(".")[2].removesuffix("Serializer").removesuffix("Deserializer")

@@ -1,10 +1,10 @@
-"""What a person is told when a command cannot go on: one line that says what to do next.
+"""The error messages of commands: one line that says what is wrong and what to do next.
 
-    CommandFailed          a tool found out that it cannot do what was asked    exit code 1
+    CommandFailed          a tool cannot do what was asked                      exit code 1
     └── UsageError         the command line itself is wrong                     exit code 2
 
-`explain` turns every other expected exception into such a line; for an unexpected one it says
-how to see the whole story.
+`explain` turns every other expected exception into such a line; for an unexpected one it says how
+to see the traceback.
 """
 
 
@@ -47,7 +47,7 @@ def _explain_system(failure: OSError) -> str:
     return reason
 
 
-# Exceptions whose message is written for people, and where they are declared.
+# Exceptions whose message is written for users, by the module that declares them.
 _KNOWN = (
     ("odradek.protocol.errors", "KafkaError"),
     ("odradek.protocol.errors", "MalformedMessage"),
@@ -58,7 +58,8 @@ _KNOWN = (
 
 
 def _is_known(failure: BaseException) -> bool:
-    """A class whose module was never imported cannot have been raised, so none is imported."""
+    """Returns whether the message is written for users. No module is imported for this: an
+    exception of a module that was not imported cannot have been raised."""
     import sys
 
     return any(

@@ -1,10 +1,10 @@
-"""Hints on standard error: what a user may want to know, said once."""
+"""Hints for the user on standard error, each printed once."""
 
 import sys
 
 
 def hint(text: str) -> None:
-    """Says something once, however often it applies."""
+    """Prints a hint, unless it was printed before."""
     if text not in _hinted:
         _hinted.add(text)
         print(f"hint: {text}", file=sys.stderr)

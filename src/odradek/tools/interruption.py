@@ -1,4 +1,4 @@
-"""Work that a person or a supervisor may end: Ctrl-C and SIGTERM cancel it, nothing is torn."""
+"""Runs work that Ctrl-C and SIGTERM cancel, so that it can clean up."""
 
 import asyncio
 import signal
@@ -9,7 +9,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 async def until_interrupted(work: Coroutine[Any, Any, None]) -> int:
-    """Runs to the end or to a signal. Returns 0, or 128 and the signal's number as shells do."""
+    """Runs the work until it ends or a signal comes. Returns 0, or 128 plus the signal's number, as
+    shells do."""
     task = asyncio.create_task(work)
     loop = asyncio.get_running_loop()
     received: list[int] = []

@@ -1,4 +1,4 @@
-"""A producer's settings from properties: shared by everything that produces."""
+"""Makes a producer's settings from properties, for all tools that produce."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,8 @@ _MAX_IN_ORDER = 5
 
 
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
-    """As Kafka's clients do, idempotence gives way to settings that exclude it."""
+    """Like Kafka's clients, turns idempotence off if other settings exclude it and the user did not
+    ask for it."""
     if "enable.idempotence" not in properties and (
         properties.get("acks", "all") not in {"all", "-1"}
         or properties.get("retries") == "0"
@@ -19,5 +20,5 @@ def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
 
 
 def _number(text: str | None) -> int:
-    """What cannot be read here is refused, by name, where settings are checked."""
+    """Reads a number. Invalid text gives None; the check of the settings reports it by name."""
     return int(text) if text is not None and text.strip().isdecimal() else 0

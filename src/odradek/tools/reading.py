@@ -1,4 +1,4 @@
-"""Which partitions a tool reads, and from where: shared by everything that consumes."""
+"""Chooses the partitions and offsets that a tool reads, for all tools that consume."""
 
 from odradek.client.admin.admin import Admin
 from odradek.client.consumer.consumer import Consumer
@@ -11,7 +11,7 @@ from odradek.tools.topic_names import no_such_topic, topic_pattern
 async def asked_partitions(
     admin: Admin, topic: str | None, include: str | None = None
 ) -> list[TopicPartition]:
-    """All partitions of a topic, or of those that a regular expression matches."""
+    """Returns all partitions of a topic, or of the topics that a regular expression matches."""
     if topic is not None:
         topics = await topics_named(admin, [topic])
     else:

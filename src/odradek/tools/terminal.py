@@ -1,7 +1,7 @@
-"""Standard input, output and error: the one place that touches them as bytes and descriptors.
+"""Standard input, output and error as bytes and file descriptors; no other module accesses them so.
 
-Input is read in a thread of its own, because a file, a pipe and a terminal each block in their
-own way; a full queue makes that thread wait, so a huge file never sits in memory.
+Input is read in a thread, because reads of files, pipes and terminals may all block. The queue is
+bounded, so a huge file is never in memory as a whole.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ def print_json(value: object) -> None:
 
 
 def write_out(data: bytes) -> None:
-    """Bytes as they are, so that any record can be printed and piped."""
+    """Writes bytes unchanged, so that any record can be printed and piped."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
 
@@ -36,7 +36,8 @@ def input_is_terminal() -> bool:
 
 
 def watch_input_end(call: Callable[[], None]) -> None:
-    """Calls, in the running loop, once whoever holds the other end of standard input is gone."""
+    """Calls `call` in the running event loop when standard input reaches its end, because the
+    process at the other end has closed it."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:
@@ -48,7 +49,8 @@ def watch_input_end(call: Callable[[], None]) -> None:
 
 
 async def input_lines(prompt: bytes = b"") -> AsyncIterator[list[bytes]]:
-    """Lines of standard input without their ends, as many at a time as there are.
+    """Yields lists of lines of standard input, without line ends, as many at a time as are
+    available.
 
     At a terminal the prompt is shown before each read.
     """
@@ -83,13 +85,14 @@ def _start_reading() -> "asyncio.Queue[bytes]":
             if not chunk:
                 return
 
-    # A daemon, because nothing can interrupt a read from a terminal.
+    # A daemon thread, because a read from a terminal cannot be interrupted.
     threading.Thread(target=read, name="standard-input", daemon=True).start()
     return queue
 
 
 class Progress:
-    """A line on stderr that rewrites itself; silent unless stderr is a terminal."""
+    """A progress line on stderr that is overwritten in place. Nothing is printed unless stderr is a
+    terminal."""
 
     def __init__(self, noun: str, total: int | None = None, interval_s: float = 0.1) -> None:
         self._noun = noun
@@ -116,7 +119,7 @@ class Progress:
 
 
 def table(headers: list[str], rows: list[list[str]]) -> str:
-    """Columns of equal width, as wide as their widest cell."""
+    """Formats a table; each column is as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -13,7 +13,7 @@ def is_internal(topic: str) -> bool:
 
 
 def topic_pattern(text: str) -> "re.Pattern[str]":
-    """A topic name or regular expression; Kafka lets a comma separate alternatives."""
+    """Compiles a topic name or regular expression. As in Kafka, a comma separates alternatives."""
     pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
     try:
         return re.compile(pattern)
@@ -22,7 +22,8 @@ def topic_pattern(text: str) -> "re.Pattern[str]":
 
 
 def no_such_topic(topic: str, known: list[str]) -> CommandFailed:
-    """The one line for an unknown topic, with the nearest name or the way to create it."""
+    """Returns the error for an unknown topic, with the nearest name or the command that creates
+    it."""
     near = did_you_mean(topic, known)
     return CommandFailed(
         f"topic {topic!r} does not exist"

@@ -1,4 +1,4 @@
-"""What `odradek acls` does, once its flags are understood."""
+"""The actions of `odradek acls`, after its flags are parsed."""
 
 import argparse
 from collections.abc import Iterable
@@ -166,7 +166,8 @@ def _resources(arguments: argparse.Namespace) -> list[ResourcePattern]:
 
 
 def _rules(arguments: argparse.Namespace) -> Rules:
-    """For each resource that the flags name its entries; none where all are meant."""
+    """Returns the entries for each resource that the flags name. An empty list means all
+    entries."""
     rules: Rules = {}
     is_role = arguments.producer or arguments.consumer
     named = [Operation.from_title(name) for name in arguments.operation or ("All",)]

@@ -1,4 +1,5 @@
-"""`odradek broker-api-versions`: what each broker speaks, as kafka-broker-api-versions does."""
+"""`odradek broker-api-versions`: the API versions that each broker supports, like
+kafka-broker-api-versions."""
 
 import argparse
 

@@ -1,4 +1,5 @@
-"""`odradek cluster`: the cluster's id and brokers, as kafka-cluster does; and emptying a broker."""
+"""`odradek cluster`: the cluster's id and brokers, like kafka-cluster; and decommissioning a
+broker."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""What `broker-api-versions` and `cluster` do; emptying a broker is in `decommission`."""
+"""The actions of `broker-api-versions` and `cluster`; `decommission` has the rest."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from odradek.tools.admin_session import open_admin
 from odradek.tools.failures import CommandFailed
 from odradek.tools.terminal import print_json, table
 
-# APIs that a broker may offer and that Odradek's protocol room does not declare.
+# APIs that other brokers may offer and that Odradek does not declare.
 _OTHER_NAMES = {
     34: "AlterReplicaLogDirs",
     38: "CreateDelegationToken",
@@ -46,7 +46,7 @@ def api_name(key: int) -> str:
 
 
 def usable_version(key: int, lowest: int, highest: int) -> int | None:
-    """The newest version that both sides speak."""
+    """Returns the newest version that both sides support."""
     api = find_api(key)
     if api is None or api.max_version < lowest or api.min_version > highest:
         return None
@@ -137,7 +137,8 @@ async def print_endpoints(arguments: argparse.Namespace) -> int:
 
 
 async def unregister(arguments: argparse.Namespace) -> int:
-    """Nothing to do: brokers of Odradek are known by their sessions. Says what helps instead."""
+    """Explains what to do instead: a broker of Odradek is registered by its session, so there is
+    nothing to unregister."""
     async with open_admin(arguments) as admin:
         known = {int(broker.id) for broker in (await admin.describe_cluster()).brokers}
     if arguments.id in known:

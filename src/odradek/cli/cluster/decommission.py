@@ -1,4 +1,5 @@
-"""Empties a broker, so that it can be stopped for good: `odradek cluster decommission`."""
+"""Moves all replicas away from a broker, so that it can be removed: `odradek cluster
+decommission`."""
 
 import argparse
 import asyncio
@@ -40,7 +41,8 @@ async def decommission(arguments: argparse.Namespace) -> int:
 
 
 async def _start(admin: Admin, leaver: int, *, lower: bool) -> int:
-    """Starts every move that is not under way yet; returns how many partitions have to go."""
+    """Starts every reassignment that is not in progress yet. Returns how many partitions have to
+    move."""
     brokers = {
         int(broker.id): broker.rack
         for broker in (await admin.describe_cluster()).brokers

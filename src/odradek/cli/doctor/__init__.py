@@ -1,1 +1,1 @@
-"""The command that checks this machine and the way to the brokers."""
+"""The command that checks this machine and the connection to the brokers."""

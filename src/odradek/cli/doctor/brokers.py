@@ -1,4 +1,4 @@
-"""The check-up of the way to the brokers: ports, and the addresses that brokers advertise."""
+"""Checks the connection to the brokers: ports, and the addresses that brokers advertise."""
 
 import argparse
 import asyncio
@@ -63,7 +63,7 @@ async def _check_port(address: str, findings: Findings, is_named: bool) -> bool:
 
 
 async def _connect(host: str, port: int) -> str | None:
-    """None if somebody accepts there, else why not."""
+    """Returns None if the address accepts a connection, else the reason why not."""
     try:
         async with asyncio.timeout(_CONNECT_S):
             _, writer = await asyncio.open_connection(host, port)
@@ -78,7 +78,7 @@ async def _connect(host: str, port: int) -> str | None:
 
 
 async def _check_advertised(findings: Findings, described: ClusterDescription, asked: str) -> None:
-    """Clients use what brokers advertise, not what they were told to ask first."""
+    """Checks the advertised addresses, which clients use after the first connection."""
     from_afar = not any(_host(address) in _LOOPBACK for address in asked.split(","))
     for broker in sorted(described.brokers, key=lambda broker: broker.id):
         address = f"{broker.host}:{broker.port}"

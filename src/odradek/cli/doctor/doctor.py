@@ -1,4 +1,4 @@
-"""`odradek doctor`: what on this machine, or on the way to the brokers, will make trouble."""
+"""`odradek doctor`: finds problems of this machine and of the connection to the brokers."""
 
 import argparse
 

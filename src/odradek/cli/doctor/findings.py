@@ -1,4 +1,4 @@
-"""What a check-up finds, from good to know to wrong, and how it is told."""
+"""The findings of the checks, their grades, and how they are printed."""
 
 import sys
 from typing import Literal, NamedTuple
@@ -25,7 +25,7 @@ class Findings:
         self.all.append(Finding(check, grade, text))
 
     def report(self, *, as_json: bool) -> int:
-        """Prints everything; returns 1 if something is wrong."""
+        """Prints all findings. Returns the exit code: 1 if something is wrong."""
         wrong = sum(finding.grade == "wrong" for finding in self.all)
         warnings = sum(finding.grade == "warning" for finding in self.all)
         if as_json:

@@ -1,4 +1,4 @@
-"""The check-up of this machine: limits, memory, disk, clock, and what else is installed."""
+"""Checks this machine: limits, memory, disk, clock, and installed software."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 _FULL_SHARE = 0.95
 _NEARLY_FULL_SHARE = 0.85
 _MIN_FREE_BYTES = 1 << 30
-# Nobody ran this before it was written: a clock that says so is wrong.
+# The program did not exist before this date, so an earlier clock is wrong.
 _EARLIEST_MS = 1_760_000_000_000
 _CLOCK_IS_UNSYNCHRONISED = 5
 
@@ -77,7 +77,7 @@ def _check_swap(findings: Findings) -> None:
 
 
 def _memory_amounts() -> dict[str, int] | None:
-    """/proc/meminfo in KiB by name."""
+    """Returns the values of /proc/meminfo in KiB, by name."""
     try:
         lines = OsDisk().read("/proc/meminfo").decode().splitlines()
     except OSError:
@@ -134,7 +134,8 @@ def _mounts() -> list[list[str]]:
 
 
 def mount_of(directory: str, mounts: list[list[str]]) -> tuple[str, str, str] | None:
-    """The mount that holds a path: the longest that it begins with; the last of those wins."""
+    """Returns the mount that holds a path: the longest mount point that is a prefix of it, and the
+    last of those."""
     best: tuple[str, str, str] | None = None
     for _, mount, kind, options, *_ in mounts:
         path = mount.encode().decode("unicode_escape")
@@ -161,14 +162,15 @@ def _check_clock(findings: Findings) -> None:
 
 
 def _kernel_clock_state() -> int | None:
-    """What Linux thinks of its clock: 0 to 4 if it is disciplined, 5 if not."""
+    """Returns the state of Linux's clock (adjtimex): 0 to 4 if it is synchronised, 5 if not."""
     if not sys.platform.startswith("linux"):
         return None
     import ctypes
 
     try:
         library = ctypes.CDLL(None)
-        # A zeroed request asks and changes nothing; the structure is smaller than this.
+        # A request of zeros reads the state and changes nothing. The buffer is larger than the
+        # structure.
         state = library.adjtimex(ctypes.create_string_buffer(512))
     except (OSError, AttributeError):
         return None

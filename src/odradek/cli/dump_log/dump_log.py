@@ -25,7 +25,7 @@ examples:
 
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 
-# Kafka's decoders of other internal topics, and what their records are.
+# Kafka's decoders for other internal topics, and what those topics hold.
 _OTHER_DECODERS = {
     "cluster-metadata-decoder": "KRaft metadata",
     "remote-log-metadata-decoder": "tiered storage metadata",
@@ -142,7 +142,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _record_decoder(arguments: argparse.Namespace) -> "RecordDecoder | None":
-    """For records of internal topics, whose key says how to read the value."""
+    """Returns the decoder for records of an internal topic, whose key says how to read the
+    value."""
     if arguments.offsets_decoder and arguments.transaction_log_decoder:
         raise UsageError("--offsets-decoder and --transaction-log-decoder cannot go together")
     if arguments.offsets_decoder or arguments.transaction_log_decoder:
@@ -177,7 +178,8 @@ def _text(data: bytes) -> str:
 
 
 def _replace_as_java_does(error: UnicodeError) -> tuple[str, int]:
-    """Java puts one mark for half a surrogate pair, where Python puts one for each byte."""
+    """Decodes as Java does: one replacement character for half a surrogate pair, not one for each
+    byte."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, start = error.object, error.start

@@ -1,8 +1,8 @@
-"""What `dump-log` prints of each file: Kafka's lines, or the same fields as JSON.
+"""Prints the content of each file for `dump-log`, as Kafka's lines or as JSON.
 
-Kafka's lines are fields, `name: value` with a space between. So each thing that is printed is
-a dictionary here, in Kafka's order, and text and JSON are two ways to write it. As in Kafka's
-tool, faults of indexes and gaps are gathered and printed on standard error at the end.
+Kafka's lines are fields, `name: value` with a space between. So each line is a dictionary here, in
+Kafka's order, which is written as text or as JSON. As in Kafka's tool, faults of indexes and gaps
+are collected and printed on standard error at the end.
 """
 
 import sys
@@ -28,14 +28,14 @@ from odradek.tools.terminal import print_json
 from odradek.world.disk import Disk
 
 Decoder = Callable[[bytes], str]
-# Reads key and value together; a value of None is left out.
+# Decodes key and value together; a value of None is left out.
 RecordDecoder = Callable[[Record], tuple[str, str | None]]
 
 _MAX_SEQUENCE = (1 << 31) - 1
 
 
 class OptionalLong(NamedTuple):
-    """A number that may be missing, which Kafka prints as Java's class of that name."""
+    """A number that may be missing, printed as Java prints its class OptionalLong."""
 
     value: int | None
 
@@ -61,7 +61,7 @@ class DumpOptions:
 
 @dataclass(slots=True)
 class Faults:
-    """What is wrong, by file: printed at the end, and the reason for a failing exit code."""
+    """The faults of each file. They are printed at the end and decide the exit code."""
 
     index_offsets: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     timestamps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Faults:
     files: int = 0
 
     def is_serious(self) -> bool:
-        """Gaps are not: compaction leaves them."""
+        """Whether the exit code must be 1. Gaps do not count, because compaction leaves them."""
         return bool(
             self.index_offsets
             or self.timestamps
@@ -83,7 +83,7 @@ class Faults:
     def lines(self) -> Iterator[str]:
         for path, pairs in self.index_offsets.items():
             yield f"Mismatches in :{path}"
-            # Kafka prints these last first, and only these.
+            # Kafka prints these, and only these, in reverse order.
             for indexed, logged in reversed(pairs):
                 yield f"  Index offset: {indexed}, log offset: {logged}"
         for path, pairs in self.timestamps.items():
@@ -105,7 +105,7 @@ class Faults:
 
 
 class SegmentDump:
-    """Prints file after file, and remembers what was wrong with them."""
+    """Prints files one after the other and collects their faults."""
 
     def __init__(
         self, disk: Disk, options: DumpOptions, absolute: Callable[[str], str] = str
@@ -221,7 +221,7 @@ class SegmentDump:
                 return
             base_offset = segment_files.base_offset_of(path)
             for number, entry in enumerate(entries):
-                # A broker that died leaves the rest of the file zero.
+                # A broker that crashed leaves the rest of the preallocated file filled with zeros.
                 if number and entry.offset == base_offset:
                     return
                 self._check_offset_entry(path, log, entry)
@@ -312,7 +312,7 @@ class SegmentDump:
                     "offsetDelta": entry.offset_delta,
                     "timestamp": entry.timestamp,
                 }
-            # Kafka leaves a space where the batch would have been.
+            # Kafka prints a space in place of a missing batch.
             self._print(path, "producer", fields, end="\n" if entry.last_offset >= 0 else " \n")
 
     def _dump_transaction_index(self, path: str) -> None:
@@ -335,7 +335,7 @@ class SegmentDump:
             print(_text_line(fields), end=end)
 
     def _say(self, path: str, kind: str, text: str, **values: int) -> None:
-        """A line of Kafka's that has no fields."""
+        """Prints a line that has no fields in Kafka's output."""
         if self._options.as_json:
             print_json({"type": kind, "file": path} | values)
         else:

@@ -1,7 +1,7 @@
-"""The files of a log directory as they lie on the disk, for `dump-log`.
+"""Reads the files of a log directory for `dump-log`.
 
-This reads what the storage room writes without using its code, so that the tool shows what
-is there and not what a broker would make of it. Nothing here writes.
+It does not use the storage room's code, so that the tool shows what is on disk and not how a broker
+would interpret it. Nothing here writes.
 """
 
 import struct
@@ -30,13 +30,13 @@ _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_VERSION = 1
 _LENGTH = struct.Struct(">i")
 
-# A batch is recognised by its first bytes, up to its format number.
+# The first bytes of a batch, up to its magic byte, tell its format.
 _RECOGNISABLE_BYTES = 17
 _MIN_LENGTH = 14
 
 
 class CorruptFile(Exception):
-    """What is in a file cannot be what was written there."""
+    """The content of a file is corrupt."""
 
 
 class StoredBatch(NamedTuple):
@@ -82,7 +82,7 @@ def base_offset_of(path: str) -> int:
 
 
 def sibling(path: str, suffix: str) -> str:
-    """Another file of the same segment."""
+    """Returns the path of another file of the same segment."""
     directory, slash, name = path.rpartition("/")
     return directory + slash + name.partition(".")[0] + suffix
 
@@ -99,13 +99,14 @@ class LogFile:
         self._file.close()
 
     def batches(self, position: int = 0) -> Iterator[StoredBatch]:
-        """Whole batches, up to the end or to bytes that are too few for one."""
+        """Yields complete batches up to the end, or up to bytes that are too few for a batch."""
         while (header := self.header_at(position)) is not None:
             yield StoredBatch(position, header, self._file.read_at(position, header.size_bytes))
             position += header.size_bytes
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """The header of the batch there; None if the file ends before the batch does."""
+        """Returns the header of the batch at a position; None if the file ends before the batch
+        does."""
         end = self.size_bytes
         if end - position < _RECOGNISABLE_BYTES:
             return None
@@ -140,7 +141,7 @@ def read_time_index(disk: "Disk", path: str) -> list[TimeEntry]:
 
 
 def check_offset_index(disk: "Disk", path: str, entries: list[OffsetEntry]) -> None:
-    """What a broker checks when it starts, to see whether it must rebuild the index."""
+    """Makes the checks by which a broker decides at start whether to rebuild the index."""
     if entries and entries[-1].offset < base_offset_of(path):
         raise CorruptFile("the last offset lies before the segment")
     if disk.size(path) % _OFFSET_ENTRY.size:

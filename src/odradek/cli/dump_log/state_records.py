@@ -1,8 +1,7 @@
-"""How `dump-log` shows what stands in `__consumer_offsets` and `__transaction_state`: as JSON.
+"""Shows the records of `__consumer_offsets` and `__transaction_state` as JSON, for `dump-log`.
 
-Kafka's tool writes each key and value in the words of its message definitions, and so does
-this: a field has Kafka's name, one that the version lacks is left out, and so is a tagged one
-that has its default.
+Like Kafka's tool, it names fields as in Kafka's message definitions. A field that the version does
+not have is left out, and so is a tagged field with its default value.
 """
 
 import json
@@ -32,7 +31,7 @@ _FIRST_OWN_TAG: Final = 10_000
 
 
 class _Kind(NamedTuple):
-    """How a kind of record is read; `part` is what the key calls its second field."""
+    """How a kind of record is read. `part` is the name of the key's second field."""
 
     key: type[Message]
     value: type[Message]
@@ -109,7 +108,7 @@ def _version(content: bytes | None) -> int:
 
 
 def _open_members(group: groups.GroupMetadataValue, data: dict[str, object]) -> None:
-    """What members of consumer groups said in JoinGroup, and were told in SyncGroup."""
+    """Decodes the subscription that members sent in JoinGroup and the assignment of SyncGroup."""
     members = data["members"]
     if group.protocol_type != "consumer" or not isinstance(members, list):
         return
@@ -130,7 +129,7 @@ def _text(value: dict[str, object]) -> str:
 
 
 def json_of(struct: Struct, version: int) -> dict[str, object]:
-    """A struct in the words of Kafka's definitions."""
+    """Converts a struct to JSON with the field names of Kafka's definitions."""
     shown: dict[str, object] = {}
     for field in struct.fields:
         if version not in field.versions:
@@ -143,7 +142,7 @@ def json_of(struct: Struct, version: int) -> dict[str, object]:
 
 
 def _is_unsaid(field: Field, value: object) -> bool:
-    """Whether Kafka leaves a tagged field out. It says of a struct that there is none."""
+    """Returns whether Kafka leaves a tagged field out because it has its default value."""
     if field.kind == "struct" and value is None:
         return False
     return value == field.default or (field.tag or 0) >= _FIRST_OWN_TAG

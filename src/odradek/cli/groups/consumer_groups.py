@@ -9,7 +9,7 @@ from odradek.tools.failures import UsageError
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _VIEWS = ("members", "offsets", "state")
-# Where a reset goes; each takes one flag.
+# The targets of a reset; exactly one of these flags is given.
 RESETS = (
     "to_earliest",
     "to_latest",
@@ -170,7 +170,7 @@ def _given(arguments: argparse.Namespace, names: tuple[str, ...]) -> list[str]:
 
 
 def chosen_action(arguments: argparse.Namespace) -> str:
-    """The one action that was asked for; its flags are checked."""
+    """Returns the action that the flags ask for, after checking its flags."""
     chosen = _given(arguments, _ACTIONS)
     if len(chosen) != 1:
         raise UsageError(f"give exactly one of {', '.join(map(_flag, _ACTIONS))}")

@@ -1,4 +1,5 @@
-"""What `consumer-groups` and `groups` do, except resets: list, describe, delete."""
+"""The actions of `consumer-groups` and `groups`: list, describe, delete. Resets are in
+`reset_actions`."""
 
 import argparse
 import sys
@@ -158,7 +159,7 @@ async def no_such_group(admin: Admin, group_id: str, error: KafkaError) -> Comma
 
 
 def _remark_on_state(group: GroupDescription) -> None:
-    # What is printed before must stand before, also when both go to one file.
+    # Flushed, so that the order stays right if stdout and stderr go to the same file.
     sys.stdout.flush()
     if group.state == "Empty":
         print(f"\nConsumer group '{group.group_id}' has no active members.", file=sys.stderr)
@@ -168,7 +169,8 @@ def _remark_on_state(group: GroupDescription) -> None:
 
 
 async def offset_rows(admin: Admin, group: GroupDescription) -> list[OffsetRow]:
-    """Assigned partitions, members with most of them first, then what nobody reads."""
+    """Returns the assigned partitions, those of members with the most partitions first, then
+    partitions that have offsets but no member."""
     committed = await admin.list_group_offsets(group.group_id)
     owners: list[tuple[TopicPartition, GroupMember | None]] = []
     for member in sorted(group.members, key=lambda member: -len(member.assignment)):
@@ -292,7 +294,7 @@ async def _why_it_stays(admin: Admin, group_id: str, error: KafkaError) -> str:
 
 
 async def named_partitions(admin: Admin, texts: Iterable[str]) -> list[TopicPartition]:
-    """`orders` is all of its partitions, `orders:0,1` two of them."""
+    """Reads partitions: `orders` means all partitions of the topic, `orders:0,1` two of them."""
     wanted: dict[str, list[int] | None] = {}
     for text in texts:
         topic, colon, indexes = text.partition(":")

@@ -1,4 +1,4 @@
-"""States and types of groups as flags give them."""
+"""Parses the states and types of groups that flags give."""
 
 from odradek.tools.failures import UsageError
 
@@ -24,7 +24,7 @@ def chosen_types(text: str | None, known: tuple[str, ...] = CONSUMER_GROUP_TYPES
 
 
 def _chosen(noun: str, text: str | None, known: tuple[str, ...]) -> list[str]:
-    """What stands between the commas, spelt as brokers spell it; nothing means all."""
+    """Returns the names between commas in the brokers' spelling; an empty list means all."""
     spellings = {name.lower(): name for name in known}
     names: list[str] = []
     for word in (text or "").split(","):
@@ -38,7 +38,7 @@ def _chosen(noun: str, text: str | None, known: tuple[str, ...]) -> list[str]:
 
 
 def who_is_active(members: list[tuple[str, str, int]]) -> str:
-    """`client at host (n partitions)` for each member, the first few of many."""
+    """Describes members as `client at host (n partitions)`; of many, only the first few."""
     shown = [
         f"{client} at {host.removeprefix('/')} ({count} partition{'' if count == 1 else 's'})"
         for client, host, count in members[:3]

@@ -1,4 +1,4 @@
-"""Where a reset moves a group, as far as it needs no broker: times, durations, CSV files."""
+"""The parts of an offset reset that need no broker: times, durations, CSV files."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ Plan = dict[TopicPartition, int]
 
 
 def moment_ms(text: str) -> int:
-    """Milliseconds since 1970 of `2026-03-01T12:00:00.000`, in UTC unless a zone is given."""
+    """Parses a time such as `2026-03-01T12:00:00.000`, in UTC unless a zone is given."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -26,7 +26,7 @@ def moment_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of an ISO 8601 duration of days and less: `P1DT2H30M`, `PT0.5S`."""
+    """Parses an ISO 8601 duration of days, hours, minutes and seconds: `P1DT2H30M`, `PT0.5S`."""
     try:
         return parse_iso_duration_ms(text)
     except InvalidValue as error:
@@ -34,7 +34,8 @@ def duration_ms(text: str) -> int:
 
 
 def read_plans(text: str, groups: list[str]) -> dict[str, Plan]:
-    """For each group its new offsets. Lines without a group mean the one that was named."""
+    """Reads the new offsets of each group. Lines without a group belong to the single group of the
+    flags."""
     plans: dict[str, Plan] = {}
     for number, cells in enumerate(csv.reader(io.StringIO(text)), 1):
         words = [cell.strip() for cell in cells]
@@ -62,7 +63,7 @@ def read_plans(text: str, groups: list[str]) -> dict[str, Plan]:
 
 
 def write_plans(rows: Iterable[tuple[str, TopicPartition, int]], *, with_group: bool) -> str:
-    """CSV that `read_plans` reads, the group first if there may be several."""
+    """Writes CSV for `read_plans`. The group is the first column if there may be several groups."""
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
     for group, partition, offset in rows:

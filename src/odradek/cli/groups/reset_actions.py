@@ -1,4 +1,4 @@
-"""What `consumer-groups --reset-offsets` does: plans where to, and moves groups there."""
+"""The action of `consumer-groups --reset-offsets`: plans new offsets and commits them."""
 
 import argparse
 import sys
@@ -34,7 +34,7 @@ async def reset(arguments: argparse.Namespace) -> int:
         groups = await admin.describe_groups(ids)
         for group_id, group in groups.items():
             if isinstance(group, KafkaError):
-                # A group without members may not exist yet: its first offsets make it.
+                # The group need not exist: committing its first offsets creates it.
                 if group.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     raise await no_such_group(admin, group_id, group)
             elif group.is_active:
@@ -101,7 +101,7 @@ def _report(
 
 
 class _Target:
-    """Where to, once the flags are understood; what is wrong with them is said at once."""
+    """The target of a reset. The constructor raises if the flags are invalid."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
@@ -188,7 +188,8 @@ async def _by_time(admin: Admin, partitions: list[TopicPartition], timestamp_ms:
 
 
 async def _within_log(admin: Admin, wanted: Plan) -> Plan:
-    """Offsets that exist: one before the first record or behind the end is moved there."""
+    """Limits offsets to the log: an offset before its start or after its end is replaced by
+    that."""
     if not wanted:
         return {}
     first = await _ask(admin, wanted, EARLIEST)

@@ -1,7 +1,7 @@
-"""Tables about groups, column by column as Kafka's tools print them.
+"""Tables about groups, with the same columns as Kafka's tools.
 
-Kafka begins each line with the line break that ends the one before, so a table starts with an
-empty line; scripts that read these tables skip it, and it is kept for them.
+Kafka prints the line break before each line, so a table starts with an empty line. Scripts that
+read these tables skip it, so it is kept.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ _MIN_WIDTH = 15
 
 
 class OffsetRow(NamedTuple):
-    """A group's position in one partition; None stands for what is not known."""
+    """A group's position in one partition; None means not known."""
 
     group: str
     topic: str
@@ -37,7 +37,7 @@ def shown(value: object) -> str:
 
 
 def _aligned(rows: Iterable[Sequence[str]], widths: Sequence[int]) -> Iterable[str]:
-    """Each cell as wide as its column; a width of 0 leaves the cell as it is."""
+    """Pads each cell to the width of its column; a width of 0 leaves the cell unchanged."""
     for row in rows:
         yield " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
 
@@ -72,7 +72,7 @@ def every_group_table(listings: list[GroupListing]) -> str:
         [listing.group_id, listing.type or "Unknown", listing.protocol_type] for listing in listings
     ]
     header, *lines = _aligned(rows, [_widest((row[0] for row in rows), 20), 20, 20])
-    # Kafka ends every line but the first with one more space.
+    # Kafka ends every line except the first with a space.
     return "\n".join([header, *(line + " " for line in lines)])
 
 
@@ -139,7 +139,7 @@ def _add_epochs(
     group: GroupDescription, headers: list[str], rows: list[list[str]], widths: list[int]
 ) -> None:
     headers += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
-    # Only of interest while some members still speak the classic protocol.
+    # The column is shown only while some members use the classic protocol.
     with_upgrades = any(member.is_upgraded is False for member in group.members)
     for row, member in zip(rows, group.members, strict=True):
         row += [
@@ -159,7 +159,7 @@ def _add_epochs(
 
 
 def assignment_text(partitions: Iterable[TopicPartition]) -> str:
-    """`orders:0,1;payments:0`, or a dash."""
+    """Formats an assignment as `orders:0,1;payments:0`, or a dash if it is empty."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)

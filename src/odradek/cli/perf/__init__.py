@@ -1,1 +1,1 @@
-"""Commands that measure; the load generator itself is `odradek.perf`."""
+"""Commands that measure throughput and latency; the load generator is in `odradek.perf`."""

@@ -1,6 +1,6 @@
-"""`odradek consumer-perf-test`: how fast records can be read, as kafka-consumer-perf-test does.
+"""`odradek consumer-perf-test`: how fast records can be read, like kafka-consumer-perf-test.
 
-It reads all partitions by itself: what is measured is reading, not how a group forms.
+It reads all partitions without a group, so that only reading is measured and no rebalance.
 """
 
 import argparse

@@ -12,7 +12,7 @@ _EXAMPLES = """\
 example:
   odradek e2e-latency --topic latency --num-records 10000 --producer-acks 1 --record-size 100
 """
-# The tool once took these by position.
+# Older versions of the tool took these as positional arguments.
 _POSITIONS = ("bootstrap_server", "topic", "num_records", "producer_acks", "record_size")
 
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def take_positions(arguments: argparse.Namespace) -> None:
-    """The older form without flags: brokers topic records acks size [properties file]."""
+    """Reads the older form without flags: brokers topic records acks size [properties file]."""
     given = arguments.positions
     if given:
         if len(given) not in {5, 6}:

@@ -78,7 +78,8 @@ def add_engine_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_engine(asked: str) -> str:
-    """`librdkafka` or `odradek`; says on stderr which, because figures depend on it."""
+    """Returns `librdkafka` or `odradek`, and prints on stderr which, because the figures depend on
+    it."""
     engine = asked
     if asked != "odradek":
         from importlib.util import find_spec
@@ -92,7 +93,7 @@ def chosen_engine(asked: str) -> str:
 
 
 def payloads(arguments: argparse.Namespace) -> list[bytes]:
-    """What to pick from; empty when each record is its own number."""
+    """Returns the payloads to choose from; empty if each record's value is its number."""
     given = (
         arguments.record_size is not None,
         arguments.payload_file is not None,

@@ -1,4 +1,4 @@
-"""What the console producer and consumer do, once their flags are understood."""
+"""The actions of the console producer and consumer, after their flags are parsed."""
 
 import argparse
 import asyncio
@@ -28,7 +28,7 @@ _POLL_MS = 500
 
 
 class Deliveries:
-    """Counts what became of the records; the first refusal is what a person is told."""
+    """Counts acknowledged and failed records, and keeps the first error for the user."""
 
     def __init__(self) -> None:
         self.acknowledged = 0

@@ -1,6 +1,6 @@
 """`odradek console-consumer`: print the records of a topic, as kafka-console-consumer does.
 
-Without `--group` it reads all partitions by itself and remembers nothing.
+Without `--group` it reads all partitions and commits no offsets.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def starting_offset(arguments: argparse.Namespace) -> int:
-    """An offset, or -2 for the first record and -1 for the end, as ListOffsets numbers them."""
+    """Returns an offset, or as in ListOffsets -2 for the beginning and -1 for the end."""
     if arguments.offset is None:
         return -2 if arguments.from_beginning else -1
     if arguments.partition is None:
@@ -141,7 +141,7 @@ def consumer_properties(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _add_start(arguments: argparse.Namespace, properties: dict[str, str]) -> None:
-    """Where a group begins that has no position yet."""
+    """Sets where a group without committed offsets begins."""
     if arguments.partition is not None:
         raise UsageError("--partition cannot go with --group: the group assigns partitions")
     reset = properties.get("auto.offset.reset")

@@ -76,7 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def producer_properties(arguments: argparse.Namespace) -> dict[str, str]:
-    """Client properties; a property the user set by name wins over a flag of this tool."""
+    """Returns the client properties. A property that the user sets by name overrides a flag of this
+    tool."""
     given = {
         name: getattr(arguments, flag[2:].replace("-", "_")) for flag, name, *_ in _CLIENT_FLAGS
     }

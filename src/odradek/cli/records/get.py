@@ -93,7 +93,7 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def key_bytes(text: str, serializer: str) -> bytes:
-    """The key as the producer's serializer writes it."""
+    """Encodes the key as the producer's serializer does."""
     name = serializer.rpartition(".")[2]
     if name not in _SERIALIZERS:
         raise UsageError(f"no serializer {serializer}; there are {', '.join(_SERIALIZERS)}")
@@ -104,7 +104,7 @@ def key_bytes(text: str, serializer: str) -> bytes:
             return int(text).to_bytes(_WIDTHS[name], "big", signed=True)
     except (ValueError, OverflowError):
         raise UsageError(f"--key {text!r} does not fit {name}") from None
-    # Arguments that are no text come with their bytes escaped so.
+    # Python decodes arguments that are not valid text with this error handler.
     return text.encode(errors="surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""What `odradek get` does, once its flags are understood."""
+"""The action of `odradek get`, after its flags are parsed."""
 
 import argparse
 import sys
@@ -19,13 +19,13 @@ from odradek.tools.terminal import flush_out, write_out
 from odradek.wording import counted
 from odradek.world import SystemClock
 
-# A marker at the end is passed without a record to tell of it.
+# A transaction marker at the end of the log gives no record, so the scan also ends after this time.
 _POLL_MS = 100
 
 
 class Answer(NamedTuple):
     record: ConsumerRecord | None
-    # What it took, for people.
+    # The cost of the look-up, for the user.
     told: str
 
 
@@ -96,7 +96,7 @@ async def _ask(
     committed = settings.isolation_level == "read_committed"
     timeout_ms = settings.default_api_timeout_ms
     try:
-        # Before the clock runs: metadata, and connections to the leaders.
+        # Metadata and connections to the leaders are not part of the measured time.
         await cluster.topic(partitions[0].topic, timeout_ms)
         for leader in {cluster.view.leader(partition) for partition in partitions}:
             if leader >= 0:
@@ -119,7 +119,7 @@ async def _ask(
 
 
 def _told(bytes_read: int, unindexed_bytes: int, took_ms: list[float]) -> str:
-    """One line: what the last look-up read, and how long they took."""
+    """Describes in one line what the last look-up read and how long the look-ups took."""
     line = f"{bytes_read} bytes read"
     if unindexed_bytes:
         line += f" ({unindexed_bytes} bytes are not indexed yet)"
@@ -137,7 +137,7 @@ _SHARES = {"p50": 0.5, "p99": 0.99, "longest": 1.0}
 async def _scan(
     settings: ConsumerSettings, partitions: Sequence[TopicPartition], key: bytes
 ) -> Answer:
-    """Reads from the beginning to where the end is now."""
+    """Reads from the beginning to the current end."""
     clock = SystemClock()
     begun_s, count = clock.monotonic_s(), 0
     found: dict[int, ConsumerRecord] = {}

@@ -1,4 +1,4 @@
-r"""Turns a line of text into a record, as the console producer's properties ask.
+r"""Turns a line of text into a record, as the console producer's properties say.
 
 `headers<headers.delimiter>key<key.separator>value`, where headers are
 `name<headers.key.separator>value<headers.separator>...`. Pure: bytes in, record out.
@@ -28,7 +28,7 @@ _KNOWN = {
     "headers.key.separator": ":",
 }
 _NULL = "null.marker"
-# Pairs of marks that would make a line ambiguous if they were equal.
+# Pairs of separators that would make a line ambiguous if they were equal.
 _DISTINCT = (
     ("headers.delimiter", "headers.separator"),
     ("headers.delimiter", "headers.key.separator"),

@@ -23,7 +23,7 @@ _DESERIALIZERS = {
 
 
 class PrintedRecord(Protocol):
-    """The part of a consumed record that is printed."""
+    """The fields of a consumed record that are printed."""
 
     @property
     def topic(self) -> str: ...
@@ -103,7 +103,7 @@ class RecordFormatter:
 
 
 class JsonFormatter:
-    """A line of JSON a record; bytes that are not text are given in base64."""
+    """Prints each record as a line of JSON. Bytes that are not text are given in base64."""
 
     def format(self, record: PrintedRecord) -> bytes:
         import json
@@ -143,7 +143,7 @@ def _timestamp(record: PrintedRecord) -> bytes:
 
 
 class Deserializer:
-    """Makes text of bytes as Kafka's deserializer of that name would."""
+    """Converts bytes to text as Kafka's deserializer of that name does."""
 
     def __init__(self, class_name: str | None) -> None:
         short = (class_name or "StringDeserializer").rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""What the verifiable producer and consumer do: each event is one line of JSON."""
+"""The actions of the verifiable producer and consumer: each event is one line of JSON."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ _POLL_MS = 1000
 
 
 class Events:
-    """Prints events; a program that reads them sees each one at once."""
+    """Prints events and flushes after each, so that a program that reads them sees each at once."""
 
     def __init__(self) -> None:
         self.clock = SystemClock()

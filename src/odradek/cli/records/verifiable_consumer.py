@@ -1,7 +1,7 @@
-"""`odradek verifiable-consumer`: what was read, reported as JSON.
+"""`odradek verifiable-consumer`: reads records and reports them as JSON.
 
-Prints what kafka-verifiable-consumer prints. Groups come with a later version: it reads all
-partitions by itself and commits nothing.
+Its output is that of kafka-verifiable-consumer. It does not join a group yet: it reads all
+partitions and commits nothing.
 """
 
 import argparse

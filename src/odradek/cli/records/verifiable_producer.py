@@ -1,6 +1,7 @@
-"""`odradek verifiable-producer`: numbered records, each reported as JSON.
+"""`odradek verifiable-producer`: sends numbered records and reports each as JSON.
 
-Prints what kafka-verifiable-producer prints, for programs that check what was acknowledged.
+Its output is that of kafka-verifiable-producer, for programs that check which records were
+acknowledged.
 """
 
 import argparse

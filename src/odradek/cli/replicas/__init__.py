@@ -1,1 +1,1 @@
-"""Commands about where replicas are, who leads, and whether copies are equal."""
+"""Commands about the placement of replicas, leadership, and whether replicas are equal."""

@@ -1,4 +1,4 @@
-"""What `odradek leader-election` does, once its flags are understood."""
+"""The action of `odradek leader-election`, after its flags are parsed."""
 
 import argparse
 

@@ -1,4 +1,5 @@
-"""`odradek leader-election`: give leadership back, or to whoever is left, as Kafka's tool does."""
+"""`odradek leader-election`: elect the preferred leader, or any live replica, like
+kafka-leader-election."""
 
 import argparse
 
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help='partitions, as {"partitions":[{"topic":"t","partition":0}]}',
     )
-    # What the older kafka-preferred-replica-election did when it was given no file.
+    # The older kafka-preferred-replica-election did this if no file was given.
     parser.add_argument("--all-by-default", action="store_true", help=argparse.SUPPRESS)
     add_json_argument(parser)
     add_connection_arguments(parser)

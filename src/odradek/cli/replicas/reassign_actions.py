@@ -1,4 +1,4 @@
-"""What `odradek reassign-partitions` does, once its flags are understood."""
+"""The actions of `odradek reassign-partitions`, after its flags are parsed."""
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ def _read(path: str) -> str:
 
 
 async def replicas_of(admin: Admin, topics: Iterable[str]) -> Plan:
-    """Who holds the partitions of these topics now."""
+    """Returns the current replicas of the partitions of these topics."""
     described = await topics_named(admin, topics)
     return {
         TopicPartition(name, partition.index): [int(broker) for broker in partition.replicas]
@@ -138,7 +138,7 @@ def _refusal(partition: TopicPartition, error: KafkaError) -> str:
     return f"{_name(partition)}: {error.message}"
 
 
-# How far it is
+# Progress
 
 
 async def _verify(admin: Admin, arguments: argparse.Namespace) -> int:
@@ -228,7 +228,8 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> int:
 
 
 async def _throttle(admin: Admin, current: Plan, plan: Plan, rate: int) -> None:
-    """Slows down who sends and who receives, and only for the partitions that move."""
+    """Sets replication quotas on the brokers that send and receive, only for the partitions that
+    move."""
     changes: dict[ConfigResource, list[ConfigChange]] = {}
     brokers = {broker for replicas in (*current.values(), *plan.values()) for broker in replicas}
     for broker in sorted(brokers):

@@ -106,7 +106,7 @@ def broker_ids(text: str) -> list[int]:
 
 
 def chosen_action(arguments: argparse.Namespace) -> str:
-    """The one action that was asked for, with the flags that belong to it."""
+    """Returns the action that the flags ask for, after checking its flags."""
     chosen = [action for action in ACTIONS if getattr(arguments, action)]
     if len(chosen) != 1:
         flags = ", ".join(f"--{action}" for action in ACTIONS)

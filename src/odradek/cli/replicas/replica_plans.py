@@ -1,7 +1,7 @@
-"""Which broker shall hold which replica: Kafka's JSON files of it, and plans that move little.
+"""Reassignment plans: Kafka's JSON files, and new plans that move few replicas.
 
-Nothing here asks a broker. A plan maps each partition to the ids of its brokers, preferred
-leader first.
+Nothing here asks a broker. A plan maps each partition to the ids of its brokers; the first one is
+the preferred leader.
 """
 
 import json
@@ -19,7 +19,7 @@ Plan = dict[TopicPartition, list[int]]
 
 
 def plan_as_json(plan: Mapping[TopicPartition, Sequence[int]]) -> str:
-    """What `--reassignment-json-file` reads, here and in Kafka."""
+    """Writes the JSON that `--reassignment-json-file` reads, here and in Kafka."""
     partitions = [
         {
             "topic": partition.topic,
@@ -57,7 +57,7 @@ def read_plan(text: str, source: str) -> Plan:
 
 
 def read_partitions(text: str, source: str) -> list[TopicPartition]:
-    """`{"partitions": [{"topic": "t", "partition": 0}]}`: for elections."""
+    """Reads the file of an election: `{"partitions": [{"topic": "t", "partition": 0}]}`."""
     found: dict[TopicPartition, None] = {}
     for entry in _entries(text, source, "partitions"):
         try:
@@ -71,7 +71,7 @@ def read_partitions(text: str, source: str) -> list[TopicPartition]:
 
 
 def read_topics(text: str, source: str) -> list[str]:
-    """`{"topics": [{"topic": "t"}], "version": 1}`: what to move."""
+    """Reads the file of topics to move: `{"topics": [{"topic": "t"}], "version": 1}`."""
     try:
         names = [str(entry["topic"]) for entry in _entries(text, source, "topics")]
     except (KeyError, TypeError):
@@ -104,7 +104,8 @@ def spread(
     *,
     replication_factor: int | None = None,
 ) -> Plan:
-    """The same partitions on these brokers (id to rack), evenly, with few moves."""
+    """Plans an even distribution of the partitions over these brokers (id to rack), with few
+    moves."""
     loads = Counter(dict.fromkeys(brokers, 0))
     plan = {
         partition: [broker for broker in current[partition] if broker in brokers]
@@ -133,9 +134,9 @@ def without(
     brokers: Mapping[int, str | None],
     elsewhere: Mapping[int, int],
 ) -> Plan:
-    """The same partitions with somebody else in the place of one broker, and no other change.
+    """Plans to replace one broker by others, and changes nothing else.
 
-    Where every broker has a copy already there is one copy fewer."""
+    If every other broker has a replica already, the partition gets one replica less."""
     loads = Counter(dict.fromkeys(brokers, 0))
     loads.update({broker: count for broker, count in elsewhere.items() if broker in loads})
     loads.update(
@@ -153,7 +154,8 @@ def without(
 
 
 def _shrink(replicas: list[int], count: int, brokers: Mapping[int, str | None]) -> None:
-    """Lets the last ones go, those that share a rack with another first."""
+    """Removes replicas, first those that share a rack with another one, from the end of the
+    list."""
     while len(replicas) > count:
         racks = Counter(brokers[broker] for broker in replicas)
         shared = [broker for broker in replicas[1:] if racks[brokers[broker]] > 1]
@@ -163,7 +165,8 @@ def _shrink(replicas: list[int], count: int, brokers: Mapping[int, str | None]) 
 def _best(
     replicas: Sequence[int], loads: Mapping[int, int], brokers: Mapping[int, str | None]
 ) -> int:
-    """Of the brokers without a replica one in a rack without one, and of those the idlest."""
+    """Returns a broker without a replica, if possible in a rack without one; of those the one with
+    the fewest replicas."""
     racks = {brokers[broker] for broker in replicas}
     free = [broker for broker in brokers if broker not in replicas]
     return min(free, key=lambda broker: (brokers[broker] in racks, loads[broker], broker))
@@ -181,7 +184,8 @@ def _even_out(plan: Plan, loads: "Counter[int]", brokers: Mapping[int, str | Non
 def _relieve_one(
     plan: Plan, loads: "Counter[int]", brokers: Mapping[int, str | None], idle: int
 ) -> bool:
-    """Moves one replica from a broker that has two more to the idle one, if any may."""
+    """Moves one replica to the idle broker from a broker that has at least two more, if
+    possible."""
     for busy in sorted(loads, key=lambda broker: (-loads[broker], broker)):
         if loads[busy] - loads[idle] < 2:
             return False

@@ -1,7 +1,7 @@
-"""`odradek replica-verification`: are all copies of a partition the same?
+"""`odradek replica-verification`: checks whether all replicas of a partition are equal.
 
-Kafka's tool of the name goes on for ever; this one compares what there is and ends, so that a
-script can ask it.
+Kafka's tool of this name runs for ever. This one compares the current content and ends, so that
+scripts can use it.
 """
 
 import argparse

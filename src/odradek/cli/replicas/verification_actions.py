@@ -1,4 +1,4 @@
-"""What `odradek replica-verification` does: reads every copy, and says where two differ."""
+"""The action of `odradek replica-verification`: reads every replica and reports differences."""
 
 import argparse
 import asyncio
@@ -26,12 +26,12 @@ from odradek.tools.topic_names import topic_pattern
 from odradek.wording import counted
 
 _WAIT_MS = 500
-# A replica of a debugging tool: any copy answers it, the leader's or not.
+# The replica id of Kafka's debugging consumer: followers answer it too.
 _DEBUGGING_READER = -2
 
 
 class Entry(NamedTuple):
-    """A batch, or in compacted topics a record: where it is, and what it is."""
+    """The offset and checksum of a batch, or of a record in compacted topics."""
 
     offset: int
     next_offset: int
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found about one partition."""
+    """The result for one partition."""
 
     partition: TopicPartition
     brokers: tuple[BrokerId, ...]
@@ -102,7 +102,7 @@ class _Reader:
         self.brokers = topic.partitions[partition.partition].replicas
 
     async def read(self, broker: BrokerId, offset: int) -> tuple[Buffer, int]:
-        """Batches from an offset on, and the high watermark as this broker knows it."""
+        """Returns the batches from an offset on, and the high watermark that this broker knows."""
         response = await self._admin.request(
             FetchRequest(
                 replica_id=_DEBUGGING_READER,
@@ -153,7 +153,7 @@ async def _compare(reader: _Reader, start: int | None, by_record: bool) -> Verdi
         copies = [_entries(data, offset, end, by_record) for data, _ in answers]
         reached = min((copy[-1].next_offset if copy else offset) for copy in copies)
         if by_record and any(copy for copy in copies):
-            # A copy that was cleaned may have nothing here, and more further on.
+            # A compacted replica may have no records here, but more at higher offsets.
             reached = max(reached, min(copy[-1].next_offset for copy in copies if copy))
         verdict.problems += _differences(reader.brokers, copies, reached, by_record)
         if reached <= offset or verdict.problems:
@@ -164,7 +164,8 @@ async def _compare(reader: _Reader, start: int | None, by_record: bool) -> Verdi
 
 
 def _entries(data: Buffer, start: int, end: int, by_record: bool) -> list[Entry]:
-    """What a copy holds from `start` up to the offset `end` that all copies have committed."""
+    """Returns the content of a replica from `start` to `end`, the offset that all replicas have
+    committed."""
     found = []
     view = memoryview(data)
     for position, header in split_batches(view[: _whole(view)]):
@@ -183,7 +184,7 @@ def _entries(data: Buffer, start: int, end: int, by_record: bool) -> list[Entry]
 
 
 def _whole(view: memoryview) -> int:
-    """Where the last whole batch ends: brokers may cut the last one."""
+    """Returns where the last complete batch ends; brokers may cut off the last one."""
     position = 0
     while position + 12 <= len(view):
         size = int.from_bytes(view[position + 8 : position + 12], "big") + 12
@@ -196,7 +197,7 @@ def _whole(view: memoryview) -> int:
 def _differences(
     brokers: Sequence[BrokerId], copies: Sequence[list[Entry]], reached: int, by_record: bool
 ) -> list[str]:
-    """How the copies differ from the first one, below the offset that all have reached."""
+    """Describes how replicas differ from the first one, below the offset that all have reached."""
     problems = []
     first = {entry.offset: entry for entry in copies[0] if entry.next_offset <= reached}
     for broker, copy in zip(brokers[1:], copies[1:], strict=True):

@@ -1,4 +1,5 @@
-"""Flags that `up`, `broker` and `local` share; apart from them, so that help needs no broker."""
+"""Flags that `up`, `broker` and `local` share. They are in a module of their own, so that showing
+help does not import the broker."""
 
 import argparse
 

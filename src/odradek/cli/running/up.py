@@ -26,7 +26,7 @@ reads at once, and members of the new protocol hear of changes within half a sec
 in production.
 """
 
-# For laptops and CI, where nobody wants to wait and groups are small.
+# For laptops and CI, where groups are small and start-up should be fast.
 _DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "500",

@@ -1,9 +1,10 @@
 """`odradek zookeeper`: a ZooKeeper server in the foreground.
 
-It is Apache ZooKeeper itself, on Java: this finds both and steps aside, so that signals and
-the terminal are the server's own. Given a file, the server reads that file and nothing else, so
-every setting in it (`autopurge.*`, `authProvider.*`, `server.N`, ...) means what it means to
-ZooKeeper. Without one, a small configuration for development is written from the flags.
+It is Apache ZooKeeper itself, on Java. This command finds both and replaces itself with the server
+(exec), so that signals and the terminal belong to the server. Given a file, the server reads that
+file and nothing else, so every setting in it (`autopurge.*`, `authProvider.*`, `server.N`, ...)
+means what it means to ZooKeeper. Without one, a small configuration for development is written from
+the flags.
 
 Options of the JVM, such as `-Djava.security.auth.login.config=...` for SASL, come from the
 environment variables that ZooKeeper's and Kafka's own scripts use.
@@ -35,7 +36,7 @@ $JVMFLAGS, $KAFKA_LOG4J_OPTS and $KAFKA_OPTS.
 """
 
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-# A server for development: small, quick to start, and with sessions that may be short.
+# Settings for development: little memory, a quick start, and short session timeouts allowed.
 _JVM_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _JVM_VARIABLES = ("SERVER_JVMFLAGS", "JVMFLAGS", "KAFKA_LOG4J_OPTS", "KAFKA_OPTS")
 _TICK_MS = 500
@@ -74,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _checked_config(path: str) -> str:
-    """The path, if ZooKeeper has a chance with what is there: its own errors are stack traces."""
+    """Returns the path of a configuration file after some checks, because ZooKeeper's own errors
+    are stack traces."""
     properties = read_properties(path)
     if "dataDir" not in properties:
         raise CommandFailed(f"{path} has no dataDir, so it is no configuration of ZooKeeper")
@@ -84,7 +86,8 @@ def _checked_config(path: str) -> str:
 
 
 def _check_own_id(path: str, properties: dict[str, str]) -> None:
-    """A server of an ensemble reads which of the `server.N` it is from a file among its data."""
+    """Checks the file `myid`, from which a server of an ensemble reads which of the `server.N` it
+    is."""
     own = os.path.join(properties["dataDir"], "myid")
     try:
         with open(own, encoding="utf-8") as file:
@@ -101,7 +104,7 @@ def _check_own_id(path: str, properties: dict[str, str]) -> None:
 def write_config(
     directory: str, port: int, *, host: str = "127.0.0.1", more: dict[str, str] | None = None
 ) -> str:
-    """Writes the server's configuration into its directory; returns where."""
+    """Writes the server's configuration into its directory and returns the path."""
     settings = {
         "dataDir": os.path.abspath(directory),
         "clientPort": str(port),
@@ -124,7 +127,8 @@ def write_config(
 
 
 def server_command(config: str, class_path: str | None = None) -> list[str]:
-    """The command that runs a server; raises `CommandFailed` that says how to get it."""
+    """Returns the command that runs a server; raises `CommandFailed`, which says how to install
+    one."""
     java = shutil.which("java")
     if java is None:
         raise CommandFailed(

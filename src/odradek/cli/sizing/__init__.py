@@ -1,1 +1,1 @@
-"""The command that says what a cluster needs for a load."""
+"""The command that computes what a cluster needs for a load."""

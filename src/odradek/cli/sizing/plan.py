@@ -1,8 +1,8 @@
-"""What a cluster needs for a load: disk, memory, descriptors, network, processor.
+"""Computes what a cluster needs for a load: disk, memory, file descriptors, network, CPU.
 
-Arithmetic alone: a `Load` goes in, `Need`s and warnings come out. Each need says how it came
-about and what to set. What Odradek itself takes was measured on it, with the command that stands
-beside each constant; docs/sizing.md has the story.
+It is arithmetic only: the input is a `Load`, the output are `Need`s and warnings. Each need has its
+formula and the settings it implies. Odradek's own consumption was measured; the command stands
+beside each constant. docs/sizing.md explains the formulas.
 """
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ _BUSY: Final = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is asked of the cluster. Rates are of all topics together, as producers send them."""
+    """The load on the cluster. Rates are the sum over all topics, as producers send them."""
 
     rate_bytes: int
     partitions: int
@@ -84,12 +84,12 @@ class Load:
 
     @property
     def active_bytes(self) -> float:
-        """What a segment holds when it is closed."""
+        """The size of a segment when it is closed."""
         return min(self.segment_bytes, self.partition_rate * self.segment_s)
 
     @property
     def roll_s(self) -> float:
-        """How long a segment is written to."""
+        """How long a segment is the active one."""
         if not self.partition_rate:
             return self.segment_s
         return min(self.segment_s, self.segment_bytes / self.partition_rate)
@@ -158,7 +158,7 @@ def _retained(load: Load) -> Need:
         by_size = load.retention_bytes + load.segment_bytes + load.partition_rate * late_s
     value = min(by_time, by_size)
     if value == inf:
-        # Nothing is ever removed: a year is what one can plan for.
+        # Without retention nothing is deleted. A year is what can be planned for.
         value = load.partition_rate * 365 * 86_400
         return Need(
             "disk of a partition",
@@ -239,7 +239,8 @@ def _memory(load: Load, segments: int) -> list[Need]:
 
 
 def _connections(load: Load) -> int:
-    """Clients speak to every broker, and so do the other brokers, in both directions."""
+    """Counts the connections of a broker: clients connect to every broker, and brokers connect to
+    each other in both directions."""
     return load.clients + 2 * (load.brokers - 1)
 
 
@@ -260,7 +261,7 @@ def _descriptors(load: Load) -> list[Need]:
 
 
 def _round_up(count: int) -> int:
-    """To a power of two, and to no less than distributions give."""
+    """Rounds up to a power of two, at least the usual default of Linux distributions."""
     return max(4096, 1 << (2 * count - 1).bit_length())
 
 
@@ -271,7 +272,7 @@ def _network(load: Load) -> list[Need]:
     copies = load.replication_factor - 1
     arriving = load.rate_bytes * load.replication_factor / load.brokers
     leaving = load.rate_bytes * (load.consumers + copies) / load.brokers
-    # Copies of a broker that is lost come from the others, while these carry its load.
+    # The replicas of a lost broker are copied from the others while they carry its load.
     stored = load.replicas_of_broker * (load.partition_rate * min(load.retention_s, 365 * 86_400))
     spare = load.network_bytes * _BUSY - arriving
     if not copies:

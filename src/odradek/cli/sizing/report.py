@@ -1,4 +1,4 @@
-"""What `odradek sizing` prints: needs with their formulas, then warnings."""
+"""The output of `odradek sizing`: needs with their formulas, then warnings."""
 
 import argparse
 from math import isfinite

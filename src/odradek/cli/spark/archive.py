@@ -1,4 +1,4 @@
-"""`odradek archive`: topics to Parquet files, each record exactly once."""
+"""`odradek archive`: archives topics as Parquet files, each record exactly once."""
 
 import argparse
 
@@ -109,7 +109,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def source_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """The same words as for the data source."""
+    """Returns the flags as options of the data source."""
     properties = client_properties(arguments, client_id="odradek-archive")
     options = {f"kafka.{name}": value for name, value in properties.items()}
     options["kafka.isolation.level"] = arguments.isolation_level

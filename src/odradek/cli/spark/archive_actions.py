@@ -1,4 +1,4 @@
-"""What `odradek archive` and `odradek restore` do, once their flags are read."""
+"""The actions of `odradek archive` and `odradek restore`, after their flags are parsed."""
 
 import argparse
 import os
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from odradek.spark.archive.entries import State
 
 _clock = SystemClock()
-# Room for two tasks that sort; a larger machine can be given more with --spark-property.
+# Enough memory for two tasks that sort; --spark-property can give more on a larger machine.
 _DRIVER_MEMORY: Final = "768m"
 _LAST_LINE: Final = re.compile(r"^(?:[\w.]+\.)?([A-Z]\w+): (\S.*)$")
 
 
 @contextmanager
 def spark_session(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSession]":
-    """A session that ends with the command; what goes wrong in it becomes one line."""
+    """Yields a Spark session that ends with the command. Its errors become one line."""
     require_spark()
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -55,7 +55,7 @@ def spark_session(arguments: argparse.Namespace, name: str) -> "Iterator[SparkSe
 
 
 def _refusals() -> tuple[type[Exception], ...]:
-    """Exceptions whose message is written for people."""
+    """Returns the exceptions whose message is written for users."""
     from odradek.spark import archive
 
     return (
@@ -70,7 +70,8 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 def why(text: str) -> str:
-    """The one line of Spark's many that says what went wrong in a task: the last of a traceback."""
+    """Returns the line of Spark's error that states the cause: the last line of the task's
+    traceback."""
     python, _, _ = text.partition("\n\tat ")
     found = [_LAST_LINE.match(line.strip()) for line in python.splitlines()]
     said = [hit[2] for hit in found if hit]

@@ -1,4 +1,4 @@
-"""Flags of every tool that starts a Spark: where it runs, and what it is told."""
+"""Flags of all tools that start Spark: its master and its settings."""
 
 import argparse
 

@@ -1,4 +1,5 @@
-"""What `odradek pipeline list|status|stop` do: read state files, and send a signal. No Spark."""
+"""The actions of `odradek pipeline list|status|stop`: they read state files and send a signal, and
+do not need Spark."""
 
 import argparse
 import os
@@ -99,7 +100,7 @@ def stop(arguments: argparse.Namespace) -> int:
     directory, state = _found(arguments)
     if not directory.is_running():
         raise CommandFailed(f"pipeline {state.name} does not run: it has {state.status}")
-    # The lock says that a process of ours runs, and it wrote this number when it took the lock.
+    # The lock is held, so the process that took it and wrote this pid is running.
     os.kill(state.pid, signal.SIGTERM)
     clock = SystemClock()
     end_s = clock.monotonic_s() + _STOP_TIMEOUT_S

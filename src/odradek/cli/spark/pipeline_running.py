@@ -1,4 +1,5 @@
-"""What `odradek pipeline run` does: Spark in this process, until the end or a signal."""
+"""The action of `odradek pipeline run`: runs Spark in this process until the queries end or a
+signal comes."""
 
 import argparse
 import os
@@ -33,7 +34,7 @@ def run_pipeline(arguments: argparse.Namespace) -> int:
     except (BadPipeline, AlreadyRunning) as error:
         raise CommandFailed(str(error)) from None
     state = PipelineState(pipeline.name, pipeline.file, os.getpid(), clock.now_ms())
-    # Totals go on where an earlier run left them: counters are about the checkpoint.
+    # Counters belong to the checkpoint, so they continue from the earlier run.
     before = directory.read()
     if before is not None:
         state.queries = before.queries
@@ -64,9 +65,9 @@ def _run(
     from odradek.spark.pipelines.running import Runner
     from odradek.spark.spark_session import session
 
-    # Before Java starts: what it starts inherits the environment.
+    # Set before Java starts, because Java's child processes inherit the environment.
     os.environ[HALT_FILE] = directory.halt_path
-    # Workers here find what the file imports from beside it.
+    # Lets the workers import modules from the pipeline file's directory.
     beside = [os.path.dirname(pipeline.file), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in beside if entry)
     say = _say_json if arguments.json else _say
@@ -90,7 +91,7 @@ def _run(
         config={**pipeline.spark, **dict(arguments.spark_property)},
     )
     spark.sparkContext.setLogLevel("OFF")
-    # Spark has put its own handler for Ctrl-C, which would cancel the batch.
+    # Replaces Spark's own handler for Ctrl-C, which would cancel the batch.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
     try:

@@ -1,4 +1,4 @@
-"""What `odradek recipe` does: sets the stage, plays the recipe, keeps the picture."""
+"""The action of `odradek recipe`: starts a broker and Spark, runs the recipe, saves the chart."""
 
 import argparse
 from importlib import import_module

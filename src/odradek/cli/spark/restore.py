@@ -1,4 +1,4 @@
-"""`odradek restore`: archived records back into a topic."""
+"""`odradek restore`: restores archived records into a topic."""
 
 import argparse
 from datetime import UTC, datetime
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def time_ms(text: str) -> int:
-    """Milliseconds since 1970; times without a zone are UTC."""
+    """Parses a time as milliseconds since 1970; a time without a zone is UTC."""
     if text.lstrip("-").isdigit() and len(text) > 8:
         return int(text)
     try:

@@ -1,4 +1,4 @@
-"""What `odradek configs` does, once its flags are understood."""
+"""The actions of `odradek configs`, after its flags are parsed."""
 
 import argparse
 
@@ -71,7 +71,7 @@ async def _entries(admin: Admin, entity: Entity, *, everything: bool) -> list[Co
 
 
 def _own_source(entity: Entity) -> ConfigSource:
-    """Where settings come from that were made for this topic or broker and no other."""
+    """Returns the source of settings that were made for this topic or broker only."""
     if entity.type == "topics":
         return ConfigSource.DYNAMIC_TOPIC_CONFIG
     if entity.type == "groups":

@@ -100,7 +100,7 @@ _OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 
 
 def parse_added(text: str) -> dict[str, str]:
-    """`a=1,b=[x,y]` as pairs; commas inside brackets belong to the value."""
+    """Parses `a=1,b=[x,y]` into pairs; commas inside brackets belong to the value."""
     added = {}
     for pair in re.split("," + _OUTSIDE_BRACKETS, text):
         parts = re.split(r"\s*=\s*" + _OUTSIDE_BRACKETS, pair, maxsplit=1)
@@ -146,7 +146,7 @@ def chosen_entity(arguments: argparse.Namespace) -> Entity:
 
 
 def chosen_changes(arguments: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
-    """What to set and what to return to its default."""
+    """Returns the settings to set and the settings to reset to their default."""
     from odradek.tools.client_properties import read_properties
 
     added = read_properties(arguments.add_config_file) if arguments.add_config_file else {}

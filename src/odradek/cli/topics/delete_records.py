@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_offsets(text: str) -> dict[tuple[str, int], int]:
-    """For each (topic, partition) the first offset to keep."""
+    """Reads the first offset to keep for each (topic, partition)."""
     try:
         content = json.loads(text)
         version = content.get("version", 1)

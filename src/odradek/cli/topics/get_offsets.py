@@ -8,7 +8,7 @@ from odradek.cli.connection_options import add_connection_arguments, add_json_ar
 from odradek.tools.failures import UsageError
 from odradek.tools.topic_names import topic_pattern
 
-# The timestamps that ListOffsets gives a meaning of their own.
+# Timestamps with a special meaning in ListOffsets.
 SPECIAL_TIMES = {
     "latest": -1,
     "earliest": -2,
@@ -69,7 +69,7 @@ def time_asked(text: str) -> int:
 
 
 def chosen_filter(arguments: argparse.Namespace) -> Filter:
-    """Tells for a topic and partition whether its offset is asked for."""
+    """Returns a function that tells whether the offset of a partition is asked for."""
     if arguments.topic_partitions is not None:
         if arguments.topic is not None or arguments.partitions is not None:
             raise UsageError("--topic-partitions cannot go with --topic or --partitions")

@@ -1,4 +1,4 @@
-"""What `get-offsets`, `delete-records` and `log-dirs` do, once their flags are understood."""
+"""The actions of `get-offsets`, `delete-records` and `log-dirs`, after their flags are parsed."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What `odradek topics` does, once its flags are understood."""
+"""The actions of `odradek topics`, after its flags are parsed."""
 
 import argparse
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -71,7 +71,7 @@ async def _list(admin: Admin, arguments: argparse.Namespace) -> None:
 
 
 async def _matching(admin: Admin, arguments: argparse.Namespace) -> list[str]:
-    """Names of topics that exist and were asked for, in order."""
+    """Returns the names of existing topics that the flags select, sorted."""
     known = await admin.list_topics(include_internal=True)
     names = [
         name
@@ -263,7 +263,8 @@ async def _partitions(
             for partition in topic.partitions
         ]
     except UnsupportedVersion:
-        # Brokers before 3.7: Metadata says the same, but for the eligible leaders.
+        # Brokers before Kafka 3.7: Metadata has the same fields except for the eligible leader
+        # replicas.
         answers = checked(await admin.describe_topics(names))
         return [
             (
@@ -304,7 +305,7 @@ def _as_json(topic: TopicState, shown: PartitionFilter) -> dict[str, object]:
 
 
 def topic_id_text(topic_id: bytes) -> str:
-    """As Kafka writes it: base64 without padding."""
+    """Formats a topic id as Kafka does: base64 without padding."""
     return urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 

@@ -110,7 +110,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def replica_assignment(text: str) -> list[list[int]]:
-    """`1:2,2:3`: for each partition the brokers of its replicas, the preferred leader first."""
+    """Parses `1:2,2:3`: the brokers of each partition's replicas, the preferred leader first."""
     try:
         assignment = [[int(broker) for broker in part.split(":")] for part in text.split(",")]
     except ValueError:
@@ -129,7 +129,7 @@ def replica_assignment(text: str) -> list[list[int]]:
 
 
 def chosen_action(arguments: argparse.Namespace) -> str:
-    """The one action that was asked for, with the flags that belong to it."""
+    """Returns the action that the flags ask for, after checking its flags."""
     chosen = [action for action in _ACTIONS if getattr(arguments, action)]
     if len(chosen) != 1:
         flags = ", ".join(f"--{action}" for action in _ACTIONS)

@@ -1,4 +1,4 @@
-"""What `odradek transactions` does, once its flags are understood."""
+"""The actions of `odradek transactions`, after its flags are parsed."""
 
 import argparse
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from odradek.world import SystemClock
 
 _MINUTE_MS = 60_000
 _DEFAULT_TIMEOUT_MINUTES = 15
-# Of how many partitions producers are asked for at once.
+# How many partitions one DescribeProducers round asks about.
 _PARTITIONS_A_REQUEST = 500
 
 
@@ -37,7 +37,7 @@ async def perform(arguments: argparse.Namespace) -> int:
 
 
 def tabbed_table(headers: list[str], rows: list[list[str]]) -> str:
-    """As Kafka prints these: cells of equal width with a tab behind each."""
+    """Formats a table as Kafka does here: padded cells with a tab after each."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     return "\n".join(
         "".join(f"{cell.ljust(width)}\t" for cell, width in zip(row, widths, strict=True))
@@ -202,7 +202,7 @@ class _Open(NamedTuple):
 async def _find_hanging(admin: Admin, arguments: argparse.Namespace) -> int:
     now_ms = SystemClock().now_ms()
     minutes = arguments.max_transaction_timeout or _DEFAULT_TIMEOUT_MINUTES
-    producers = await _producers(admin, arguments, await _places(admin, arguments))
+    producers = await _producers(admin, arguments, await _partitions_to_search(admin, arguments))
     candidates = [
         _Open(partition, producer)
         for partition, many in sorted(producers.items())
@@ -239,8 +239,10 @@ async def _find_hanging(admin: Admin, arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _places(admin: Admin, arguments: argparse.Namespace) -> list[TopicPartition]:
-    """The partitions to look at: of a topic, on a broker, or one."""
+async def _partitions_to_search(
+    admin: Admin, arguments: argparse.Namespace
+) -> list[TopicPartition]:
+    """Returns the partitions to search: those of a topic, those on a broker, or a single one."""
     if arguments.partition is not None:
         return [await _one_partition(admin, arguments)]
     if arguments.topic is not None:
@@ -256,7 +258,8 @@ async def _places(admin: Admin, arguments: argparse.Namespace) -> list[TopicPart
 
 
 async def _without_coordinator(admin: Admin, candidates: list[_Open]) -> list[_Open]:
-    """Those that no coordinator knows of: it will write no marker into their partition."""
+    """Returns the open transactions that their coordinator does not know: it will never write a
+    marker for them."""
     if not candidates:
         return []
     producer_ids = {candidate.producer.producer_id for candidate in candidates}
@@ -316,7 +319,7 @@ async def _abort(admin: Admin, arguments: argparse.Namespace) -> int:
 
 async def _force_terminate(admin: Admin, arguments: argparse.Namespace) -> int:
     transactional_id = arguments.transactional_id
-    # To fence an id that does not exist would make it.
+    # Fencing a transactional id that does not exist would create it.
     await _described(admin, transactional_id)
     answer = (await admin.fence_producers([transactional_id]))[transactional_id]
     if isinstance(answer, KafkaError):

@@ -1,4 +1,4 @@
-"""`odradek transactions`: look at transactions and end those that hang, as kafka-transactions."""
+"""`odradek transactions`: show transactions and abort hanging ones, like kafka-transactions."""
 
 import argparse
 
@@ -14,7 +14,7 @@ _ACTIONS = (
     "abort",
     "forceTerminateTransaction",
 )
-# Which flags each action takes, those it cannot do without first.
+# The flags of each action, required ones first.
 _NEEDED = {
     "describe": ("transactional_id",),
     "describe-producers": ("topic", "partition"),
@@ -118,7 +118,7 @@ def _flag(name: str) -> str:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Whether the flags go with the action."""
+    """Raises unless the flags fit the action."""
     action = arguments.action
     if action is None:
         raise UsageError(f"say what to do: {', '.join(_ACTIONS)}")

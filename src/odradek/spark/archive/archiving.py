@@ -1,13 +1,14 @@
-"""Topics to Parquet: appends what is new, merges what is small, looks whether all is well.
+"""Archives topics as Parquet files: appends new records, merges small files, checks the archive.
 
     archive = Archive(session, "s3a://bucket/kafka")
     with archive.writer() as writer:
         writer.append(options, on_progress=print)
         writer.merge_small_files()
 
-Why each record is in exactly one file, whatever is killed when, is in docs/archive.md. In short:
-the entry that names files also says where reading goes on, and it is one file made by one atomic
-call. Before it nothing is visible, after it everything is, at the latest when the next run begins.
+docs/archive.md explains why each record is in exactly one file, whichever process is killed at
+whichever moment. In short: the log entry that names new files also holds the next offsets, and it
+is one file that is created by one atomic call. Before it none of its files is visible. After it all
+of them are, at the latest when the next run begins.
 """
 
 import json
@@ -40,19 +41,19 @@ from odradek.wording import counted
 DEFAULT_CHUNK_RECORDS: Final = 2_000_000
 DEFAULT_FILE_BYTES: Final = 128 << 20
 _MERGED_AT_ONCE_BYTES: Final = 1 << 30
-# So many hours may be open in the files of one merge: each is a directory.
+# How many merges one Spark job does at most: each writes to a directory of its own.
 _MERGES_AT_ONCE: Final = 200
 
 OnProgress = Callable[[int, int], None]
 
 
 class ArchiveBroken(Exception):
-    """A check has found that files and log do not agree."""
+    """A check has found that the files do not hold what the log says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What to archive, as options of the source (`subscribe`, `kafka.*`), and how."""
+    """What to archive, as options of the data source (`subscribe`, `kafka.*`), and how."""
 
     source: Mapping[str, str]
     chunk_records: int = DEFAULT_CHUNK_RECORDS
@@ -60,7 +61,8 @@ class Reading:
     codec: str = "zstd"
 
     def options(self) -> SourceOptions:
-        """Records of transactions that may yet be aborted are no records."""
+        """Options that read only committed records: a record of an open transaction may yet be
+        aborted."""
         given = {"kafka.isolation.level": "read_committed", "includeHeaders": "true"}
         return SourceOptions.read(given | dict(self.source), is_streaming=False)
 
@@ -71,7 +73,7 @@ class Appended(NamedTuple):
 
 
 class Archive:
-    """A directory with an archive in it, or one to come."""
+    """A directory that holds an archive, or in which one will be created."""
 
     def __init__(self, session: SparkSession, directory: str) -> None:
         self.session = session
@@ -82,7 +84,8 @@ class Archive:
 
     @contextmanager
     def writer(self) -> "Iterator[ArchiveWriter]":
-        """The only one who may change the archive from now on; an older one is ended."""
+        """Returns a writer, the only one that may change the archive from now on. An older writer
+        fails at its next entry."""
         log = Log(self.directory)
         try:
             yield ArchiveWriter(self, log)
@@ -90,7 +93,7 @@ class Archive:
             log.close()
 
     def read(self, topic: str | None = None) -> DataFrame:
-        """The records as a DataFrame, by what the log says and not by what lies around."""
+        """Returns the records as a DataFrame. Only files that the log names are read."""
         state = self.state()
         return self.read_files(
             [file for file in state.files.values() if topic is None or file.topic == topic]
@@ -152,9 +155,9 @@ class ArchiveWriter:
         return self._log.state
 
     def append(self, reading: Reading, on_progress: OnProgress = lambda *_: None) -> Appended:
-        """Archives what is in the topics now and was not archived before.
+        """Archives the records that are in the topics now and were not archived before.
 
-        `on_progress` is told of the offsets that are done, and of all there are to do.
+        `on_progress` is called with the number of offsets done and the total.
         """
         options = reading.options()
         brokers = Brokers(options)
@@ -183,7 +186,7 @@ class ArchiveWriter:
             if not chunk.offsets:
                 return Appended(records, files)
             added = self._read_chunk(reading, chunk)
-            # What was read must be of the topics that the entry will name.
+            # The records must belong to the topics whose ids the entry will name.
             refuse_other_topics(ids, brokers.subscription().ids)
             entry = self._log.append(added, chunk.offsets, chunk.gaps, ids)
             records += sum(file.rows for file, _ in entry.added)
@@ -191,7 +194,7 @@ class ArchiveWriter:
             done += chunk.size
 
     def _read_chunk(self, reading: Reading, chunk: Chunk) -> list[tuple[DataFile, str]]:
-        """Reads a chunk into files that are staged, and nothing more."""
+        """Reads a chunk into staged files. Nothing becomes visible yet."""
         staging = self._log.staging()
         local = self._directory.local_path(staging)
         if local is None:
@@ -199,10 +202,11 @@ class ArchiveWriter:
         made = local_files.append(
             self._session, reading.options(), chunk.ranges, local, reading.codec
         )
-        return self._at_hand(made, staging)
+        return self._staged_paths(made, staging)
 
-    def _at_hand(self, made: list[DataFile], staging: str) -> list[tuple[DataFile, str]]:
-        """What tasks have written, if it is here too: an entry must not name what nobody finds."""
+    def _staged_paths(self, made: list[DataFile], staging: str) -> list[tuple[DataFile, str]]:
+        """Returns the staged paths of the files that tasks have written. Raises if the driver does
+        not see one of them, because an entry must only name files that exist."""
         found = {entry.name: entry.size_bytes for entry in self._directory.list(staging)}
         for file in made:
             if found.get(file.name) != file.size_bytes:
@@ -220,7 +224,7 @@ class ArchiveWriter:
         with parquet.settings(self._session):
             records = parquet.with_hours(self._records(reading, chunk))
             parquet.write(records, staging_path, codec=reading.codec)
-        # A range may hold nothing but ends of transactions: then there is no file.
+        # A range may hold nothing but transaction markers: then there is no file.
         if not any(entry.is_directory for entry in self._directory.list(staging)):
             return []
         found = parquet.staged_files(self._session, staging_path)
@@ -256,7 +260,7 @@ class ArchiveWriter:
         codec: str = "zstd",
         on_progress: OnProgress = lambda *_: None,
     ) -> int:
-        """Merges small neighbours; how many files there are fewer."""
+        """Merges small neighbouring files. Returns by how much the number of files has fallen."""
         found = merges(self.state.files.values(), target_bytes)
         before, done = len(self.state.files), 0
         total = sum(file.rows for file in found)
@@ -276,7 +280,7 @@ class ArchiveWriter:
         else:
             root = self._directory.local_path("") or "/"
             made = local_files.merge(self._session, root, some, local, codec)
-            added = self._at_hand(made, staging)
+            added = self._staged_paths(made, staging)
         files = [file for merge in some for file in merge.files]
         _compare(files, [file for file, _ in added])
         self._log.compact(added, [file.path for file in files])
@@ -297,7 +301,7 @@ class ArchiveWriter:
 
 
 def _compare(before: list[DataFile], after: list[DataFile]) -> None:
-    """Nothing may be replaced by less."""
+    """Raises unless the merged files hold as many records as the files they replace."""
     counts: dict[tuple[str, int], int] = {}
     for files, sign in ((before, 1), (after, -1)):
         for file in files:

@@ -1,4 +1,5 @@
-"""What the archive's log says: entries, the state they add up to, and names. No Spark, no I/O.
+"""The entries of the archive's log, the state that they add up to, and file names. No Spark, no
+I/O.
 
     DIRECTORY/
       _odradek/log/00000000000000000007.json    entries, each made once and never changed
@@ -7,10 +8,10 @@
       topic=clicks/date=2026-11-15/hour=07/
         records-clicks-3-00000000000000000000-00000000000000199999-7.parquet
 
-An entry is decided when its file is there. Only then are its files moved into place, and only when
-they are is the next entry made; so at most the last entry can be unfinished, and whoever comes next
-finishes it. Names that begin with an underscore are passed over by everything that reads Parquet
-directories, so what is staged is seen by nobody.
+An entry is decided when its JSON file exists. After that its Parquet files are moved into place,
+and only then is the next entry made. So at most the last entry can be unfinished, and the next run
+or reader finishes it. Programs that read Parquet directories ignore names that begin with an
+underscore, so they do not see staged files.
 """
 
 import json
@@ -30,12 +31,12 @@ Kind = Literal["claim", "append", "compact"]
 
 
 class DamagedArchive(Exception):
-    """The log of an archive cannot be read, or was made by something newer."""
+    """The log of an archive is damaged, or was written by a newer version."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One Parquet file: records of one partition and one hour. `last_offset` is in it."""
+    """One Parquet file with records of one partition and one hour. `last_offset` is included."""
 
     topic: str
     partition: int
@@ -62,7 +63,8 @@ class DataFile:
         return TopicPartition(self.topic, self.partition)
 
     def named(self, number: int) -> "DataFile":
-        """With the name it has in the entry of this number. Another entry gives another name."""
+        """Returns the file with the name that it gets in the entry of this number. File names
+        contain the number, so no two entries use the same name."""
         name = (
             f"records-{self.topic}-{self.partition}-{self.first_offset:020d}"
             f"-{self.last_offset:020d}-{number}.parquet"
@@ -72,7 +74,8 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Records that were gone before they could be archived: from `first_offset` to before `end`."""
+    """Offsets [first_offset, end_offset) that were deleted from the topic before they could be
+    archived."""
 
     topic: str
     partition: int
@@ -82,12 +85,12 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One step of the archive.
+    """One change of the archive.
 
-    `added` pairs each file with where it is staged. `offsets` says where each partition that was
-    read goes on, and `topic_ids` which topics they belong to: one that is deleted and made anew has
-    another id. A claim adds nothing: whoever makes one takes over, because an older run cannot make
-    the entry of the same number any more.
+    `added` pairs each file with the path where it is staged. `offsets` holds the next offset of
+    each partition that was read, and `topic_ids` the ids of their topics: a topic that is deleted
+    and created again has another id. An entry of kind "claim" adds nothing. The run that makes it
+    takes the archive over, because an older run can no longer make the entry of the same number.
     """
 
     number: int
@@ -134,7 +137,7 @@ class Entry:
 
 @dataclass(slots=True)
 class State:
-    """What all entries up to `number` add up to; -1 is before the first."""
+    """The sum of all entries up to `number`; -1 is before the first entry."""
 
     number: int = -1
     archive_id: str = ""
@@ -142,11 +145,12 @@ class State:
     files: dict[str, DataFile] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
-    # Entries that were made before ids were noted have none.
+    # Entries of older versions have no topic ids.
     topic_ids: dict[str, str] = field(default_factory=dict)
 
     def apply(self, entry: Entry) -> None:
-        """Takes the next entry; says so if it is not the next, or does not fit."""
+        """Applies the next entry. Raises `DamagedArchive` if it is not the next one, or does not
+        fit."""
         if entry.number != self.number + 1:
             raise DamagedArchive(
                 f"entry {self.number + 1} of the archive's log is missing: {entry.number} follows"
@@ -200,7 +204,7 @@ class State:
         return sorted(found, key=lambda file: (file.partition, file.first_offset, file.last_offset))
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a copy needs."""
+        """Returns how many partitions a restored topic needs."""
         return 1 + max(
             partition.partition for partition in self.offsets if partition.topic == topic
         )
@@ -215,7 +219,8 @@ def state_path(number: int) -> str:
 
 
 def numbers_in(names: Iterable[str], ending: str) -> list[int]:
-    """The numbers of the entries (`.json`) or states (`.state`) among a directory's names."""
+    """Returns the numbers of the entries (`.json`) or states (`.state`) among the names of
+    files."""
     stems = [name.removesuffix(ending) for name in names if name.endswith(ending)]
     return sorted(int(stem) for stem in stems if stem.isdigit())
 

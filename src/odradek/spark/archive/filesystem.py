@@ -1,9 +1,9 @@
 """A directory on any filesystem that Spark's own Hadoop knows: local, hdfs, s3a, abfs, gs.
 
-Place: under the archive's log. Everything goes through the driver's JVM, so whatever a path needs
-(credentials, jars, name services) is what the user's Spark has. Paths here are relative.
-Invariant: `create_once` is the one call that decides anything. Of any number of writers of the same
-path at most one succeeds, and a reader sees the whole file or none.
+Place: used by the archive's log. Everything goes through the driver's JVM, so the credentials, jars
+and name services of the user's Spark apply. Paths here are relative.
+Invariant: `create_once` is the only call that decides anything. Of all writers of the same path at
+most one succeeds, and a reader sees the complete file or no file.
 """
 
 from typing import Any, Final, NamedTuple
@@ -17,15 +17,15 @@ _NOT_THERE: Final = ("FileNotFoundException", "NoSuchFileException")
 
 
 class AlreadyThere(Exception):
-    """Somebody else has written this path."""
+    """Another writer has created this path already."""
 
 
 class FilesystemFailed(Exception):
-    """A filesystem refused; the message is the first line of what it said."""
+    """A filesystem operation failed; the message is the first line of its error."""
 
 
 class Entry(NamedTuple):
-    """A file or a directory directly below another."""
+    """A file or a subdirectory of a directory."""
 
     name: str
     size_bytes: int
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 class Directory:
-    """A directory and all below it."""
+    """A directory and everything below it."""
 
     def __init__(self, session: SparkSession, root: str) -> None:
         context = session.sparkContext
@@ -56,7 +56,8 @@ class Directory:
         return str(self._path(path).toString())
 
     def local_path(self, path: str) -> str | None:
-        """The path on this machine's disks, for those who open it themselves; else none."""
+        """Returns the path if it is on a disk of this machine, so that Python can open it; else
+        None."""
         if self._uri.getScheme() != _LOCAL:
             return None
         return str(self._path(path).toUri().getPath())
@@ -65,7 +66,7 @@ class Directory:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, path) if path else self._root
 
     def list(self, path: str) -> list[Entry]:
-        """What is directly below; nothing if it is not there."""
+        """Lists a directory; returns nothing if it does not exist."""
         try:
             found = self._fs.listStatus(self._path(path))
         except Py4JJavaError as error:
@@ -94,7 +95,8 @@ class Directory:
             raise failure(f"{self.full_path(path)} cannot be read", error) from error
 
     def create_once(self, path: str, data: bytes, *, scratch: str) -> None:
-        """Makes a file that was not there; `AlreadyThere` if it was. `scratch` is a free path."""
+        """Creates a file; raises `AlreadyThere` if it exists. `scratch` is an unused path for a
+        temporary file."""
         source, target = self._path(scratch), self._path(path)
         try:
             self._fs.mkdirs(target.getParent())
@@ -115,13 +117,14 @@ class Directory:
         stream = self._fs.create(path, True)
         try:
             stream.write(bytearray(data))
-            # On disk before the name that decides: a log entry must not be empty after a crash.
+            # Synced to disk before the rename: a log entry must not be empty after a crash.
             stream.hsync()
         finally:
             stream.close()
 
     def _link(self, source: Any, target: Any) -> None:
-        """A second name for a file is refused if it is taken: atomic where renaming is not."""
+        """Creates a hard link, which fails if the name exists: atomic on local disks, where rename
+        overwrites."""
         no_strings = self._gateway.new_array(self._jvm.java.lang.String, 0)
         get = self._jvm.java.nio.file.Paths.get
         files = self._jvm.java.nio.file.Files
@@ -130,7 +133,7 @@ class Directory:
         )
 
     def _rename_once(self, source: Any, target: Any) -> None:
-        """As Spark commits its own checkpoints: a rename that does not overwrite."""
+        """Renames without overwriting, as Spark does for its own checkpoints."""
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._uri, self._conf)
         kinds = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
         without_overwrite = self._gateway.new_array(kinds, 1)
@@ -147,7 +150,7 @@ class Directory:
             raise FilesystemFailed(f"{self.full_path(source)} cannot be renamed to {target}")
 
     def delete(self, path: str) -> None:
-        """Deletes a file, or a directory with all below it; nothing if it is not there."""
+        """Deletes a file or a directory tree; does nothing if it does not exist."""
         try:
             self._fs.delete(self._path(path), True)
         except Py4JJavaError as error:

@@ -1,9 +1,11 @@
-"""Parquet files on local disks, written by the tasks themselves: Arrow columns all the way.
+"""Parquet files on local disks, written by the tasks themselves from Arrow columns.
 
-Place: beside `parquet`, which has Spark write them, on any filesystem. Here what was fetched goes
-from its columns into files without becoming rows, and never enters Java: a sixth of the CPU.
-Invariant: a file holds records of one partition and one hour, by offset. What a task returns is
-all that counts: files of an attempt that failed lie in the staging directory, named by nobody.
+Place: used on local disks instead of `parquet`, by which Spark writes files on any filesystem. Here
+the fetched columns go into files without becoming rows and without passing through Java, which
+takes a sixth of the CPU.
+Invariant: a file holds records of one partition and one hour, sorted by offset. Only the files that
+a task returns count. Files of a failed attempt stay in the staging directory, and no entry names
+them.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,19 +39,19 @@ SCHEMA: Final = pa.schema(
 )
 _NUMBERS: Final = ["offset", "timestamp"]
 _REPEATED: Final = ["partition", "timestampType", "key", "headers.list.element.key"]
-# As much is gathered for a row group, and by all files of a task together.
+# The size at which a row group is written, and the limit for all open files of a task together.
 _ROW_GROUP_BYTES: Final = 32 << 20
 _WAITING_BYTES: Final = 128 << 20
-# Times may go back and forth; a task has no more files open than this.
+# Timestamps need not be in order. A task has at most this many files open.
 _OPEN_FILES: Final = 64
 _ROWS_AT_ONCE: Final = 20_000
 _HOUR_US: Final = 3_600_000_000
-# Arrow's names for what Spark and our flags call otherwise.
+# Arrow's names of codecs that Spark and our flags name differently.
 _CODECS: Final = {"lz4_raw": "lz4", "uncompressed": "none"}
 
 
 class _Filing(NamedTuple):
-    """A task: a range of a topic, into files below a directory."""
+    """The work of a task that writes a range of a topic into files below a directory."""
 
     options: SourceOptions
     work: Range
@@ -58,7 +60,7 @@ class _Filing(NamedTuple):
 
 
 class _Merging(NamedTuple):
-    """A task: some files into one."""
+    """The work of a task that merges some files into one."""
 
     paths: list[str]
     into: DataFile
@@ -81,7 +83,7 @@ def append(
 def merge(
     session: SparkSession, root: str, found: list[Merge], directory: str, codec: str
 ) -> list[DataFile]:
-    """One file for each merge, of files below `root`."""
+    """Merges files below `root`, each group into one file."""
     tasks = [
         _Merging([f"{root}/{file.path}" for file in merge.files], merge.files[0], directory, codec)
         for merge in found
@@ -126,8 +128,9 @@ def _merge(task: _Merging) -> list[DataFile]:
 def read_batches(
     path: str, wanted: Callable[[pq.RowGroupMetaData], bool] = lambda _: True
 ) -> Iterator[pa.RecordBatch]:
-    """A file's records in small pieces, whoever wrote it; only of row groups that are wanted."""
-    # Buffered reads, and each row group by itself: records may be large.
+    """Yields a file's records in small batches, whether Spark or this module wrote it. `wanted`
+    selects the row groups."""
+    # Reads are buffered and row groups are read one at a time, because records may be large.
     with pq.ParquetFile(path, buffer_size=1 << 20) as file:
         for index in range(file.num_row_groups):
             if not wanted(file.metadata.row_group(index)):
@@ -138,7 +141,7 @@ def read_batches(
 
 
 class Hours:
-    """The files of one range, one for each hour, or more where many hours alternate."""
+    """The files of one range: one for each hour, or more if many hours alternate."""
 
     def __init__(self, topic_partition: TopicPartition, directory: str, codec: str) -> None:
         self._topic_partition = topic_partition
@@ -156,14 +159,15 @@ class Hours:
             if is_maximum and last - first + 1 == len(rows):
                 part = batch.slice(first, len(rows))
             else:
-                # A copy: a slice would keep all of the batch in memory for some of its rows.
+                # Copied, because a slice would keep the whole batch in memory.
                 part = batch.take(pa.array(rows))
             self._file(hour).add(part)
         while sum(file.waiting_bytes for file in self._open.values()) > _WAITING_BYTES:
             max(self._open.values(), key=lambda file: file.waiting_bytes).flush()
 
     def _file(self, hour: int) -> "HourFile":
-        """Last in the dictionary, so that the first one has waited longest."""
+        """Returns the open file of an hour. It becomes the last in the dictionary, so that the
+        first one is the least recently used."""
         file = self._open.pop(hour, None)
         if file is None:
             if len(self._open) == _OPEN_FILES:
@@ -178,12 +182,12 @@ class Hours:
 
 
 def _filed_under(hour: int) -> tuple[str, str]:
-    """Date and hour by the number of hours since 1970."""
+    """Returns date and hour of a number of hours since 1970."""
     return str(np.datetime64(hour // 24, "D")), f"{hour % 24:02d}"
 
 
 class HourFile:
-    """A file that is being written; `close` says what is in it."""
+    """A file that is being written; `close` returns its description."""
 
     def __init__(
         self,
@@ -235,7 +239,7 @@ class HourFile:
             self.flush()
 
     def flush(self) -> None:
-        """What waits becomes a row group."""
+        """Writes the buffered records as a row group."""
         if self._waiting:
             table = pa.Table.from_batches(self._waiting, SCHEMA)
             self._writer.write_table(table, row_group_size=table.num_rows)
@@ -262,7 +266,7 @@ class HourFile:
         )
 
     def _sync(self) -> int:
-        """On disk before the entry that names it; the size it has there."""
+        """Syncs the file to disk before an entry names it. Returns its size."""
         file = OsDisk().open(self._path)
         try:
             file.sync()

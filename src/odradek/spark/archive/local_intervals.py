@@ -1,8 +1,10 @@
-"""Intervals of archived offsets read from local disks by the tasks that send them.
+"""Reads intervals of archived offsets from local disks, in the tasks that send them.
 
-Place: beside `restoring`, where Spark reads the files on any other filesystem; `local_files` has
-the reasons. Hours of a topic interleave, so several files may have to be read side by side.
-Invariant: records come by offset, each once, and of a file no more than a row group is in memory.
+Place: used on local disks instead of the code in `restoring`, by which Spark reads files on any
+filesystem; `local_files` has the reasons. Hours of a topic interleave, so several files may have to
+be read at the same time.
+Invariant: records come in the order of their offsets, each once, and at most one row group of each
+file is in memory.
 """
 
 from collections.abc import Iterator
@@ -28,7 +30,8 @@ class LocalFile(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """A task: the records of an interval, in one transaction. Times are None for any."""
+    """The work of a task that sends the records of an interval in one transaction. A time of None
+    means no limit."""
 
     work: Work
     options: SinkOptions
@@ -61,14 +64,15 @@ def _within(
 
 
 def in_order(files: list[LocalFile], interval: Interval) -> Iterator[pa.RecordBatch]:
-    """The records of an interval that lie in some files of its partition."""
+    """Yields the records of an interval from the files of its partition, in order."""
     waiting = sorted(files, reverse=True)
     running: list[_Cursor] = []
     while waiting or running:
         if not running:
             _open(waiting, running, interval)
             continue
-        # All records up to here are in batches at hand, once files that begin before are too.
+        # The batches that are read contain all records up to this offset, if no further file begins
+        # before it.
         limit = min(cursor.last_offset for cursor in running)
         if waiting and waiting[-1].first_offset <= limit:
             _open(waiting, running, interval)
@@ -92,7 +96,7 @@ def _merged(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _Cursor:
-    """A place in a file: what was read last of it, and how much of that is taken."""
+    """A position in a file: the batch that was read last, and how much of it is used."""
 
     __slots__ = ("_batch", "_batches", "_offsets", "_taken")
 
@@ -103,7 +107,8 @@ class _Cursor:
         self._taken = 0
 
     def advance(self) -> bool:
-        """Makes sure that there is something at hand; false at the end of the file."""
+        """Reads the next batch if the current one is used up; returns False at the end of the
+        file."""
         if self._taken == len(self._offsets):
             self._batch = next(self._batches, None)
             if self._batch is None:
@@ -116,7 +121,7 @@ class _Cursor:
         return int(self._offsets[-1])
 
     def take(self, limit: int) -> pa.RecordBatch:
-        """What is at hand up to an offset, that one too."""
+        """Takes the rows of the current batch up to an offset, inclusive."""
         assert self._batch is not None
         begin = self._taken
         self._taken = int(np.searchsorted(self._offsets, limit, side="right"))
@@ -124,7 +129,7 @@ class _Cursor:
 
 
 def _batches_of(path: str, interval: Interval) -> Iterator[pa.RecordBatch]:
-    """A file's records that lie in an interval, in pieces that are not empty."""
+    """Yields the records of a file that lie in an interval, in batches that are not empty."""
     for batch in read_batches(path, lambda rows: _may_hold(rows, interval)):
         partitions = np.asarray(batch.column("partition"))
         if bool((partitions != interval.partition).any()):

@@ -1,9 +1,9 @@
-"""The archive's log on its filesystem: entries are made here, and finished.
+"""The archive's log on its filesystem: makes entries, and finishes them.
 
-Invariant: an entry counts from the moment its file is there. A run makes entries only after its
-claim, each with the number after the last it knows; a number that is taken means that another run
-has taken over, and ends this one. So of two runs at most one can go on, and what the other has
-staged will never be decided.
+Invariant: an entry counts from the moment its file exists. A run first makes an entry of kind
+"claim", then further entries, each with the number after the last one it knows. If a number is
+taken, another run has taken over, and this run ends. So of two runs at most one can go on, and
+files that the other has staged will never be named by an entry.
 """
 
 from collections.abc import Mapping
@@ -36,11 +36,11 @@ class TakenOver(Exception):
 
 
 class NoArchive(Exception):
-    """There is nothing in a directory that could be read as an archive."""
+    """The directory holds no archive."""
 
 
 def load(directory: Directory) -> tuple[State, Entry | None]:
-    """What the log adds up to, and its last entry."""
+    """Returns the state that the log adds up to, and its last entry."""
     names = [entry.name for entry in directory.list(LOG_DIRECTORY)]
     entries, states = numbers_in(names, ".json"), numbers_in(names, ".state")
     state = State()
@@ -63,7 +63,7 @@ def _entry(directory: Directory, number: int) -> Entry:
 
 
 def load_to_read(directory: Directory) -> State:
-    """The state, for whoever only reads; an unfinished last entry is finished first."""
+    """Returns the state for a reader. If the last entry is unfinished, it is finished first."""
     for attempt in range(_ATTEMPTS):
         state, last = load(directory)
         if last is None:
@@ -71,7 +71,7 @@ def load_to_read(directory: Directory) -> State:
         try:
             finish(directory, last)
         except FilesystemFailed:
-            # A run that works on it may have gone on meanwhile, and merged these very files.
+            # A run that writes to the archive may meanwhile have merged these very files.
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
@@ -80,9 +80,11 @@ def load_to_read(directory: Directory) -> State:
 
 
 def finish(directory: Directory, entry: Entry) -> None:
-    """Moves an entry's files into place; may be done twice, also at the same time.
+    """Moves an entry's files into place. It is idempotent, even if two processes do it at the same
+    time.
 
-    Files that it replaces go first, so that no reader of the directory ever sees a record twice.
+    The files that the entry replaces are deleted first, so that no reader of the directory ever
+    sees a record twice.
     """
     for path in entry.removed:
         if directory.exists(path):
@@ -93,23 +95,23 @@ def finish(directory: Directory, entry: Entry) -> None:
         try:
             directory.rename(staged, file.path)
         except FilesystemFailed:
-            # Somebody else who finishes the same entry may have been faster.
+            # Another process that finishes the same entry may have been faster.
             if not directory.exists(file.path):
                 raise
 
 
 class Log:
-    """An archive that this run may change."""
+    """The log of an archive that this run may change."""
 
     def __init__(self, directory: Directory, clock: Clock | None = None) -> None:
-        """Takes the archive over: whatever another run has not decided yet, it cannot any more."""
+        """Takes the archive over: another run cannot make entries any more."""
         self.directory = directory
         self.run = uuid4().hex
         self._clock = clock or SystemClock()
         self.state = State()
         self._stagings = 0
-        # From just before an entry is made until its files are in place: what is staged may be all
-        # there is of them.
+        # True from just before an entry is made until its files are in place. Meanwhile the staged
+        # files may be the only copies.
         self._is_deciding = False
         for attempt in range(_ATTEMPTS):
             self.state, last = load(directory)
@@ -119,14 +121,15 @@ class Log:
                 self._make("claim")
                 break
             except TakenOver:
-                # The other run has made an entry since: it counts, and is read first.
+                # Another run has made an entry meanwhile. It counts, so it is read before the next
+                # attempt.
                 if attempt == _ATTEMPTS - 1:
                     raise
         self._tidy()
 
     def _tidy(self) -> None:
-        """Deletes what other runs have staged: after the claim they can decide nothing any more,
-        and what they had decided is known and finished, or the claim would not have been made."""
+        """Deletes files that other runs have staged. After the claim those runs can make no
+        entries, and the entries that they made were read and finished before the claim."""
         for directory in (STAGING, SCRATCH):
             for entry in self.directory.list(directory):
                 if entry.name != self.run:
@@ -181,7 +184,8 @@ class Log:
         try:
             self.directory.create_once(entry_path(number), entry.to_json(), scratch=scratch)
         except AlreadyThere:
-            # A filesystem that tried twice may refuse what it has done itself.
+            # A filesystem that retried may refuse the second attempt although its first one
+            # succeeded.
             if _entry(self.directory, number).run != self.run:
                 self._is_deciding = False
                 raise TakenOver(
@@ -202,7 +206,7 @@ class Log:
         self.directory.create_once(path, self.state.to_json(), scratch=scratch)
 
     def close(self) -> None:
-        """Leaves nothing behind, unless an entry may be decided and not finished."""
+        """Deletes this run's staged files, unless an entry may be decided and not yet finished."""
         if self._is_deciding:
             return
         for directory in (STAGING, SCRATCH):

@@ -1,4 +1,4 @@
-"""Parquet files of an archive: how they are written by Spark, and what is in them."""
+"""Parquet files of an archive: their columns, and how Spark writes and reads them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,9 +9,10 @@ from pyspark.sql import functions as f
 
 from odradek.spark.archive.entries import DataFile
 
-# A writer holds one in memory; a reader of some offsets passes over the others.
+# The size of a row group. A writer holds one in memory; a reader of some offsets skips the others.
 _ROW_GROUP_BYTES: Final = 32 << 20
-# Which files a record may be in, beside `topic`: hours of UTC whatever the session's zone is.
+# Files are divided by these columns besides `topic`. Hours are in UTC, whatever the session's time
+# zone is.
 _DATE: Final = "cast(date_from_unix_date(int(floor(unix_millis(timestamp) / 86400000))) as string)"
 _HOUR: Final = "lpad(cast(pmod(floor(unix_millis(timestamp) / 3600000), 24) as string), 2, '0')"
 _COLUMNS: Final = (
@@ -22,7 +23,7 @@ SCHEMA: Final = f"{_COLUMNS}, topic string, date string, hour string"
 _STAGED_SCHEMA: Final = f"{SCHEMA}, lane int"
 
 WHILE_WRITING: Final = {
-    # Milliseconds are kept as they are, and readers other than Spark understand them.
+    # Timestamps are written as milliseconds, which other readers than Spark understand too.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
@@ -32,7 +33,7 @@ WHILE_WRITING: Final = {
 
 @contextmanager
 def settings(session: SparkSession, wanted: Mapping[str, str] = WHILE_WRITING) -> Iterator[None]:
-    """What must hold for a while, whatever the session's own settings are."""
+    """Changes settings of the session for the duration of a `with` block."""
     before = {name: session.conf.get(name, None) for name in wanted}
     for name, value in wanted.items():
         session.conf.set(name, value)
@@ -47,18 +48,19 @@ def settings(session: SparkSession, wanted: Mapping[str, str] = WHILE_WRITING) -
 
 
 def with_hours(records: DataFrame) -> DataFrame:
-    """Records of a topic with the date and the hour they are filed under."""
+    """Adds the columns date and hour, by which files are divided."""
     return records.withColumns({"date": f.expr(_DATE), "hour": f.expr(_HOUR)})
 
 
 def write(records: DataFrame, directory: str, *, codec: str, lane: Column | None = None) -> None:
-    """Writes what has date and hour; rows of different lanes never share a file.
+    """Writes rows that have date and hour. Rows with different values of `lane` never share a file.
 
-    Without a lane it is the partition. The sort is what makes a file's rows come by offset, and
-    each task write one file at a time.
+    The default of `lane` is the partition. Sorting makes the rows of a file come in order of their
+    offsets, and lets each task write one file at a time.
     """
     names = ["topic", "date", "hour"]
-    # Never null, and Spark is to know: else it would sort once more by them, and lose our order.
+    # The columns are never null, and Spark must know it. Otherwise it would sort by them once more
+    # and lose our order.
     known = {name: f.coalesce(f.col(name), f.lit("")) for name in names}
     laned = records.withColumns({**known, "lane": f.col("partition") if lane is None else lane})
     places = [*names, "lane"]
@@ -68,14 +70,14 @@ def write(records: DataFrame, directory: str, *, codec: str, lane: Column | None
         .partitionBy(*places)
         .option("compression", codec)
         .option("parquet.block.size", str(_ROW_GROUP_BYTES))
-        # A task that is tried again leaves nothing of its first attempt behind.
+        # A task that is retried leaves no files of its first attempt.
         .option("mapreduce.fileoutputcommitter.algorithm.version", "1")
         .parquet(directory)
     )
 
 
 def staged_files(session: SparkSession, directory: str) -> list[tuple[DataFile, str]]:
-    """The files below a directory that `write` has filled, each with its path from there."""
+    """Returns the files that `write` has put below a directory, each with its relative path."""
     found = (
         session.read.schema(_STAGED_SCHEMA)
         .parquet(directory)
@@ -113,12 +115,12 @@ def staged_files(session: SparkSession, directory: str) -> list[tuple[DataFile, 
 
 
 def read(session: SparkSession, root: str, paths: list[str]) -> DataFrame:
-    """The records of some files of an archive, with topic, date and hour from their paths."""
+    """Reads some files of an archive, with topic, date and hour taken from their paths."""
     reader = session.read.schema(SCHEMA).option("basePath", root)
     return reader.parquet(*paths)
 
 
 def lane_by_name(lanes: Mapping[str, int]) -> Column:
-    """A column with the lane of the file that a row was read from."""
+    """Returns a column with the lane of the file that a row was read from."""
     pairs = [f.lit(part) for name, lane in sorted(lanes.items()) for part in (name, lane)]
     return f.element_at(f.create_map(*pairs), f.col("_metadata.file_name"))

@@ -1,4 +1,5 @@
-"""What to do next: which offsets to archive, which files to merge, which to send. All pure."""
+"""Pure functions that plan the next step: which offsets to archive, which files to merge, which to
+send."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -10,11 +11,12 @@ from odradek.spark.offsets import Range, limit, made_anew
 
 
 class DataLoss(Exception):
-    """Records that were to be archived are gone from the topic."""
+    """Records that were to be archived are not in the topic any more."""
 
 
 class Chunk(NamedTuple):
-    """The work of one entry. `offsets` is where partitions go on afterwards, if that is new."""
+    """The work of one entry. `offsets` holds the next offset of each partition that the entry
+    changes."""
 
     ranges: list[Range]
     gaps: list[Gap]
@@ -22,12 +24,12 @@ class Chunk(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Offsets, which is records where none are missing."""
+        """The number of offsets, which is the number of records if none are missing."""
         return sum(offset_range.end - offset_range.start for offset_range in self.ranges)
 
 
 def refuse_other_topics(known: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Raises if a topic is not the one that is archived, whatever its offsets are."""
+    """Raises if a topic of the same name has another id than the archived one."""
     for topic in sorted(made_anew(known, now)):
         raise DataLoss(
             f"{topic} was deleted and made anew since it was archived: it is another topic of the"
@@ -44,9 +46,11 @@ def next_chunk(
     allow_data_loss: bool = False,
     topic_ids: Mapping[str, str] | None = None,
 ) -> Chunk:
-    """What comes after `done`, up to `ends` and to `most` offsets; empty when all is done.
+    """Plans the next offsets after `done`, up to `ends` and at most `most`; empty when all are
+    done.
 
-    `earliest` is where topics begin by now. What is missing before it is an error, or a gap.
+    `earliest` holds the current log start offsets. Offsets that were deleted before they were
+    archived are an error or, with `allow_data_loss`, a gap.
     """
     starts: Offsets = {}
     gaps = []
@@ -81,13 +85,13 @@ def next_chunk(
         for partition, end in sorted(reached.items())
         if starts[partition] < end
     ]
-    # Empty partitions are noted too: a copy of the topic has them.
+    # Empty partitions are recorded too, so that a restored topic has them.
     changed = {partition: end for partition, end in reached.items() if done.get(partition) != end}
     return Chunk(ranges, gaps, changed)
 
 
 class Merge(NamedTuple):
-    """Files of one partition and one hour, next to each other, that become one."""
+    """Neighbouring files of one partition and one hour that become one file."""
 
     files: tuple[DataFile, ...]
 
@@ -101,11 +105,11 @@ class Merge(NamedTuple):
 
 
 def merges(files: Iterable[DataFile], target_bytes: int) -> list[Merge]:
-    """Small neighbours to be merged into files of up to `target_bytes`.
+    """Chooses small neighbouring files to be merged into files of up to `target_bytes`.
 
-    A file is merged only if the others with it are at least half as large together: each merge
-    makes the file that a record is in half as large again or more, so no record is written more
-    often than log1.5(target / smallest) times, however often small files are added.
+    A file is merged only if the others in its merge together have at least half its size. So each
+    merge increases the size of the file that a record is in by at least half, and no record is
+    written more often than log1.5(target / smallest) times, however often small files are added.
     """
     hours: dict[tuple[str, int, str, str], list[DataFile]] = defaultdict(list)
     for file in files:
@@ -124,7 +128,8 @@ def merges(files: Iterable[DataFile], target_bytes: int) -> list[Merge]:
 
 
 def _worthwhile(run: list[DataFile]) -> list[Merge]:
-    """The run, or what is before and after a file that is too large for the others."""
+    """Returns the run of files, or its parts before and after a file that is too large for the
+    others."""
     if len(run) < 2:
         return []
     largest = max(range(len(run)), key=lambda index: run[index].size_bytes)
@@ -134,7 +139,8 @@ def _worthwhile(run: list[DataFile]) -> list[Merge]:
 
 
 def batches_of(found: list[Merge], max_bytes: int) -> list[list[Merge]]:
-    """Merges that are done in one go: at least one, and no more than so many bytes."""
+    """Yields lists of merges for one Spark job each: at least one merge, and at most
+    `max_bytes`."""
     batches: list[list[Merge]] = []
     size_bytes = max_bytes
     for file in found:
@@ -147,7 +153,7 @@ def batches_of(found: list[Merge], max_bytes: int) -> list[list[Merge]]:
 
 
 class Interval(NamedTuple):
-    """Archived offsets of one partition, from `start` to before `end`: one transaction."""
+    """The archived offsets [start, end) of one partition, restored in one transaction."""
 
     partition: int
     start: int
@@ -157,10 +163,11 @@ class Interval(NamedTuple):
 def rounds(
     files: Iterable[DataFile], position: Mapping[int, int], *, rows: int, partitions: int
 ) -> list[list[Interval]]:
-    """The jobs of a restore: in each at most one interval a partition, of about `rows` records.
+    """Yields the jobs of a restore: each has at most one interval for each partition, of about
+    `rows` records.
 
-    `position` says where partitions go on that are restored in part. A partition's intervals come
-    in order, each in a later round than the one before.
+    `position` holds the next offset of partitions that are partly restored. A partition's intervals
+    come in order, each in a later job than the previous one.
     """
     of: dict[int, list[DataFile]] = defaultdict(list)
     for file in files:
@@ -187,7 +194,7 @@ def _intervals(partition: int, files: list[DataFile], position: int, rows: int) 
 
 
 def files_with(files: Iterable[DataFile], interval: Interval) -> list[DataFile]:
-    """Files that may hold a record of the interval."""
+    """Returns the files that may hold records of the interval."""
     return [
         file
         for file in files

@@ -1,7 +1,8 @@
-"""Parquet back to topics: partition, order, key, value, headers and timestamp as they were.
+"""Restores topics from Parquet files, with partition, order, key, value, headers and timestamp.
 
-A restore is named by the archive, the topic, the copy and the time range, so that the same command
-goes on where it stood, and does nothing when it is done. `sending` has the argument.
+The name of a restore is made of the archive, the topic, the target topic and the time range. So the
+same command continues an interrupted restore, and does nothing when it is complete. `sending`
+explains why each record is written once.
 """
 
 import hashlib
@@ -41,7 +42,7 @@ from odradek.world.clock import SystemClock
 _log = logging.getLogger("odradek.spark")
 
 DEFAULT_TRANSACTION_RECORDS: Final = 500_000
-# Each is a branch of one plan, and a task: more at once would only wait.
+# Each interval is a branch of one Spark plan, and one task. More tasks at once would only wait.
 _PARTITIONS_AT_ONCE: Final = 16
 _HOUR_MS: Final = 3_600_000
 _COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp", "offset")
@@ -49,7 +50,8 @@ _COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp", "offset"
 
 @dataclass(frozen=True, slots=True)
 class Restoring:
-    """What to restore, and to where. `sink` are options of the data source's sink (`kafka.*`)."""
+    """What to restore and the target topic. `sink` holds options of the data source's sink
+    (`kafka.*`)."""
 
     topic: str
     sink: Mapping[str, str]
@@ -68,7 +70,7 @@ class Restoring:
         return SinkOptions.read({**self.sink, "topic": self.target}, is_streaming=False)
 
     def described(self, archive_id: str) -> str:
-        """What is restored, in words: it stands with the progress that is kept of it."""
+        """Describes what is restored. The text is stored with the progress."""
         times = "".join(
             f" {word} {at_ms} ms"
             for word, at_ms in (("from", self.since_ms), ("until", self.until_ms))
@@ -77,7 +79,8 @@ class Restoring:
         return f"topic {self.topic} of archive {archive_id}{times}"
 
     def group(self, archive_id: str) -> str:
-        """Who it is: the same restore has the same name, so that it can go on."""
+        """The group that stores the restore's progress. The same restore has the same group, so
+        that it can be continued."""
         if self.name:
             return f"odradek-restore-{self.name}"
         parts = (archive_id, self.topic, self.target, self.since_ms, self.until_ms)
@@ -86,7 +89,8 @@ class Restoring:
 
 
 class Restored(NamedTuple):
-    """What was written now, whether some was written before, and the name it goes on under."""
+    """The result: how many records were written, whether an earlier run had written some, and the
+    group that stores the progress."""
 
     records: int
     was_begun: bool
@@ -117,7 +121,8 @@ class _Restore:
     # The topic
 
     def prepare_topic(self) -> None:
-        """Makes the topic if it is not there, or says why it cannot be the copy."""
+        """Creates the topic if it does not exist. Raises if the existing topic cannot be the
+        target."""
         admin = clients.admin(self._options.admin_settings())
         name = self._wanted.target
         found = admin.describe_topics([name])[name]
@@ -126,7 +131,7 @@ class _Restore:
             return
         if found.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise RestoreFailed(f"topic {name} cannot be written: {found}")
-        # Old records would be deleted as fast as they come.
+        # With a retention time, old records would be deleted as soon as they are written.
         configs = {"retention.ms": "-1", **(self._wanted.topic_configs or {})}
         new = NewTopic(name, partitions=self._partitions, configs=configs)
         answer = admin.create_topics([new])[name]
@@ -147,7 +152,7 @@ class _Restore:
         resource = ConfigResource(ConfigType.TOPIC, topic.name)
         configs = admin.describe_configs([resource])[resource]
         if isinstance(configs, KafkaError):
-            # Whoever may write need not be allowed to look.
+            # A client that may write need not be allowed to describe the topic's settings.
             return
         values = {name: config.value for name, config in configs.items()}
         if values.get("message.timestamp.type") == "LogAppendTime":
@@ -169,7 +174,8 @@ class _Restore:
     # The records
 
     def reached(self) -> dict[int, Reached]:
-        """How far each partition is. Open transactions of a run before may yet change it."""
+        """Returns how far each partition is restored. Open transactions of an earlier run may yet
+        change it."""
         partitions = [
             TopicPartition(self._wanted.target, partition) for partition in range(self._partitions)
         ]
@@ -225,7 +231,7 @@ class _Restore:
 
     def _send_by_spark(self, job: list[Interval], work: list[Work]) -> None:
         self._archive.session.dataSource.register(RestoreDataSource)
-        # Else Spark would make one task of all of them: each has one partition.
+        # Otherwise Spark would make one task of all intervals, because each has only one partition.
         with settings(self._archive.session, {"spark.sql.unionOutputPartitioning": "false"}):
             frames = [self._records(interval) for interval in job]
             (
@@ -237,7 +243,8 @@ class _Restore:
             )
 
     def _records(self, interval: Interval) -> DataFrame:
-        """One interval as one task, in order, without a shuffle."""
+        """Returns the records of one interval as one Spark partition, in order and without a
+        shuffle."""
         records = self._archive.read_files(files_with(self._files, interval))
         records = records.filter(
             (f.col("partition") == interval.partition)
@@ -257,7 +264,7 @@ def restore(
     wanted: Restoring,
     on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Restored:
-    """Writes what the archive has of a topic into a topic, or what is left of that."""
+    """Writes the archived records of a topic into a topic, or the rest of them."""
     work = _Restore(archive, wanted)
     work.prepare_topic()
     return work.run(on_progress)

@@ -1,16 +1,17 @@
 """One task of a restore: the records of one interval, in order, in one transaction.
 
-Each partition of the new topic has a transactional id of its own, and a place in the restore's
-group: the archived offset it goes on at. An attempt
+Each partition of the target topic has its own transactional id, and an offset in the restore's
+group: the next archived offset. An attempt
 
-1. initialises the id: older attempts are fenced, what they left open is aborted, or finished if
-   its commit was decided;
-2. reads the group's offset. Records below it are there already;
+1. initialises the id: older attempts are fenced, and a transaction that they left open is aborted,
+   or completed if its commit was decided already;
+2. reads the group's offset. Records below it are in the topic already;
 3. sends the others, and the interval's end as the group's offset, in one transaction.
 
-So the group's offset and what is in the partition change together or not at all, and a restore
-that is begun again, however it ended, goes on exactly there. The offset's metadata counts records
-and says what is restored; a group that was used to restore something else is refused.
+So the group's offset and the partition's content change together or not at all, and a restore that
+is started again continues exactly at that offset, however it ended before. The offset's metadata
+counts the records and says what is restored; a group that was used to restore something else is
+refused.
 """
 
 import json
@@ -49,7 +50,8 @@ class RestoreFailed(Exception):
 
 
 class Reached(NamedTuple):
-    """How far a partition is restored: the archived offset it goes on at, and records so far."""
+    """How far a partition is restored: the next archived offset, and the number of records so
+    far."""
 
     offset: int = 0
     records: int = 0
@@ -59,7 +61,8 @@ class Reached(NamedTuple):
 
     @classmethod
     def read(cls, group: str, source: str, committed: GroupOffset) -> "Reached":
-        """Refuses an offset that says that something else was restored."""
+        """Reads a committed offset. Raises if its metadata says that something else was
+        restored."""
         try:
             read = json.loads(committed.metadata)
             found, records = str(read["source"]), int(read["records"])
@@ -74,10 +77,11 @@ class Reached(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What one task sends. `least` is the offset that its partition was known to have reached.
+    """The work of one task. `least` is the offset that its partition had reached when the job was
+    planned.
 
-    `source` says in words what is restored: the archive, its topic, the times. It stands in the
-    group's offsets, so that a group which was used for something else is not taken for progress.
+    `source` describes what is restored: the archive, its topic, the times. It is stored with the
+    group's offsets, so that offsets of another restore are not mistaken for progress.
     """
 
     group: str
@@ -92,7 +96,7 @@ class Work(NamedTuple):
 
 
 def work_options(work: list[Work]) -> dict[str, str]:
-    """A job's tasks as options of the data source."""
+    """Writes the work of a job's tasks as options of the data source."""
     parts = {str(task.target.partition): [task.least, task.end] for task in work}
     first = work[0]
     return {
@@ -104,7 +108,7 @@ def work_options(work: list[Work]) -> dict[str, str]:
 
 
 class RestoreDataSource(DataSource):
-    """The sink of a restore's jobs; the rows of a partition come together, in order."""
+    """The sink of a restore's jobs. The rows of a partition arrive together and in order."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -126,7 +130,7 @@ class _RestoreWriter(DataSourceArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         assert self._options.topic is not None
         seen: set[int] = set()
-        # One partition as a rule; Spark may lay tasks together, but never mixes their rows.
+        # Usually one partition. Spark may combine tasks, but never mixes their rows.
         for partition, pieces in groupby(_by_partition(iterator), key=itemgetter(0)):
             if partition in seen:
                 raise RestoreFailed(f"the records of partition {partition} came in pieces")
@@ -149,7 +153,7 @@ def _by_partition(
 
 
 def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]") -> None:
-    """Returns when the records are in the topic, by this attempt or by one before."""
+    """Returns when the records are in the topic, written by this attempt or by an earlier one."""
     producer = BatchProducer(options.producer_settings(work.transactional_id))
     try:
         producer.init_transactions()
@@ -170,7 +174,8 @@ def restore(work: Work, options: SinkOptions, batches: "Iterator[pa.RecordBatch]
         producer.send_offsets({work.target: note}, work.group)
         producer.commit_transaction()
     finally:
-        # Aborts what is still open: after an error, or when Spark kills the attempt.
+        # Aborts a transaction that is still open after an error, or because Spark kills the
+        # attempt.
         producer.close(_CLOSE_TIMEOUT_MS)
 
 
@@ -214,7 +219,7 @@ def reached_by(
     *,
     require_stable: bool,
 ) -> dict[TopicPartition, Reached]:
-    """How far partitions are restored, by what is committed."""
+    """Returns how far partitions are restored, according to the committed offsets."""
     admin = clients.admin(options.admin_settings())
     answers = admin.list_group_offsets(group, partitions, require_stable=require_stable)
     found = dict.fromkeys(partitions, Reached())

@@ -1,11 +1,12 @@
-"""Which columns make a record, and what they may be: also for those that do not want to load numba.
+"""Which columns make a record and which types they may have. Importing this does not load numba.
 
-Spark's sink checks a query's schema when it is planned, `columns` checks each batch.
+Spark's sink checks a query's schema against it when the query is planned; `columns` checks each
+batch.
 """
 
 from typing import Final
 
-# What each column may be, in Spark's words, and how to make it so.
+# The types that each column may have, as Spark names them, and how to convert to one of them.
 ACCEPTED: Final = {
     "key": "string or binary: cast it, or use to_json",
     "value": "string or binary: cast it, or use to_json",

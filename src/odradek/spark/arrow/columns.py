@@ -2,10 +2,10 @@
 
 Purpose: from any batch with the columns key, value, headers, topic, partition and timestamp to
 arrays that the compiled loops read.
-Place: called by Spark's sink and by restores, for each batch; `encoding` packs what comes out.
+Place: called by Spark's sink and by restores, for each batch; `encoding` packs the result.
 Invariant: a column is taken by its name and only if its type is one of those named in `ACCEPTED`.
-Nothing is taken by position and nothing is reinterpreted; whatever does not fit is a `BadColumn`
-that names the column and what it may be.
+Nothing is taken by position and nothing is reinterpreted. A column that does not fit raises a
+`BadColumn` that names the column and the types it may have.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,8 @@ NO_HEADERS: Final = HeaderColumns(
 
 
 class RecordColumns(NamedTuple):
-    """An Arrow batch as records are made of it; `topic` is None where the sink's own serves."""
+    """The columns of an Arrow batch that records are made of. `topic` is None where all rows go to
+    the sink's own topic."""
 
     keys: Column
     values: Column
@@ -48,7 +49,7 @@ class RecordColumns(NamedTuple):
         return len(self.partitions)
 
     def fingerprint(self) -> int:
-        """A number that two sets of the same rows share, in whichever order they come."""
+        """Returns a number that is equal for two sets of equal rows, whatever their order."""
         return int(
             fingerprint(
                 self.keys,
@@ -62,9 +63,10 @@ class RecordColumns(NamedTuple):
 
 
 def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
-    """Takes the columns key, value, headers, topic, partition, timestamp; only value must be.
+    """Takes the columns key, value, headers, topic, partition and timestamp. Only value is
+    required.
 
-    `now_ms` is the timestamp of rows that have none. Other columns are passed over.
+    `now_ms` is the timestamp of rows that have none. Other columns are ignored.
     """
     count = batch.num_rows
     columns = _by_name(batch)
@@ -79,7 +81,7 @@ def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
 
 
 def _by_name(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns that make records. Names do not depend on case, as in Spark."""
+    """Returns the columns that make records, by name. As in Spark, case does not matter."""
     found: dict[str, pa.Array] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         known = name.lower()
@@ -100,7 +102,7 @@ def _taken(
     if column is None:
         return None
     if pa.types.is_null(column.type):
-        # `select null as key`: nothing but nulls, of no type.
+        # `select null as key` gives a column of nulls that has no type.
         return None if name != "value" else pa.nulls(len(column), pa.binary())
     if not fits(column.type):
         raise BadColumn(f"column {name} is {column.type}, but must be {ACCEPTED[name]}")
@@ -131,7 +133,7 @@ def _is_instant(kind: pa.DataType) -> bool:
 
 
 def _partitions(column: pa.Array | None, count: int) -> Longs:
-    """The partitions that rows name; -1 for those that name none, which is null."""
+    """Returns the partition that each row names; -1 where the column is null."""
     if column is None:
         none: Longs = np.full(count, -1, np.int64)
         return none
@@ -180,7 +182,7 @@ def _header_columns(column: pa.Array | None) -> HeaderColumns | None:
         return None
     if not _are_headers(column.type.value_type):
         raise BadColumn(f"column headers is {column.type}, but must be {ACCEPTED['headers']}")
-    # Where a list is null its ends may still span entries: filled with empty ones, none do.
+    # The ends of a null list may still span entries. Filling nulls with empty lists prevents that.
     if column.null_count:
         column = pc.fill_null(column, pa.scalar([], column.type))
     begin = column.offset

@@ -1,8 +1,8 @@
-"""Fetched batches as Arrow columns, without a Python object a record.
+"""Turns fetched batches into Arrow columns, without making a Python object for each record.
 
 The columns are those of Spark's own Kafka source, so that a query sees no difference: key, value,
-topic, partition, offset, timestamp, timestampType and, if asked for, headers. What is passed over
-(control batches, aborted transactions) is decided where `Fetched` decides it for the consumer.
+topic, partition, offset, timestamp, timestampType and, if asked for, headers. Control batches and
+aborted transactions are skipped by the same code that skips them for the consumer (`Fetched`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ from odradek.spark.arrow.kernels import (
     sealed,
 )
 
-# Rows in one Arrow batch, about: whole record batches are decoded at once.
+# About how many rows an Arrow batch has. Record batches are decoded whole, so it may be more.
 ROWS_WANTED: Final = 100_000
 _BYTES_WANTED: Final = 32 << 20
 _MIN_RECORD_BYTES: Final = 7
@@ -57,7 +57,8 @@ SCHEMA_WITH_HEADERS: Final = pa.schema(
 
 
 class _Piece(NamedTuple):
-    """The records of one batch, decompressed: where they are and what their header says."""
+    """The records of one batch, decompressed: their position in the buffer, and the batch's
+    header."""
 
     header: BatchHeader
     data: Bytes
@@ -66,7 +67,7 @@ class _Piece(NamedTuple):
 
 
 class _VisibleBatches(Fetched):
-    """An answer's batches that a reader may see, checked and decompressed, one at a time."""
+    """Yields the batches of a fetch response that a reader may see, checked and decompressed."""
 
     __slots__ = ()
 
@@ -104,7 +105,7 @@ def _corrupt(partition: TopicPartition, position: int, why: str) -> CorruptRecor
 
 
 class ArrowDecoder:
-    """Decodes what was fetched of one partition, an answer at a time."""
+    """Decodes the fetch responses of one partition, one response at a time."""
 
     def __init__(
         self,
@@ -128,7 +129,8 @@ class ArrowDecoder:
         end_offset: int,
         aborted: list[AbortedTransaction] | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The records of an answer with offsets from `first_offset` to before `end_offset`."""
+        """Returns the records of a fetch response whose offsets are in [first_offset,
+        end_offset)."""
         batches = _VisibleBatches(
             self.partition,
             buffer,
@@ -213,7 +215,8 @@ class ArrowDecoder:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _constant_columns(self, count: int) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
-        """Topic, partition and both kinds of timestamps, made once and sliced ever after."""
+        """Returns topic, partition and timestamp type as columns. They are made once and sliced
+        later."""
         if self._constants is None or len(self._constants[0]) < count:
             count = max(count, ROWS_WANTED)
             name = self.partition.topic.encode()
@@ -229,7 +232,8 @@ class ArrowDecoder:
 
 
 def _room_for(pieces: Sequence[_Piece], *, with_headers: bool) -> Rows:
-    """Arrays for all records and all bytes there can be; pages are touched only when filled."""
+    """Allocates arrays for the largest possible number of records and bytes. The operating system
+    gives them memory only where they are filled."""
     records = sum(piece.header.record_count for piece in pieces)
     size_bytes = sum(piece.end - piece.position for piece in pieces)
     headers, header_bytes = (size_bytes // 2, size_bytes) if with_headers else (0, 0)
@@ -257,7 +261,8 @@ def _ends(rows: int) -> Ends:
 
 
 def bitmap_of(is_valid: NDArray[Any]) -> tuple[pa.Buffer | None, int]:
-    """Arrow's bitmap of a column that has nulls, and how many; (None, 0) if it has none."""
+    """Returns Arrow's validity bitmap of a column and its number of nulls; (None, 0) without
+    nulls."""
     nulls = len(is_valid) - int(np.count_nonzero(is_valid))
     if not nulls:
         return None, 0
@@ -265,10 +270,11 @@ def bitmap_of(is_valid: NDArray[Any]) -> tuple[pa.Buffer | None, int]:
 
 
 def binary_array(column: Column, count: int, kind: pa.DataType | None = None) -> pa.Array:
-    """A filled column's first rows as an Arrow array over the same memory."""
+    """Returns the first `count` rows of a filled column as an Arrow array over the same memory."""
     bitmap, nulls = bitmap_of(column.is_valid[:count])
     used = int(column.ends[count])
-    # Bytes that were never filled must not be kept alive, nor travel: a copy if most are not.
+    # If most of the buffer was not filled, the filled part is copied, so that the unused memory is
+    # neither kept alive nor sent to Spark.
     data = column.data[:used]
     if used < len(column.data) // 4:
         data = data.copy()
@@ -277,7 +283,8 @@ def binary_array(column: Column, count: int, kind: pa.DataType | None = None) ->
 
 
 def _header_array(headers: HeaderColumns, count: int) -> pa.Array:
-    """Lists of headers; a record without any has a null, as in Spark's own source."""
+    """Returns a column of header lists. A record without headers has null, as in Spark's own
+    source."""
     total = int(headers.list_ends[count])
     names = binary_array(headers.names, total, pa.string())
     entries = pa.StructArray.from_arrays(

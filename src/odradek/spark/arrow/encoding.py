@@ -2,7 +2,8 @@
 
 Rows are grouped by topic and partition, kept in their order within each, and packed into batches
 of a bounded size. A row's partition is the one it names, else that of its key by Kafka's hash;
-rows with neither go to one partition together, another one for each Arrow batch.
+rows with neither a partition nor a key go to one partition together, and each Arrow batch uses the
+next partition.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ _MAX_RECORD_BYTES: Final = 1 << 30
 
 
 class PackedRecords(BatchBuilder):
-    """A batch whose records are there already, as one piece of bytes."""
+    """A batch whose records are encoded already, as one piece of bytes."""
 
     __slots__ = ()
 
@@ -56,7 +57,7 @@ class PackedRecords(BatchBuilder):
 
 
 class Packed(NamedTuple):
-    """A batch and where it goes."""
+    """A batch, and the topic and partition it is for."""
 
     topic: str
     partition: int
@@ -76,7 +77,8 @@ class ArrowEncoder:
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         first_partition: int = 0,
     ) -> None:
-        """`partitions_of` says how many a topic has; `first_partition` is for rows without key."""
+        """`partitions_of` returns a topic's number of partitions. Rows without partition and key
+        start at `first_partition`."""
         self._topic = topic
         self._partitions_of = partitions_of
         self._codec = codec
@@ -85,7 +87,8 @@ class ArrowEncoder:
         self._turn = first_partition
 
     def pack(self, columns: RecordColumns) -> Iterator[Packed]:
-        """The batches that hold the rows, of each partition in the order of its rows."""
+        """Yields the batches that hold the rows. Within a partition they keep the order of the
+        rows."""
         self._turn += 1
         for topic, rows in self._by_topic(columns):
             count = self._partitions_of(topic)
@@ -125,7 +128,8 @@ class ArrowEncoder:
         while first < last:
             reached, packed = self._batch(columns, rows, first, last, self._buffer)
             if packed is None:
-                # Alone, in a buffer of its own: what comes after it fills batches as before.
+                # A record larger than a batch gets a buffer of its own. The rows after it fill
+                # batches as before.
                 room: Bytes = np.empty(_size_of(columns, int(rows[first])), np.uint8)
                 reached, packed = self._batch(columns, rows, first, first + 1, room)
                 assert packed is not None, "room for the record was measured"
@@ -135,7 +139,8 @@ class ArrowEncoder:
     def _batch(
         self, columns: RecordColumns, rows: Longs, first: int, last: int, buffer: Bytes
     ) -> tuple[int, PackedRecords | None]:
-        """As many of the rows as fit into the buffer; None if the first one does not."""
+        """Packs as many of the rows as fit into the buffer. Returns None if not even the first one
+        fits."""
         reached, size_bytes, max_ms = encode_records(
             rows,
             first,
@@ -161,7 +166,7 @@ class ArrowEncoder:
 
 
 def _size_of(columns: RecordColumns, row: int) -> int:
-    """The most bytes that a record takes."""
+    """Returns an upper bound of the bytes that a record takes."""
     needed = RECORD_OVERHEAD + HEADER_OVERHEAD
     pairs = [(columns.keys, row, row + 1), (columns.values, row, row + 1)]
     if columns.headers is not None:

@@ -2,8 +2,9 @@
 
 Purpose: one pass from the bytes of a batch to the buffers of Arrow columns, and one back.
 Place: called by `decoding` and `encoding` alone; nothing here knows Arrow or Kafka's requests.
-Invariant: bytes that arrive are untrusted. Every length is compared with what is at hand before
-it is used, and a fault is a negative return value, never an access outside an array.
+Invariant: bytes that arrive are untrusted. Every length is compared with the bytes that are left
+before it is used. A malformed batch is reported by a negative return value and never leads to an
+access outside an array.
 
 All numbers are int64, because numba makes a float of a signed and an unsigned one.
 """
@@ -26,32 +27,34 @@ Longs = NDArray[np.int64]
 A = TypeVar("A", bound=NDArray[Any])
 
 MALFORMED = -1
-# The longest a record is beside its own bytes: five varints of 5, one of 10, and a byte.
+# The largest overhead of a record: five varints of 5 bytes, one of 10, and one byte.
 RECORD_OVERHEAD = 36
 HEADER_OVERHEAD = 10
 
 
-# What numba compiles as a 64-bit number and the type checker takes for an int.
+# A type that numba compiles as a 64-bit integer and the type checker treats as an int.
 long = cast("Callable[[object], int]", np.int64)
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """Compiled at the first call, kept on disk, run without the interpreter lock."""
+    """Compiles a function at its first call, caches it on disk, and runs it without the interpreter
+    lock."""
     return cast("Callable[P, R]", njit(cache=True, nogil=True)(function))
 
 
 def sealed(array: A) -> A:
-    """The array, read-only. What is only read is always given like that: numba takes arrays that
-    can be written for another type, and compiles a function for each mixture of types it meets,
-    which takes seconds."""
+    """Returns the array made read-only. Arrays that a loop only reads are always passed like this:
+    for numba, writable arrays are another type, and it compiles a function again for each
+    combination of types, which takes seconds."""
     array.flags.writeable = False
     return array
 
 
 class Column(NamedTuple):
-    """A column of bytes as Arrow has it: where each entry ends, the bytes, which are not null.
+    """A column of bytes in Arrow's layout: the end of each entry, the bytes, and which entries are
+    not null.
 
-    `ends` has one more entry than there are rows, its first being where row 0 begins.
+    `ends` has one more entry than there are rows: `ends[0]` is where row 0 begins.
     """
 
     ends: Ends
@@ -60,7 +63,7 @@ class Column(NamedTuple):
 
 
 class HeaderColumns(NamedTuple):
-    """A column of lists of headers: where each row's list ends, and the headers of all rows."""
+    """A column of header lists: where each row's list ends, and the headers of all rows."""
 
     list_ends: Ends
     names: Column
@@ -79,7 +82,8 @@ class Rows(NamedTuple):
 
 @compiled
 def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
-    """The zigzag number at a position and the position behind it, which is -1 for a fault."""
+    """Returns the zigzag varint at a position and the position after it, or -1 if it is
+    malformed."""
     result = 0
     shift = 0
     while position < end and shift < 64:
@@ -94,8 +98,8 @@ def read_varint(data: Bytes, position: int, end: int) -> tuple[int, int]:
 
 @compiled
 def _copy(into: Bytes, at: int, data: Bytes, begin: int, length: int) -> None:
-    """Unsigned positions: with signed ones numba asks of each byte whether it counts from the
-    end, and 100 bytes take 140 ns in place of 6."""
+    """Copies bytes. The positions are unsigned: with signed ones numba checks for each byte whether
+    the index counts from the end, and 100 bytes take 140 ns instead of 6."""
     target, source = np.uint64(at), np.uint64(begin)
     for index in range(np.uint64(length)):
         into[target + index] = data[source + index]
@@ -103,7 +107,8 @@ def _copy(into: Bytes, at: int, data: Bytes, begin: int, length: int) -> None:
 
 @compiled
 def _take(data: Bytes, position: int, end: int, column: Column, row: int) -> int:
-    """Copies a length and its bytes into a row of a column; the position behind, or -1."""
+    """Copies a length-prefixed value into a row of a column. Returns the position after it, or
+    -1."""
     length, position = read_varint(data, position, end)
     filled = long(column.ends[row])
     if position < 0 or length > end - position or length < -1:
@@ -124,7 +129,7 @@ def _take_headers(
 ) -> int:
     begin = long(headers.list_ends[row])
     for index in range(begin, begin + count):
-        # A name that is null is none that Kafka allows, but logs may have some: it is read as null.
+        # Kafka does not allow a null header name, but logs may contain one. It is read as null.
         position = _take(data, position, end, headers.names, index)
         if position < 0:
             return MALFORMED
@@ -178,7 +183,7 @@ def decode_batch(
             return MALFORMED
         if with_headers:
             count, position = read_varint(data, position, stop)
-            # A header takes two bytes at least, so a count beyond that is a lie.
+            # A header takes at least two bytes, so a larger count is malformed.
             if position < 0 or count < 0 or 2 * count > stop - position:
                 return MALFORMED
             position = _take_headers(data, position, stop, rows.headers, row, count)
@@ -199,7 +204,7 @@ def decode_batch(
 
 @compiled
 def write_varint(into: Bytes, position: int, value: int) -> int:
-    """Writes a zigzag number and returns the position behind it."""
+    """Writes a zigzag varint and returns the position after it."""
     rest = (value << 1) ^ (value >> 63)
     while rest < 0 or rest > 127:
         into[position] = (rest & 0x7F) | 0x80
@@ -221,7 +226,7 @@ def varint_size(value: int) -> int:
 
 @compiled
 def _length(column: Column, row: int) -> int:
-    """The length of an entry, -1 for a null."""
+    """Returns the length of an entry, or -1 for null."""
     if not column.is_valid[row]:
         return -1
     return long(column.ends[row + 1]) - long(column.ends[row])
@@ -264,7 +269,7 @@ def encode_records(
     with_headers: bool,
     into: Bytes,
 ) -> tuple[int, int, int]:
-    """Writes the records of `rows[first:last]` one behind the other, as many as fit.
+    """Writes the records of `rows[first:last]` one after the other, as many as fit.
 
     Returns how far it came in `rows`, how many bytes it wrote, and the highest timestamp. Equal
     to `first` means that the first record alone does not fit.
@@ -330,7 +335,8 @@ def murmur2(data: Bytes, begin: int, end: int) -> int:
 def choose_partitions(
     given: Longs, keys: Column, partition_count: int, without_key: int, into: Longs
 ) -> None:
-    """Each row's partition: the one given, else by key, else `without_key`. -1 is none given."""
+    """Chooses the partition of each row: the given one unless it is -1, else by key, else
+    `without_key`."""
     for row in range(len(into)):
         if given[row] >= 0:
             into[row] = given[row]
@@ -343,7 +349,8 @@ def choose_partitions(
 
 @compiled
 def group_rows(groups: Longs, group_count: int) -> tuple[Longs, Longs]:
-    """The rows ordered by group, in their own order within each, and where each group begins."""
+    """Returns the rows sorted by group, in their original order within a group, and where each
+    group begins."""
     begins = np.zeros(group_count + 1, np.int64)
     for row in range(len(groups)):
         begins[groups[row] + 1] += 1
@@ -385,7 +392,8 @@ def _mix(column: Column, row: int, state: int) -> int:
             | long(data[at + np.uint64(7)]) << 56
         )
         state = (state ^ word) * prime
-        # Without this the high bits of a word would never reach the low bits of the state.
+        # Without this shift the high bits of a word would never influence the low bits of the
+        # state.
         state ^= (state >> 32) & 0xFFFFFFFF
     for index in range(np.uint64(words << 3), np.uint64(length)):
         state = (state ^ long(data[begin + index])) * prime
@@ -401,9 +409,11 @@ def fingerprint(
     topics: Column,
     partitions: Longs,
 ) -> int:
-    """A sum over rows that their order does not change: whether two sets of rows can be equal.
+    """Returns a sum over the rows that does not depend on their order. It tells whether two sets of
+    rows can be equal.
 
-    All that a row says counts, but for its timestamp: rows without one get the time of writing.
+    Everything in a row counts except its timestamp, because rows without one get the time of
+    writing.
     """
     total = long(0)
     for row in range(len(partitions)):

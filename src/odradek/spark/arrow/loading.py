@@ -1,7 +1,7 @@
 """Loads the compiled loops before they are needed.
 
-Numba keeps what it has compiled on disk, and reads it at each function's first call in a process:
-a quarter of a second in all. A process that forks others does it once for all of them.
+Numba caches compiled functions on disk and reads them at the first call in each process, which
+takes a quarter of a second in all. A process that forks others calls this once for all of them.
 """
 
 import pyarrow as pa
@@ -12,7 +12,8 @@ from odradek.spark.arrow.encoding import ArrowEncoder, record_columns
 
 
 def load_loops() -> None:
-    """Packs and unpacks records: all others have the same types (`kernels.sealed`)."""
+    """Encodes and decodes a few records, which loads all loops. Later calls have the same argument
+    types (`kernels.sealed`), so nothing is compiled again."""
     place = TopicPartition("loading", 0)
     rows = pa.record_batch(
         {

@@ -1,7 +1,7 @@
 """A producer of whole batches, for programs without asyncio.
 
-Everything a record's way needs, ids and sequences, retries, transactions, is the producer's own;
-here batches come packed, so that nothing is done a record at a time.
+Producer ids, sequence numbers, retries and transactions are those of the client's producer. It is
+given encoded batches here, so that no work is done for each record.
 """
 
 from typing import Self
@@ -17,7 +17,7 @@ from odradek.spark.arrow.encoding import PackedRecords
 
 
 class _WholeBatchProducer(Producer):
-    """The producer, taking batches in place of records."""
+    """The client's producer with a method that takes encoded batches instead of records."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         super().__init__(settings)
@@ -25,7 +25,8 @@ class _WholeBatchProducer(Producer):
         self.acknowledged_batches = 0
 
     async def send_batch(self, topic: str, partition: int, records: PackedRecords) -> None:
-        """Puts a batch on its way; waits for room. `failure` is the first that was refused."""
+        """Appends a batch to the accumulator; waits while the buffer is full. `failure` keeps the
+        error of the first batch that failed."""
         sender, target = await self._ready(topic, partition, records.size_bytes)
         target.is_used = True
         sender.accumulator.append_batch(target.queues[partition], records, self._delivered)
@@ -59,7 +60,8 @@ class BatchProducer:
         self.close()
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Waits for what is left, up to a time, and ends. An open transaction is aborted."""
+        """Waits until the remaining batches are delivered, at most `timeout_ms`, and ends. An open
+        transaction is aborted."""
         try:
             self._thread.call(self._producer.close(timeout_ms))
         finally:
@@ -69,16 +71,18 @@ class BatchProducer:
         return len(self._thread.call(self._producer.partitions_for(topic)))
 
     def topic_id(self, topic: str) -> TopicId:
-        """The id that the topic has for this producer; all zeros where brokers have no ids."""
+        """Returns the topic id that this producer writes to; all zeros if the brokers have no topic
+        ids."""
         return self._thread.call(self._producer.topic_id(topic))
 
     def send(self, topic: str, partition: int, records: PackedRecords) -> None:
-        """Waits for room in the buffer only; raises what an earlier batch failed with."""
+        """Waits only while the buffer is full. Raises the error of an earlier batch that failed."""
         self._raise_failure()
         self._thread.call(self._producer.send_batch(topic, partition, records))
 
     def flush(self) -> None:
-        """Returns when all is acknowledged, or raises what was refused."""
+        """Returns when all batches are acknowledged. Raises the error of the first one that
+        failed."""
         self._thread.call(self._producer.flush())
         self._raise_failure()
 
@@ -90,11 +94,12 @@ class BatchProducer:
         self._thread.call(self._producer.begin_transaction())
 
     def init_transactions(self) -> None:
-        """Fences older producers of the same id; what they left open is aborted first."""
+        """Fences older producers of the same transactional id. A transaction that they left open is
+        aborted."""
         self._thread.call(self._producer.init_transactions())
 
     def send_offsets(self, offsets: dict[TopicPartition, OffsetAndMetadata], group_id: str) -> None:
-        """Commits a group's offsets with the transaction."""
+        """Adds a group's offsets to the transaction."""
         self._thread.call(self._producer.send_offsets_to_transaction(offsets, group_id))
 
     def commit_transaction(self) -> None:

@@ -1,10 +1,10 @@
 """Reads ranges of offsets as Arrow batches, for programs without asyncio.
 
-Place: between the client's connections and `decoding`. One range is read at a time; while one
-answer is decoded, without the interpreter lock, the next is on its way on a loop of its own.
-Invariant: what comes out are the visible records from `start` to before `end`, each once and in
-order, or an error. A range that the log no longer holds whole is an error too, unless the reader
-was told to put up with it.
+Place: between the client's connections and `decoding`. One range is read at a time. While one fetch
+response is decoded, without the interpreter lock, an event loop in another thread fetches the next.
+Invariant: a read yields the visible records with offsets in [start, end), each once and in order,
+or it raises an error. A range that the log no longer holds completely is an error too, unless the
+reader was told to accept data loss.
 """
 
 import asyncio
@@ -41,11 +41,11 @@ _NO_SESSION_EPOCH: Final = -1
 
 
 class DataLost(OffsetOutOfRange):
-    """A part of a range is no longer, or not any more, in the log."""
+    """A part of the range is not in the log any more."""
 
 
 class _Answer(NamedTuple):
-    """Whole batches from an offset on, and the offset after them."""
+    """Complete batches of a fetch response, and the offset after them."""
 
     first_offset: int
     next_offset: int
@@ -54,7 +54,7 @@ class _Answer(NamedTuple):
 
 
 class _Wanted(NamedTuple):
-    """What of a range is the same for all of its fetches."""
+    """The parameters that all fetches of a range share."""
 
     partition: TopicPartition
     topic_id: TopicId
@@ -63,7 +63,7 @@ class _Wanted(NamedTuple):
 
 
 class RangeReader:
-    """One client for many ranges, one after the other."""
+    """A client that reads many ranges, one after the other."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
@@ -96,9 +96,9 @@ class RangeReader:
         fail_on_data_loss: bool = True,
         topic_id: TopicId = NO_TOPIC_ID,
     ) -> Iterator[pa.RecordBatch]:
-        """The visible records from offset `start` to before `end`.
+        """Yields the visible records with offsets in [start, end).
 
-        With a `topic_id`, a topic of the same name that was made anew counts as data loss.
+        With a `topic_id`, a topic that was deleted and created again counts as data loss.
         """
         decoder = ArrowDecoder(
             partition,
@@ -123,7 +123,7 @@ class RangeReader:
         return self._thread.begin(self._fetch(wanted, offset))
 
     async def _fetch(self, wanted: _Wanted, offset: int) -> _Answer:
-        """Asks until there is an answer with at least one batch."""
+        """Sends fetch requests until a response has at least one batch."""
         partition, _, end, fail_on_data_loss = wanted
         cluster, failures = self._cluster, self._cluster.retry.failures()
         loop = asyncio.get_running_loop()
@@ -166,8 +166,8 @@ class RangeReader:
             await failures.wait()
 
     async def _check_id(self, wanted: _Wanted) -> None:
-        """Raises `DataLost` if what was read is of another topic. What is known of the topic may be
-        old, so it asks before it says so."""
+        """Raises `DataLost` if the topic now has another id. Cached metadata may be old, so it is
+        refreshed before the error is raised."""
         partition, topic_id, _, fail_on_data_loss = wanted
         if topic_id == NO_TOPIC_ID:
             return
@@ -223,7 +223,8 @@ class RangeReader:
     async def _after_loss(
         self, partition: TopicPartition, offset: int, end: int, fail_on_data_loss: bool
     ) -> int:
-        """Where to go on after records that are gone; raises if that is not allowed."""
+        """Returns the offset to continue at after deleted records; raises if data loss is not
+        allowed."""
         listed = await list_offsets(
             self._cluster,
             {partition: EARLIEST},

@@ -1,13 +1,13 @@
-"""How long to wait before a query that failed is started again: longer each time, within bounds."""
+"""The delay before a failed query is started again. It doubles each time, up to a limit."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Backoff:
-    """Doubles with each failure in a row; a batch that ends well begins anew.
+    """The delay doubles with each consecutive failure. A batch that succeeds resets it.
 
-    `max_failures` is how many in a row are borne; None is any number.
+    After more than `max_failures` consecutive failures the query is given up; None means never.
     """
 
     first_s: float = 1.0
@@ -16,7 +16,7 @@ class Backoff:
     failures: int = 0
 
     def next_delay_s(self) -> float | None:
-        """The delay after one more failure; None if it was one too many."""
+        """Counts one more failure. Returns the delay before the next start, or None to give up."""
         self.failures += 1
         if self.max_failures is not None and self.failures > self.max_failures:
             return None

@@ -1,4 +1,4 @@
-"""Queries of a declared pipeline: views for SQL, functions for Python, and a writer at the end."""
+"""Builds the query of a declared pipeline from SQL views, Python functions and a writer."""
 
 import os
 import sys
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
-# What of a topic's record stays beside the fields of a decoded value, under names of its own.
+# The columns of a record that are kept beside the fields of its decoded value, and their names.
 _RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 
 
 def build(session: "SparkSession", spec: PipelineSpec, directory: str) -> "DataStreamWriter":
-    """The query that a file declares, not started yet; `directory` is the file's own."""
+    """Returns the query that a file declares, not started yet. `directory` is the file's
+    directory."""
     frame: DataFrame | None = None
     for source in spec.sources:
         frame = _read(session, source)
@@ -56,7 +57,7 @@ def _read(session: "SparkSession", source: SourceSpec) -> "DataFrame":
 
 
 def _decoded(frame: "DataFrame", source: SourceSpec) -> "DataFrame":
-    """The value as it was declared; a key is text unless values are left as they are."""
+    """Decodes values as declared. Keys become text, unless values are kept as binary."""
     if source.value == "binary":
         return frame
     frame = frame.withColumn("key", f.col("key").cast("string"))
@@ -65,7 +66,7 @@ def _decoded(frame: "DataFrame", source: SourceSpec) -> "DataFrame":
     assert source.schema is not None
     parsed = frame.withColumn("value", f.from_json(f.col("value").cast("string"), source.schema))
     fields = [field.name for field in parsed.schema["value"].dataType.fields]
-    # A field of the value wins over the record's own column of that name.
+    # A field of the value hides the record's own column of the same name.
     kept = [name for name in _RECORD_COLUMNS if name not in fields]
     return parsed.select(*kept, "value.*")
 
@@ -83,7 +84,8 @@ def _transformed(
 
 
 def function_of(reference: str, directory: str) -> "Callable[[DataFrame], DataFrame]":
-    """`module:function`, or `file.py:function` beside the pipeline's file."""
+    """Returns the function of `module:function` or `file.py:function`, relative to the pipeline's
+    file."""
     where, _, name = reference.partition(":")
     if where.endswith(".py"):
         module = import_file(os.path.join(directory, where))
@@ -101,17 +103,19 @@ def function_of(reference: str, directory: str) -> "Callable[[DataFrame], DataFr
 
 
 def import_file(path: str) -> ModuleType:
-    """Runs a file as a module; what it defines travels to workers with the query."""
+    """Imports a file as a module. Functions that it defines are pickled into the query for the
+    workers."""
     name = f"odradek_pipeline_{os.path.basename(path).removesuffix('.py')}"
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not os.path.exists(path):
         raise BadPipeline(f"there is no file {path}")
     module = module_from_spec(spec)
-    # For what it imports from beside it.
+    # The file may import modules from its own directory.
     directory = os.path.dirname(path)
     if directory not in sys.path:
         sys.path.insert(0, directory)
-    # Known by its name as any module is, dataclasses look for it; but workers cannot import it.
+    # Registered in sys.modules, because dataclasses look the module up; but workers cannot import
+    # it, so cloudpickle is told to pickle it by value.
     sys.modules[name] = module
     spec.loader.exec_module(module)
     register_pickle_by_value(module)
@@ -134,12 +138,12 @@ def _writer(frame: "DataFrame", sink: SinkSpec) -> "DataStreamWriter":
 
 
 def _encoded(frame: "DataFrame", sink: SinkSpec) -> "DataFrame":
-    """The columns that a topic takes: the key, and the value as JSON or as a column of the rows."""
+    """Returns the columns that the sink writes: the key, and the value as JSON or as one column."""
     names = frame.columns
     if sink.key is not None and sink.key not in names:
         raise BadPipeline(f"[sink]: key = {sink.key!r} is no column; there are {', '.join(names)}")
     if sink.value == "json":
-        # All of them, whatever they are called: a file that does not want one does not select it.
+        # All columns become fields, whatever their names. SQL can leave out the others.
         value = f.to_json(f.struct(*[f.col(f"`{name}`") for name in names]))
     elif sink.value in names:
         value = f.col(f"`{sink.value}`")
@@ -153,7 +157,7 @@ def _encoded(frame: "DataFrame", sink: SinkSpec) -> "DataFrame":
         columns.append(_as_bytes(frame, sink.key).alias("key"))
     elif "key" in names:
         columns.append(_as_bytes(frame, "key").alias("key"))
-    # What the rows say about their place wins only if the file says nothing.
+    # A column `topic` of the rows is used only if the file names no topic.
     if "topic" in names and "topic" not in sink.options:
         columns.append(f.col("topic"))
     return frame.select(*columns)

@@ -1,4 +1,4 @@
-"""A pipeline from its file, in either form.
+"""Loads a pipeline from a Python file or a TOML file.
 
 A Python file has a function `pipeline(spark)` that returns what `writeStream` gives, before
 `start()`: one, or a dict of several by name. It may have `NAME` and `SPARK`, a dict of settings.
@@ -21,7 +21,7 @@ Writers = dict[str, "DataStreamWriter"]
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What to run: `build` gives the queries by name, not started."""
+    """A loaded pipeline: `build` returns its queries by name, not started."""
 
     name: str
     file: str
@@ -30,7 +30,7 @@ class Pipeline:
 
 
 def load(path: str, name: str | None = None) -> Pipeline:
-    """Reads FILE.py or FILE.toml; `name` wins over what the file says."""
+    """Reads FILE.py or FILE.toml; `name` overrides the name in the file."""
     file = os.path.abspath(path)
     try:
         if file.endswith(".toml"):

@@ -1,4 +1,4 @@
-"""What a pipeline shows of itself: a line a batch, and figures for Prometheus."""
+"""The output of a running pipeline: a line for each batch, and metrics for Prometheus."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ class BatchDone(NamedTuple):
 
 
 def batch_done(progress: Any) -> BatchDone:
-    """What matters in `query.lastProgress`."""
+    """Extracts the figures of a batch from `query.lastProgress`."""
     durations: Mapping[str, int] = progress["durationMs"]
     return BatchDone(
         int(progress["batchId"]),
@@ -47,7 +47,7 @@ def line(query: str, done: BatchDone) -> str:
 
 
 def prometheus(pipeline: str, queries: Mapping[str, Mapping[str, float]]) -> str:
-    """The figures of all queries in Prometheus' text format."""
+    """Writes the metrics of all queries in Prometheus' text format."""
     lines = []
     for name, kind, text in _METRICS:
         full = f"odradek_pipeline_{name}"

@@ -1,10 +1,10 @@
-"""Keeps a pipeline's queries alive: starts them, watches, restarts, and ends them in order.
+"""Runs a pipeline's queries: starts them, restarts them after failures, and stops them cleanly.
 
 A query that fails is started again from its checkpoint, after a delay that doubles. To end, the
 pipeline asks its sources for no more records (`halt.py`), waits until the batch that runs is done
-and its queries are idle, and stops them then: nothing is torn, so nothing has to be replayed.
+and its queries are idle, and stops them then: no batch is interrupted, so none has to be replayed.
 
-Place: one thread, the main one. Signals only set a flag.
+Place: everything runs in the main thread. Signal handlers only set a flag.
 """
 
 import threading
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 _LOOK_AGAIN_S: Final = 0.2
 _GRACE_S: Final = 60.0
-# A trigger ends, Spark plans the next: idle means idle twice in a row.
+# Between two triggers a query looks idle for a moment, so it must be idle twice in a row.
 _IDLE_LOOKS: Final = 2
-# Failures that no restart cures, by the names of their classes in Spark's message.
+# Errors that a restart cannot fix, by the class names in Spark's message.
 _HOPELESS: Final = (
     "AnalysisException",
     "BadColumn",
@@ -46,7 +46,7 @@ _HOPELESS: Final = (
     "ReplayDiffers",
     "WriteRefused",
 )
-# Behind this line Spark describes the query: lines such as `Identifier: name [id = ...]`.
+# After this line Spark describes the query, in lines such as `Identifier: name [id = ...]`.
 _END_OF_REASON: Final = "=== Streaming Query ==="
 
 Say = Callable[[str], None]
@@ -54,7 +54,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Running:
-    """One query: how to start it, and where it stands."""
+    """One query: how to start it, and its current state."""
 
     name: str
     writer: "DataStreamWriter"
@@ -93,12 +93,13 @@ class Runner:
         self.stop = threading.Event()
 
     def run(self, session: "SparkSession") -> bool:
-        """True if all queries ended well or were stopped; False if one failed for good."""
+        """Returns True if all queries ended well or were stopped, False if one was given up."""
         for name, writer in self._pipeline.build(session).items():
             if self._available_now:
                 writer = writer.trigger(availableNow=True)  # noqa: PLW2901 - the same, set up
             state = self._state.queries.setdefault(name, QueryState())
-            # Spark puts a query's checkpoint below this, under its name, unless it has its own.
+            # Spark puts a query's checkpoint below this directory, under its name, unless it sets
+            # its own.
             backoff = Backoff(max_failures=self._max_restarts)
             self._queries.append(_Running(name, writer.queryName(name), backoff, state))
         session.conf.set("spark.sql.streaming.checkpointLocation", self._directory.checkpoint)
@@ -118,7 +119,7 @@ class Runner:
         running.query = running.writer.start()
 
     def _look(self, running: _Running) -> None:
-        """Shows what is new, and notices an end."""
+        """Prints the progress of a query, and handles its end."""
         if running.is_over:
             return
         if running.query is None:
@@ -153,10 +154,11 @@ class Runner:
         self._set_status(WAITING)
 
     def _show(self, running: _Running, query: "StreamingQuery") -> None:
-        """A line for each batch with records since the last look."""
+        """Prints a line for each batch with records since the last call."""
         last = query.lastProgress
         if last is None or last["timestamp"] == running.seen:
-            # All of the recent ones come as JSON from Java: not five times a second.
+            # `recentProgress` transfers all recent batches from Java as JSON: too costly five times
+            # a second.
             return
         running.seen = last["timestamp"]
         fresh = [
@@ -183,10 +185,10 @@ class Runner:
         if changed:
             self._write()
 
-    # The end
+    # Stopping
 
     def _halt(self) -> bool:
-        """Lets the batch that runs be done, then stops."""
+        """Waits until the running batches are done, then stops the queries."""
         self._say("stopping: the batch that runs is finished first")
         self._directory.ask_to_halt()
         self._set_status(STOPPING)
@@ -235,27 +237,29 @@ class Runner:
 
 
 def _has_run(progress: Any) -> bool:
-    """Spark also reports triggers that found nothing: those have no batch of their own."""
+    """Returns whether a trigger ran a batch. Spark also reports triggers that found no data."""
     return "addBatch" in progress["durationMs"]
 
 
 def is_hopeless(error: object) -> bool:
-    """Whether a query that is started again would fail in the same way."""
+    """Returns whether the query would fail again in the same way after a restart."""
     reason = str(error).partition(_END_OF_REASON)[0]
     return any(name in reason for name in _HOPELESS)
 
 
 def first_line(error: object) -> str:
-    """What an exception of Spark's says, without the stack of two languages."""
+    """Returns the line of a Spark exception that states the cause, without the Java and Python
+    stacks."""
     reason = str(error).partition(_END_OF_REASON)[0]
     lines = [line.strip() for line in reason.splitlines() if line.strip()]
-    # The last line of a Python traceback within it says what happened.
+    # If it contains a Python traceback, the last line of that states the cause.
     told = [line for line in lines if _is_told(line)]
     return (told[-1] if told else lines[0] if lines else type(error).__name__)[:300]
 
 
 def _is_told(line: str) -> bool:
-    """`odradek.spark.options.BadOption: no topic ...`: a Python class, and what it says."""
+    """Returns whether a line is a Python error such as `odradek.spark.options.BadOption: no topic
+    ...`."""
     name, colon, rest = line.partition(": ")
     words = name.split(".")
     return (

@@ -16,7 +16,7 @@ A TOML file names sources, transforms and a sink:
     value = "json"
     mode = "update"
 
-Whatever is wrong in it is said in one line that names the table and the key.
+An error in the file raises `BadPipeline` with one line that names the table and the key.
 """
 
 import re
@@ -36,12 +36,12 @@ DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 
 class BadPipeline(ValueError):
-    """A pipeline's file cannot be understood; the message says where and what to do."""
+    """A pipeline's file is invalid; the message says where and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """Where rows come from. `name` is the view that SQL reads."""
+    """A topic to read. `name` is the view that SQL reads."""
 
     name: str
     format: str
@@ -115,7 +115,7 @@ def read_spec(text: str, default_name: str) -> PipelineSpec:
 
 
 class _Table:
-    """A table of the file; `end` refuses keys that nobody has asked for."""
+    """A table of the file. `end` refuses keys that were not read, because they are unknown."""
 
     def __init__(self, where: str, entries: Mapping[str, object]) -> None:
         self.where = where
@@ -141,7 +141,7 @@ class _Table:
         return value
 
     def options(self, key: str) -> dict[str, str]:
-        """A table of settings: numbers and truth values become the words that Spark reads."""
+        """Reads a table of settings. Numbers and booleans become text, as Spark expects."""
         value = self.take(key)
         if value is None:
             return {}

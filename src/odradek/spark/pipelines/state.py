@@ -1,13 +1,13 @@
-"""What a running pipeline leaves on the disk, so that others can find, watch and stop it.
+"""The files of a running pipeline, by which other processes can find, watch and stop it.
 
     DIR/NAME/state.json      what it is, which process runs it, how far it has come
-    DIR/NAME/running.lock    held for as long as it runs: the process's word, not a number's
+    DIR/NAME/running.lock    locked for as long as the process runs
     DIR/NAME/metrics.prom    figures in Prometheus' text format
-    DIR/NAME/halt            while it is asked to end: sources name no new records
-    DIR/NAME/checkpoint/     Spark's own
+    DIR/NAME/halt            exists while the pipeline is asked to end (see `halt.py`)
+    DIR/NAME/checkpoint/     the checkpoints of Spark
 
-Invariant: a pipeline runs if and only if its lock is held. A state file says what was, and may be
-older than a crash.
+Invariant: a pipeline runs if and only if its lock is held. The state file may be older than a
+crash.
 """
 
 import json
@@ -24,18 +24,19 @@ STOPPING: Final = "stopping"
 STOPPED: Final = "stopped"
 FINISHED: Final = "finished"
 FAILED: Final = "failed"
-# What others see of a pipeline whose process is gone without a word.
+# The state that others see of a pipeline whose process has died.
 DIED: Final = "died"
 _ENDED: Final = (STOPPED, FINISHED, FAILED)
 
 
 class AlreadyRunning(RuntimeError):
-    """Two processes on one checkpoint would write twice; the message names the other one."""
+    """Another process runs this pipeline; two on one checkpoint would write twice. The message
+    names it."""
 
 
 @dataclass(slots=True)
 class QueryState:
-    """How far one query has come."""
+    """The progress of one query."""
 
     batch_id: int = -1
     records: int = 0
@@ -80,7 +81,8 @@ class PipelineDirectory:
         self._metrics_path = f"{self.directory}/metrics.prom"
 
     def claim(self) -> DirectoryLock:
-        """Held until it is released, or until this process ends, however that happens."""
+        """Takes the lock. It is held until it is released or the process ends, however that
+        happens."""
         self._disk.make_directories(self.directory)
         try:
             lock = self._disk.lock(self._lock_path)
@@ -127,7 +129,7 @@ class PipelineDirectory:
 
 
 def pipelines_in(disk: Disk, directory: str) -> list[PipelineDirectory]:
-    """All pipelines that have run here, by name."""
+    """Returns all pipelines that have run in a directory, sorted by name."""
     try:
         names = sorted(disk.list_directory(directory))
     except OSError:

@@ -1,7 +1,7 @@
-"""Run by every Python that a session's Java starts, before anything else (`spark_session`).
+"""Python runs this first in every process that a session's Java starts (see `spark_session`).
 
-Processes that plan are started by Spark with a daemon of its own, one for each kind, so that
-`worker_daemon` cannot help them: four to six at the beginning of each stream.
+`worker_daemon` only helps processes that run tasks. Spark starts the processes that plan by itself,
+four to six at the beginning of each stream; this makes them start faster.
 """
 
 import sys
@@ -15,12 +15,12 @@ sys.path[:] = [entry for entry in sys.path if entry != _HERE]
 try:
     from odradek.spark.unpacked import prefer_unpacked
 except ImportError:
-    # Another Python than ours: it has Spark's package from the zip file only.
+    # A Python without our package: it has Spark's package from the zip file only.
     pass
 else:
     sys.path[:] = prefer_unpacked(sys.path)
 
-# Whatever module of this name would have been run without us.
+# Runs the `sitecustomize` that Python would have run without this one.
 found = PathFinder.find_spec("sitecustomize", sys.path)
 if found is not None and found.loader is not None:
     found.loader.exec_module(module_from_spec(found))
