@@ -56,7 +56,7 @@ from odradek.replication.partition_log import PartitionLog
 from odradek.replication.replicas import Replicas
 from odradek.replication.state_partitions import StatePartitions
 from odradek.statemachine.runner import Runner
-from odradek.storage import StorageError, cutting, validation
+from odradek.storage import StorageError, validation
 from odradek.storage.compaction.rewriting import Compaction
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log
@@ -90,19 +90,19 @@ def trust_stale_epochs() -> list[Patch]:
 
 
 def keep_a_log_start() -> list[Patch]:
-    advance, load = cutting.advance_start, LogLoader.load
+    advance, load = Log.advance_log_start, LogLoader.load
     starts: dict[tuple[object, str], int] = {}
 
     def advance_and_remember(log: Log, offset: int) -> None:
         advance(log, offset)
-        starts[log.directory.disk, log.path] = offset
+        starts[log.directory.disk, log.path] = log.log_start_offset
 
     def load_with_it(self: LogLoader, **offsets: Any) -> Log:
         known = starts.get((self._disk, self._path), 0)
         offsets["log_start_offset"] = max(offsets["log_start_offset"], known)
         return load(self, **offsets)
 
-    return [(cutting, "advance_start", advance_and_remember), (LogLoader, "load", load_with_it)]
+    return [(Log, "advance_log_start", advance_and_remember), (LogLoader, "load", load_with_it)]
 
 
 def lead_with_an_empty_log() -> list[Patch]:

@@ -15,7 +15,8 @@ from odradek.storage.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from odradek.storage.log import AppendResult, Log
+from odradek.storage.local_log import AppendResult
+from odradek.storage.log import Log
 from odradek.storage.manager import DirectoryDescription, LogManager
 from odradek.storage.recovery import create_log
 from odradek.storage.searching import TimestampOffset

@@ -15,9 +15,11 @@ import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
+from operator import gt
 from typing import NamedTuple
 
 from odradek.storage.errors import StorageError
+from odradek.storage.index import is_rising
 from odradek.storage.names import TRANSACTION_INDEX_SUFFIX, offset_file
 from odradek.world.disk import Disk
 
@@ -104,6 +106,17 @@ class AbortedTransactions:
         first, last = self._position(base_offset), self._position(end_offset)
         for number, column in enumerate(self._columns):
             column[first:last] = array("q", [entry[number] for entry in entries])
+
+    def find_inconsistency(self, log_end_offset: int) -> str | None:
+        """What is wrong with the entries, if anything. Walks over all of them."""
+        if self._columns is None:
+            return None
+        _, firsts, lasts, _ = self._columns
+        if not is_rising(lasts) or any(map(gt, firsts, lasts)):
+            return f"aborted transactions are out of order: {list(self)}"
+        if lasts and lasts[-1] >= log_end_offset:
+            return f"an abort marker is at {lasts[-1]}, but the log ends at {log_end_offset}"
+        return None
 
     # Files
 

@@ -126,8 +126,7 @@ class Checkpointer:
         if not await self.of(directory).log_starts.write():
             return
         for log, start in moved.items():
-            # It may have moved again meanwhile, or the log was emptied and starts earlier.
-            log.kept_start_offset = max(log.kept_start_offset, min(start, log.log_start_offset))
+            log.keep_start(start)
             if log.log_start_offset <= start:
                 directory.moved_starts.pop(log, None)
 

@@ -9,8 +9,8 @@ reserve is given up for what must still be written, and when there is room again
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
@@ -126,6 +126,14 @@ class LogDirectory:
         if self.on_failure is not None:
             self.on_failure(self)
         return failure
+
+    @contextmanager
+    def disk_errors(self) -> Iterator[None]:
+        """Raises what `fail` says about an `OSError` inside. Too slow for every append."""
+        try:
+            yield
+        except OSError as error:
+            raise self.fail(error) from error
 
     def run_out_of_room(self, error: OSError) -> LogDirectoryFull:
         """No records are taken from now on, until `find_room` has found some."""

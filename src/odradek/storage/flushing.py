@@ -26,42 +26,39 @@ from odradek.storage.names import (
     offset_file,
 )
 from odradek.storage.segment import Segment
-from odradek.world import Workers
+from odradek.world import World
 from odradek.world.disk import Disk, File
 
 if TYPE_CHECKING:
-    from odradek.storage.log import Log
+    from odradek.storage.local_log import LocalLog
 
 
 class Flusher:
     """The durable side of one log."""
 
     __slots__ = (
+        "_clock",
         "_closed",
         "_generation",
         "_is_closed",
         "_log",
         "_syncing",
         "_task",
+        "_unflushed_records",
         "_wanted",
         "_workers",
-        "created_version",
         "flushed",
-        "has_new_names",
-        "has_new_topic_id",
+        "unflushed_since_s",
     )
 
-    def __init__(self, log: "Log", workers: Workers, recovery_point: int) -> None:
+    def __init__(self, log: "LocalLog", world: World, recovery_point: int) -> None:
         self.flushed = Watermark(recovery_point)
-        # Whether files were made since the last sync, and when the partition's directory was.
-        self.has_new_names = False
-        self.created_version = 0
-        # Whether `partition.metadata` was written since the last sync. It is durable before the
-        # first record counts as flushed: else records of a deleted topic, which a power cut brought
-        # back, could pass for those of a new topic of the same name.
-        self.has_new_topic_id = False
+        # When the oldest record that no sync has begun for was appended, by the monotonic clock.
+        self.unflushed_since_s = 0.0
+        self._unflushed_records = 0
         self._log = log
-        self._workers = workers
+        self._clock = world.clock
+        self._workers = world.workers
         # Closed segments whose sync is due, and those it is under way for.
         self._closed: list[Segment] = []
         self._syncing: list[Segment] = []
@@ -75,9 +72,17 @@ class Flusher:
     def recovery_point(self) -> int:
         """Everything below it is durable, indexes and all. Never above `flushed`."""
         if self._is_closed:
-            return self._log.log_end_offset
-        first = (self._syncing or self._closed or [self._log.active_segment])[0]
+            return self._log.offsets.end
+        first = (self._syncing or self._closed or [self._log.segments.active])[0]
         return min(first.base_offset, self.flushed.value)
+
+    def appended(self, record_count: int) -> None:
+        """Records were appended: `flush.messages` may ask for a sync."""
+        if not self._unflushed_records:
+            self.unflushed_since_s = self._clock.monotonic_s()
+        self._unflushed_records += record_count
+        if self._unflushed_records >= self._log.segments.rules.flush_messages:
+            self.request(self._log.offsets.end)
 
     async def flush_to(self, offset: int) -> None:
         """Returns when everything below `offset` survives a power cut."""
@@ -130,7 +135,7 @@ class Flusher:
             await asyncio.wait([self._task])
         if not self._log.is_usable:
             return False
-        self._wanted = self._log.log_end_offset
+        self._wanted = self._log.offsets.end
         self._is_closed = await self._sync(is_last=True)
         return self._is_closed
 
@@ -145,40 +150,39 @@ class Flusher:
     async def _sync(self, *, is_last: bool = False) -> bool:
         """Syncs what is wanted by now; False if that failed."""
         log, generation = self._log, self._generation
-        directory = log.directory
-        active = log.active_segment
+        directory, end = log.directory, log.offsets.end
+        active = log.segments.active
         closed, self._closed = self._closed, []
         self._syncing = closed
-        target = log.log_end_offset if self._wanted > active.base_offset else active.base_offset
+        target = end if self._wanted > active.base_offset else active.base_offset
         segments = [*closed, active] if target > active.base_offset and active.size else closed
         handles: list[File] = []
-        epochs = log.leader_epochs
+        epochs = log.leader_epochs.take_unsynced()
+        unsynced = log.entries.take_unsynced()
         whole = segments if is_last else closed
         beside = [path for segment in whole for path in _files_beside(segment, log.path)]
-        has_new_topic_id = self.has_new_topic_id
-        if has_new_topic_id:
+        if unsynced.has_new_topic_id:
             beside.append(f"{log.path}/{PARTITION_METADATA}")
-        parent = directory.path if self.created_version > directory.synced_version else None
+        parent = directory.path if log.entries.created_version > directory.synced_version else None
         work = partial(
             _sync_files,
             directory.disk,
             handles,
             beside,
             log,
-            epochs.encode() if epochs.is_dirty else None,
-            has_new_names=self.has_new_names,
+            epochs,
+            has_new_entries=unsynced.has_changed,
             parent=parent,
         )
         names_version = directory.names_version
-        self.has_new_names = self.has_new_topic_id = epochs.is_dirty = False
-        if target == log.log_end_offset:
-            log.flush_started()
+        if target == end:
+            self._unflushed_records = 0
         try:
             for segment in segments:
                 handles.append(segment.file.pin())
             await self._workers.run_blocking(work)
         except OSError as error:
-            self.has_new_topic_id |= has_new_topic_id
+            log.entries.keep_topic_id(unsynced)
             if log.is_usable:  # The files of a deleted log are expected to be gone.
                 self._failed(directory.fail(error), closed)
             return False
@@ -186,20 +190,39 @@ class Flusher:
             if parent is not None:
                 directory.synced_version = max(directory.synced_version, names_version)
             if generation == self._generation and log.is_usable:
-                # A log that went offline meanwhile has left out the names.
-                self.flushed.advance(target)
+                # A log that went offline meanwhile has left out the directory entries.
+                self._advance(target)
             return True
         finally:
             self._syncing = []
             for segment in segments[: len(handles)]:
                 segment.file.unpin()
 
+    def _advance(self, flushed: int) -> None:
+        """Everything below `flushed` was synced."""
+        if flushed > self._log.offsets.end:
+            violation = self._log.history.violation(
+                f"{flushed} is flushed, but the log ends at {self._log.offsets.end}"
+            )
+            self.flushed.fail(violation)  # Nobody awaits the task that syncs.
+            raise violation
+        self.flushed.advance(flushed)
+
+    def check(self) -> None:
+        end = self._log.offsets.end
+        if not self.recovery_point <= self.flushed.value <= end:
+            raise self._log.history.violation(
+                f"the recovery point is {self.recovery_point}, {self.flushed.value} is flushed, "
+                f"but the log ends at {end}"
+            )
+
     def _failed(self, reason: StorageError, closed: list[Segment]) -> None:
         """If the directory is offline everyone knows. Else (no descriptor left, no room) it may go
         better next time: those who wait are told, and nothing counts as synced."""
         if self._log.is_usable:
             self._closed[:0] = closed
-            self.has_new_names = self._log.leader_epochs.is_dirty = True
+            self._log.entries.change()
+            self._log.leader_epochs.is_dirty = True
             self._wanted = self.flushed.value
             waiting, self.flushed = self.flushed, Watermark(self.flushed.value)
             waiting.fail(reason)
@@ -219,10 +242,10 @@ def _sync_files(
     disk: Disk,
     handles: list[File],
     beside: list[str],
-    log: "Log",
+    log: "LocalLog",
     epochs: bytes | None,
     *,
-    has_new_names: bool,
+    has_new_entries: bool,
     parent: str | None,
 ) -> None:
     """Runs in a worker thread: nothing here changes the log's own state."""
@@ -243,7 +266,7 @@ def _sync_files(
     if epochs is not None:
         # This syncs the directory, and with it all names in it.
         disk.replace(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", epochs)
-    elif has_new_names:
+    elif has_new_entries:
         disk.sync_directory(directory)
     if parent is not None:
         disk.sync_directory(parent)

@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odradek.storage.cutting import REMOVED_AT_ONCE
 from odradek.storage.errors import StorageError
-from odradek.storage.log import Log
+from odradek.storage.log import REMOVED_AT_ONCE, Log
 from odradek.storage.validation import MAX_LONG
 from odradek.world import World
 from odradek.world.timeslice import Timeslice
@@ -97,7 +96,7 @@ class Housekeeping:
             if (
                 log.is_usable
                 and log.has_unflushed
-                and now_s - log.unflushed_since_s >= log.settings.flush_ms / 1000
+                and now_s - log.flusher.unflushed_since_s >= log.settings.flush_ms / 1000
             ):
                 log.flusher.request(log.log_end_offset)
 

@@ -14,6 +14,7 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
+from collections.abc import Sequence
 from operator import lt
 from typing import Protocol
 
@@ -164,9 +165,13 @@ def _column(kind: str, content: bytes, count: int, start: int) -> "array[int]":
     return column
 
 
+def is_rising(values: Sequence[int]) -> bool:
+    return all(map(lt, values, values[1:]))
+
+
 def _rising(values: "array[int]") -> int:
     """How many values from the first on rise."""
-    if all(map(lt, values, values[1:])):
+    if is_rising(values):
         return len(values)
     return next(number + 1 for number in range(len(values)) if values[number + 1] <= values[number])
 

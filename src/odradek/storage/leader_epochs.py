@@ -9,6 +9,8 @@ from bisect import bisect_left, bisect_right
 
 from odradek.storage.checkpoints import decode_lines, encode_lines
 from odradek.storage.errors import StorageError
+from odradek.storage.index import is_rising
+from odradek.storage.log_history import LogHistory
 
 UNKNOWN_EPOCH = -1
 UNKNOWN_OFFSET = -1
@@ -83,6 +85,29 @@ class LeaderEpochs:
     def _changed(self) -> None:
         self.latest = self.epochs[-1] if self.epochs else UNKNOWN_EPOCH
         self.is_dirty = True
+
+    def take_unsynced(self) -> bytes | None:
+        """The content for the file if it lacks something. `is_dirty` is to be set again if it is
+        not written."""
+        if not self.is_dirty:
+            return None
+        self.is_dirty = False
+        return self.encode()
+
+    def check(self, log_start_offset: int, log_end_offset: int, history: LogHistory) -> None:
+        """Walks over all epochs: both columns rise, and none begins outside the log."""
+        epochs, starts = self.epochs, self.start_offsets
+        if (
+            not is_rising(epochs)
+            or not is_rising(starts)
+            or len(epochs) != len(starts)
+            or (starts and not log_start_offset <= starts[0] <= starts[-1] <= log_end_offset)
+            or self.latest != (epochs[-1] if epochs else UNKNOWN_EPOCH)
+        ):
+            raise history.violation(
+                f"leader epochs {epochs} (latest {self.latest}) begin at {starts}, but the log "
+                f"has the offsets {log_start_offset} to {log_end_offset}"
+            )
 
     def encode(self) -> bytes:
         pairs = zip(self.epochs, self.start_offsets, strict=True)

@@ -39,7 +39,7 @@ from odradek.storage.names import (
     stray_directory,
 )
 from odradek.storage.ownership import Owner
-from odradek.storage.recovery import LogLoader, create_log, write_topic_id
+from odradek.storage.recovery import LogLoader, create_log
 from odradek.storage.segment import SegmentStores
 from odradek.storage.validation import MAX_LONG, AppendRules
 from odradek.world import World
@@ -288,9 +288,7 @@ class LogManager:
         log = self.logs.get(topic_partition)
         if log is not None:
             if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID and log.is_usable:
-                log.topic_id = topic_id
-                write_topic_id(log.directory, log.path, topic_id)
-                log.flusher.has_new_topic_id = log.flusher.has_new_names = True
+                log.write_topic_id(topic_id)
             if topic_id not in (NO_TOPIC_ID, log.topic_id):
                 raise StorageError(f"{log.path} belongs to an earlier topic of the same name")
             return log

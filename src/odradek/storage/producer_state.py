@@ -392,6 +392,30 @@ class ProducerStates:
         self._attempts.clear()
         self.end_offset = self.snapshot_offset = end_offset
 
+    def find_inconsistency(self, log_end_offset: int) -> str | None:
+        """What is wrong with the states, if anything. Walks over all producers."""
+        for producer_id, entry in self.entries.items():
+            offsets = [batch.last_offset for batch in entry.batches]
+            if len(offsets) > REMEMBERED_BATCHES or offsets != sorted(set(offsets)):
+                return f"producer {producer_id} remembers batches that end at {offsets}"
+            first = entry.transaction_first_offset
+            if (offsets and offsets[-1] >= log_end_offset) or first >= log_end_offset:
+                return (
+                    f"producer {producer_id} is beyond the log end {log_end_offset}: its batches "
+                    f"end at {offsets}, its transaction begins at {first}"
+                )
+            if first != self.ongoing.get(producer_id, NO_OFFSET):
+                return (
+                    f"producer {producer_id} has a transaction from {first} on, but "
+                    f"{self.ongoing.get(producer_id)} counts as its first unstable offset"
+                )
+        firsts = list(self.ongoing.values())
+        if firsts != sorted(firsts) or not self.ongoing.keys() <= self.entries.keys():
+            return f"open transactions are out of order: {self.ongoing}"
+        if self._unreplicated and self._unreplicated[-1][1] >= log_end_offset:
+            return f"{self._unreplicated[-1]} ended beyond the log end {log_end_offset}"
+        return None
+
     # Snapshots
 
     def _note_change(self, producer_id: int) -> None:

@@ -25,11 +25,11 @@ from odradek.storage.aborted import AbortedTransactions, CorruptTransactionIndex
 from odradek.storage.checkpoints import (
     MalformedCheckpoint,
     decode_partition_metadata,
-    encode_partition_metadata,
 )
 from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.local_log import LocalLog, write_topic_id
 from odradek.storage.log import Log
 from odradek.storage.names import (
     CLEANED_SUFFIX,
@@ -50,7 +50,7 @@ from odradek.storage.names import (
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.segment import Segment
 from odradek.storage.segment_recovery import RecoveredState, recover_segment
-from odradek.storage.segments import Segments, mark_deleted
+from odradek.storage.segments import empty_segment, rename_to_deleted
 from odradek.storage.snapshots import (
     drop_snapshots,
     rebuild_producers,
@@ -72,22 +72,11 @@ def create_log(
     """A new, empty log: a directory that says whose it is. Segments come with the first append."""
     path = f"{directory.path}/{partition_directory(topic_partition)}"
     directory.disk.make_directories(path)
-    write_topic_id(directory, path, topic_id)
-    segments = Segments(path, directory.stores)
-    segments.add(0, world.clock.now_ms())
-    log = Log(topic_partition, topic_id, directory, settings, world, segments=segments)
-    log.flusher.has_new_names = log.flusher.has_new_topic_id = True
-    log.flusher.created_version = directory.add_name()
-    return log
-
-
-def write_topic_id(directory: LogDirectory, path: str, topic_id: TopicId) -> None:
-    """Synced with the first records that are flushed (`Flusher.has_new_topic_id`)."""
-    file = directory.disk.open(f"{path}/{PARTITION_METADATA}", create=True)
-    try:
-        file.write_at(0, [encode_partition_metadata(topic_id)])
-    finally:
-        file.close()
+    write_topic_id(directory.disk, path, topic_id)
+    segment = empty_segment(path, 0, directory, world.clock.now_ms())
+    local = LocalLog(topic_partition, directory, settings, world, segments=[segment])
+    local.entries.create_partition(directory.add_name())
+    return Log(topic_id, local, world)
 
 
 class LogLoader:
@@ -176,23 +165,26 @@ class LogLoader:
         self._epochs.truncate_from_end(log_end_offset)
         self._epochs.truncate_from_start(log_start_offset)
         self._drop_stray_snapshots(snapshots, segments, log_end_offset)
-        log = Log(
+        local = LocalLog(
             self._topic_partition,
-            self._read_topic_id(),
             self._directory,
             self._settings,
             self._world,
-            segments=Segments(self._path, self._directory.stores, segments),
+            segments=segments,
             log_start_offset=log_start_offset,
             recovery_point=recovery_point if self._recovered else log_end_offset,
             leader_epochs=self._epochs,
             producers=producers,
             aborted=self._aborted,
         )
-        log.flusher.adopt([segment for segment in self._recovered if not segment.is_active])
-        # Nobody knows what the last process had synced.
-        log.flusher.has_new_names = log.flusher.has_new_topic_id = bool(self._recovered)
-        return log
+        if self._recovered:
+            local.history.note(
+                f"recovered from {recovery_point}: {local.offsets!r} in {len(segments)} segments"
+            )
+            local.flusher.adopt([segment for segment in self._recovered if not segment.is_active])
+            # It is not known what the last process had synced.
+            local.entries.write_topic_id()
+        return Log(self._read_topic_id(), local, self._world)
 
     # What is there
 
@@ -233,10 +225,8 @@ class LogLoader:
         return segments
 
     def _empty_segment(self, base_offset: int) -> Segment:
-        stores, now_ms = self._directory.stores, self._world.clock.now_ms()
-        segment = Segment(self._path, base_offset, stores, created_ms=now_ms)
-        segment.start_empty()
-        return segment
+        now_ms = self._world.clock.now_ms()
+        return empty_segment(self._path, base_offset, self._directory, now_ms)
 
     # After a clean shutdown
 
@@ -313,8 +303,7 @@ class LogLoader:
                 self._end_before(segments, number + 1, "what lay behind was not whole")
                 break
             if number + 1 < len(segments):
-                producers.end_offset = segments[number + 1].base_offset
-                write_snapshot(self._disk, self._path, producers)
+                write_snapshot(self._disk, self._path, producers, segments[number + 1].base_offset)
         if f"{segments[-1].base_offset:020d}{INDEX_SUFFIX}" in self._names:
             segments[-1].write_indexes()  # They may have entries of batches that are gone.
         for segment in segments[:-1]:
@@ -391,7 +380,7 @@ class LogLoader:
     def _remove_segments(self, segments: Sequence[Segment]) -> None:
         """The last one first: if a crash comes between, what is left is still without a hole."""
         for segment in reversed(segments):
-            for path in mark_deleted(self._disk, segment):
+            for path in rename_to_deleted(self._disk, segment):
                 self._disk.remove(path)
 
     def _remove_leftovers(self) -> None:

@@ -32,6 +32,7 @@ from odradek.storage.index import (
     LoadedIndexes,
     OffsetIndex,
     TimeIndex,
+    is_rising,
     last_time_entry,
 )
 from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file
@@ -464,6 +465,32 @@ class Segment:
                 break
             end = position
         return end
+
+    # Invariants
+
+    def find_inconsistency(self) -> str | None:
+        """What is wrong with the boundaries and the loaded indexes of an active segment, if
+        anything: both rise, and lie within the file and the segment's offsets."""
+        offsets, positions = self.tail_offsets, self.tail_positions
+        if positions[-1] != self.size or len(offsets) != len(positions):
+            return f"the last boundary is at byte {positions[-1]} of {self.size}"
+        if not (self.base_offset <= offsets[0] and is_rising(offsets) and is_rising(positions)):
+            return f"boundaries do not rise: offsets {offsets} at {positions}"
+        index, time_index = self._index, self._time_index
+        if index is not None and index.offsets:
+            if not (is_rising(index.offsets) and is_rising(index.positions)):
+                return f"offset index does not rise: {index.offsets} at {index.positions}"
+            last_offset = self.base_offset + index.offsets[-1]
+            if index.positions[-1] >= self.size or last_offset >= self.next_offset:
+                return (
+                    f"the offset index ends with offset {last_offset} at byte "
+                    f"{index.positions[-1]}, the segment with {self.next_offset} at {self.size}"
+                )
+        if time_index is not None and time_index.offsets:
+            last_offset = self.base_offset + time_index.offsets[-1]
+            if not is_rising(time_index.timestamps) or last_offset >= self.next_offset:
+                return f"the time index ends with offset {last_offset}: {time_index.timestamps}"
+        return None
 
     # Changing what is there
 

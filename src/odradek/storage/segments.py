@@ -1,76 +1,118 @@
-"""The row of a log's segments: finding the right one, adding, cutting, letting go.
+"""The segments of one log: finding the right one, rolling, truncating, deleting.
 
-Invariant: base offsets rise; the last segment is the active one; there is at least one,
-except while the last one is being replaced.
+`Log` decides what is to happen and calls these methods; a disk error (`OSError`) is the log's to
+report. Segments that leave the log are renamed at once and deleted after `file.delete.delay.ms`,
+so that tools and slow readers get time to finish.
+
+Invariant: base offsets rise, no segment reaches beyond the base offset of the next one, and the
+last segment is the active one, which takes appends. There is at least one segment, except while
+the last one is being replaced.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Final
 
+from odradek.invariants import InvariantViolation
 from odradek.storage.descriptors import Slice
+from odradek.storage.directory import LogDirectory
+from odradek.storage.log_context import LogContext
 from odradek.storage.names import (
     DELETED_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     offset_file,
 )
-from odradek.storage.segment import Segment, SegmentStores
+from odradek.storage.segment import Segment
+from odradek.storage.validation import AppendRules
 from odradek.world.disk import Disk
+
+# Indexes and batches tell offsets by their distance from the segment's first one, in 32 bits.
+MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 
 
 class Segments:
-    __slots__ = ("_all", "_bases", "_directory", "_stores")
+    __slots__ = ("_all", "_bases", "_context", "active", "rules")
 
     def __init__(
-        self, directory: str, stores: SegmentStores, segments: Sequence[Segment] = ()
+        self, context: LogContext, rules: AppendRules, segments: Sequence[Segment]
     ) -> None:
-        self._directory = directory
-        self._stores = stores
+        """`segments` are valid and in order; there is at least one."""
+        self._context = context
         self._all = list(segments)
         self._bases = [segment.base_offset for segment in segments]
+        self.active = self._all[-1]
+        self.rules = rules
+        self.active.index_bytes = rules.index_bytes
 
     @property
     def all(self) -> Sequence[Segment]:
         return self._all
 
     @property
-    def active(self) -> Segment:
-        return self._all[-1]
-
-    @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._all)
 
-    def add(self, base_offset: int, created_ms: int) -> Segment:
-        """A new, empty segment at the end. Its files come with the first append."""
-        segment = Segment(self._directory, base_offset, self._stores, created_ms=created_ms)
-        segment.start_empty()
-        self._all.append(segment)
-        self._bases.append(base_offset)
-        return segment
-
-    def remove(self, segments: Sequence[Segment]) -> None:
-        """Takes segments out of the row; their files are the caller's to delete."""
-        gone = set(segments)
-        self._all = [segment for segment in self._all if segment not in gone]
-        self._bases = [segment.base_offset for segment in self._all]
-
-    def replace(self, old: Sequence[Segment], new: Segment) -> None:
-        """Puts one segment in the place of a row of neighbours that begins where it does."""
-        first = self._all.index(old[0])
-        self._all = [*self._all[:first], new, *self._all[first + len(old) :]]
-        self._bases = [segment.base_offset for segment in self._all]
+    def configure(self, rules: AppendRules) -> None:
+        self.rules = rules
+        self.active.index_bytes = rules.index_bytes
 
     def forget_all(self) -> None:
         for segment in self._all:
             segment.forget()
+
+    # Rolling
+
+    def must_roll(
+        self, size: int, last_offset: int, max_timestamp: int, now_ms: int, *, unwritten: int = 0
+    ) -> bool:
+        """Returns whether a batch needs a new segment. `unwritten` bytes will go before it."""
+        segment, rules = self.active, self.rules
+        occupied = segment.size + unwritten
+        if not occupied:
+            return last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        if occupied + size > rules.segment_bytes or segment.indexes_full:
+            return True
+        first_timestamp = segment.first_timestamp
+        if first_timestamp < 0:
+            first_timestamp = segment.load_first_timestamp()
+        age_ms = (
+            max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
+        )
+        return (
+            age_ms > rules.segment_ms - segment.roll_early_ms
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+        )
+
+    def begin(self, base_offset: int) -> Segment:
+        """Makes the segment that the next append goes to, and returns it."""
+        if self._bases and base_offset <= self._bases[-1]:
+            raise self._violation(
+                f"a segment begins at {base_offset}, not behind the last one at {self._bases[-1]}"
+            )
+        context, rules = self._context, self.rules
+        created_ms = context.world.clock.now_ms()
+        segment = empty_segment(context.path, base_offset, context.directory, created_ms)
+        segment.index_bytes = rules.index_bytes
+        if rules.segment_jitter_ms:
+            segment.roll_early_ms = context.world.randomness.below(rules.segment_jitter_ms)
+        if base_offset:
+            # Retention may remove all that lies before: then this name alone tells the offset.
+            segment.create_file()
+        self._all.append(segment)
+        self._bases.append(base_offset)
+        self.active = segment
+        self._context.entries.change()
+        return segment
 
     # Reading
 
     def read(
         self, offset: int, max_bytes: int, end_offset: int | None, min_one: bool
     ) -> Slice | None:
-        active = self._all[-1]
+        active = self.active
         if offset >= active.base_offset:
             return _slice(active, offset, max_bytes, end_offset, min_one)
         number = max(bisect_right(self._bases, offset) - 1, 0)
@@ -88,7 +130,7 @@ class Segments:
 
     def end_of(self, found: Slice) -> int | None:
         """The offset of the first batch behind a slice; None if it may reach the log's end."""
-        active = self._all[-1]
+        active = self.active
         if active.file is found.file:
             return active.offset_at(found.position + len(found))
         for number in range(len(self._all) - 1):
@@ -102,20 +144,128 @@ class Segments:
         """The base offset of the segment that an offset falls into."""
         return self._bases[max(bisect_right(self._bases, offset) - 1, 0)]
 
-    def base_behind(self, base_offset: int) -> int | None:
-        """The base offset of the next segment; None behind the last one."""
+    def end_behind(self, base_offset: int) -> int:
+        """Where the segment with this base offset ends: the next one begins there, or the log
+        ends there."""
         number = bisect_right(self._bases, base_offset)
-        return self._bases[number] if number < len(self._bases) else None
+        return self._bases[number] if number < len(self._bases) else self.active.next_offset
 
-    # Cutting
+    def count_below(self, offset: int) -> int:
+        """How many segments from the first on hold nothing at or above `offset`."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    # Removing
 
     def behind(self, offset: int) -> list[Segment]:
         """The segments that a truncation to `offset` removes: never the first one."""
         return self._all[max(bisect_left(self._bases, offset), 1) :]
 
-    def wholly_below(self, offset: int) -> int:
-        """How many segments from the first on hold nothing at or above `offset`."""
-        return max(bisect_right(self._bases, offset) - 1, 0)
+    def truncate_active(self, offset: int) -> Segment:
+        """Cuts every batch that reaches `offset` off the segment that is the last one now."""
+        active = self.active
+        active.truncate_to(offset)
+        active.index_bytes = self.rules.index_bytes
+        if active.next_offset > offset:
+            raise self._violation(
+                f"the active segment ends at {active.next_offset} after a truncation to {offset}"
+            )
+        return active
+
+    def remove_first(self, count: int, log_start_offset: int) -> None:
+        """Deletes segments that lie wholly below the log start offset."""
+        if self._bases[count] > log_start_offset:
+            raise self._violation(
+                f"segments up to offset {self._bases[count]} are deleted, but the log starts at "
+                f"{log_start_offset}"
+            )
+        removed = self._all[:count]
+        self._set(self._all[count:])
+        self._delete_files(removed)
+
+    def remove_last(self, count: int) -> None:
+        """Deletes the last segments, because of a truncation. All of them if the log starts over:
+        then `begin` follows."""
+        if count:
+            removed = self._all[-count:]
+            self._set(self._all[:-count])
+            self._delete_files(reversed(removed))
+            self._context.entries.change()
+
+    def remove_empty(self, segment: Segment) -> None:
+        """Deletes a segment without batches, behind which another one has begun."""
+        self._set([other for other in self._all if other is not segment])
+        self._delete_files([segment])
+
+    def _delete_files(self, segments: Iterable[Segment]) -> None:
+        """Renames the files of segments now and deletes them when it is time.
+
+        The outermost segment comes first, at whichever end of the log: a crash in between leaves a
+        log without a hole. Recovery would drop everything behind one.
+        """
+        for segment in segments:
+            self._delete_later(rename_to_deleted(self._context.disk, segment))
+
+    def _delete_later(self, renamed: Iterable[str]) -> None:
+        context, delay_ms = self._context, self.rules.settings.file_delete_delay_ms
+        due_s = context.world.clock.monotonic_s() + delay_ms / 1000
+        for path in renamed:
+            context.directory.delete_later(due_s, partial(context.disk.remove, path))
+
+    def replace(self, old: Sequence[Segment], new: Segment, renamed: Sequence[str]) -> None:
+        """Puts a compacted segment in the place of neighbours, of which the first begins where it
+        does. `renamed` are the files of the old ones, to be deleted later."""
+        first = self._all.index(old[0])
+        behind = first + len(old)
+        if (
+            self._all[first:behind] != list(old)
+            or behind >= len(self._all)
+            or new.base_offset != old[0].base_offset
+            or new.next_offset > self._bases[behind]
+        ):
+            raise self._violation(
+                f"a compacted segment of offsets {new.base_offset} to {new.next_offset} does not "
+                f"fit the place of {[segment.base_offset for segment in old]} in {self._bases}"
+            )
+        self._set([*self._all[:first], new, *self._all[behind:]])
+        self._context.entries.change()
+        self._delete_later(renamed)
+
+    def _set(self, segments: list[Segment]) -> None:
+        self._all = segments
+        self._bases = [segment.base_offset for segment in segments]
+        if segments:
+            self.active = segments[-1]
+
+    # Invariants
+
+    def _violation(self, rule: str) -> InvariantViolation:
+        return self._context.history.violation(rule)
+
+    def check(self) -> None:
+        """Walks over all segments, and over the boundaries and indexes of the active one."""
+        segments, active = self._all, self.active
+        if not segments or segments[-1] is not active or not active.is_active:
+            raise self._violation(f"{active!r} is not the last, active one of {segments}")
+        for segment, following in pairwise(segments):
+            if segment.is_active:
+                raise self._violation(f"{segment!r} is active, but not the last one")
+            # Of a segment that was loaded closed only the base offset is known.
+            if not segment.base_offset <= segment.next_offset <= following.base_offset or (
+                segment.base_offset == following.base_offset
+            ):
+                raise self._violation(
+                    f"{segment!r} ends at {segment.next_offset}, but {following!r} follows"
+                )
+        reason = active.find_inconsistency()
+        if reason is not None:
+            raise self._violation(f"{active!r}: {reason}")
+
+
+def empty_segment(path: str, base_offset: int, directory: LogDirectory, created_ms: int) -> Segment:
+    """A new segment of the partition in `path`. Its files are made with the first append."""
+    segment = Segment(path, base_offset, directory.stores, created_ms=created_ms)
+    segment.start_empty()
+    return segment
 
 
 def _not_below(end_offset: int | None, next_base: int) -> bool:
@@ -137,7 +287,7 @@ def _slice(
     return Slice(segment.file, start, end - start)
 
 
-def mark_deleted(disk: Disk, segment: Segment) -> list[str]:
+def rename_to_deleted(disk: Disk, segment: Segment) -> list[str]:
     """Renames a segment's files, and the snapshot at its start, to names that loading ignores."""
     directory, base_offset = segment.directory, segment.base_offset
     segment.forget()

@@ -23,9 +23,10 @@ from odradek.world.disk import Disk
 _RECALLED_BYTES = 8 << 20
 
 
-def write_snapshot(disk: Disk, directory: str, producers: ProducerStates) -> None:
-    """Producer state as of its end, so that recovery need not read what lies before."""
-    path = offset_file(directory, producers.end_offset, SNAPSHOT_SUFFIX)
+def write_snapshot(disk: Disk, directory: str, producers: ProducerStates, end_offset: int) -> None:
+    """Writes the producer state of `end_offset`, so that recovery need not read what lies before
+    it."""
+    path = offset_file(directory, end_offset, SNAPSHOT_SUFFIX)
     file = disk.open(path, create=True)
     try:
         file.truncate(0)
@@ -35,7 +36,7 @@ def write_snapshot(disk: Disk, directory: str, producers: ProducerStates) -> Non
         raise
     finally:
         file.close()
-    producers.snapshot_offset = producers.end_offset
+    producers.end_offset = producers.snapshot_offset = end_offset
 
 
 def snapshot_offsets(names: Sequence[str]) -> list[int]:

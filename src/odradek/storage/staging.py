@@ -15,14 +15,11 @@ there. The batch is then staged again; if that happens often, at once and on the
 Invariant: between `is_whole` and the append that uses the stage, nothing else is awaited.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from odradek.protocol.records import read_header
-from odradek.storage import rolling
-from odradek.storage.stage import SIZES, Stage
+from odradek.storage.stage import SIZES
 from odradek.world.disk import Buffer
 
 if TYPE_CHECKING:
@@ -38,48 +35,22 @@ async def room_for(log: "Log", records: Buffer) -> AsyncIterator[None]:
 
     The caller appends it inside, without awaiting anything before. Raises `StorageError`.
     """
-    if log.staging is None:
-        log.staging = asyncio.Lock()
-    async with log.staging:
+    async with log.staging_lock:
         try:
             if len(records) > SIZES.large_bytes:
                 await _stage(log, records)
             yield
         finally:
-            _drop(log, records)
+            log.drop_stage(records)
 
 
 async def _stage(log: "Log", records: Buffer) -> None:
     for _ in range(_MAX_TRIES):
-        stage = _begin(log, records)
-        try:
-            await stage.write(log.world.workers)
-        except OSError as error:
-            raise log.directory.fail(error) from error
+        stage = log.begin_stage(records)
+        with log.directory.disk_errors():
+            await stage.write(log.workers)
         if stage.is_whole:
             return
-    stage = _begin(log, records)
-    with log.disk_errors():
+    stage = log.begin_stage(records)
+    with log.directory.disk_errors():
         stage.write_at_once()
-
-
-def _begin(log: "Log", records: Buffer) -> Stage:
-    log.require_room()
-    header = read_header(records)
-    last_offset = log.log_end_offset + header.last_offset_delta
-    now_ms = log.world.clock.now_ms()
-    with log.disk_errors():
-        if rolling.must_roll(log, len(records), last_offset, header.max_timestamp, now_ms):
-            rolling.roll(log, log.log_end_offset)
-        return log.active_segment.begin_stage(records)
-
-
-def _drop(log: "Log", records: Buffer) -> None:
-    """What was staged and not appended goes: refused, a duplicate, or the client is gone."""
-    segment = log.active_segment
-    if segment.stage is not None and segment.stage.records is records:
-        try:
-            segment.drop_stage()
-        except OSError as error:
-            # Bytes that belong to nobody lie behind the end of the file.
-            log.directory.fail(error)

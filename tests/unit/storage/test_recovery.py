@@ -232,9 +232,9 @@ async def test_what_a_truncation_removed_is_gone_for_good_once_more_is_flushed()
     manager = await filled(world, **SMALL)
     log = log_of(manager)
     await log.flush()
-    assert not log.flusher.has_new_names
+    assert not log._entries.has_changed
     log.truncate_to(14)
-    assert log.flusher.has_new_names
+    assert log._entries.has_changed
 
 
 async def test_an_emptied_log_keeps_its_offset() -> None:

@@ -160,7 +160,7 @@ def test_compacted_logs_only_lose_what_their_start_has_passed() -> None:
     fill(log, 6)
     clock_of(world).advance(60_000)
     assert log.delete_old_segments() == 0
-    log.log_start_offset = 4  # As DeleteRecords left it before the policy was changed.
+    log._local.advance_start(4)  # As DeleteRecords left it before the policy was changed.
     assert log.delete_old_segments() == 4
     assert [segment.base_offset for segment in log.segments] == [4, 5]
 

@@ -11,7 +11,6 @@ become durable in the order in which they change, so a power cut is no worse tha
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from odradek.storage.aborted import AbortedTransaction
@@ -65,17 +64,13 @@ def swap_in(log: "Log", old: Sequence[Segment], replacement: "Replacement") -> S
         _rename_cleaned(disk, log.path, base_offset, SWAP_SUFFIX, "")
     except OSError as error:
         raise log.directory.fail(error) from error
-    log.row.replace(old, segment)
-    log.flusher.segments_gone(old)
-    log.flusher.has_new_names = True
-    log.aborted.replace(
-        base_offset,
-        replacement.end_offset,
-        [AbortedTransaction(*entry) for entry in replacement.aborted],
+    log.replace_segments(
+        old,
+        segment,
+        renamed,
+        end_offset=replacement.end_offset,
+        aborted=[AbortedTransaction(*entry) for entry in replacement.aborted],
     )
-    due_s = log.delete_files_at_s()
-    for path in renamed:
-        log.directory.delete_later(due_s, partial(disk.remove, path))
     return segment
 
 
@@ -102,13 +97,3 @@ def _set_aside(disk: Disk, segment: Segment, kept_snapshot: int) -> list[str]:
         renamed.append(path + DELETED_SUFFIX)
     segment.file.path += DELETED_SUFFIX
     return renamed
-
-
-def remove_cleaned(disk: Disk, directory: str, base_offsets: Sequence[int]) -> None:
-    """Removes what a pass that was given up has left."""
-    for base_offset in base_offsets:
-        for suffix in COMPACTED_FILES:
-            try:
-                disk.remove(offset_file(directory, base_offset, suffix) + CLEANED_SUFFIX)
-            except FileNotFoundError:
-                continue

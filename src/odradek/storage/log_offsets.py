@@ -1,0 +1,96 @@
+"""The offsets of one log, and the order in which they must stand.
+
+    durable start <= log start offset <= log end offset
+    high watermark   <= log end offset
+    first dirty offset <= log end offset
+
+- log start offset (`start`): the first offset that a consumer may ask for. Retention and
+  DeleteRecords advance it; only `start_over` sets it back.
+- durable start (`durable_start`): where the log starts, at the least, after a crash. It is behind
+  the log start until DeleteRecords has written its checkpoint.
+- high watermark (`high_watermark`): what the replica last said it was. The log keeps it for the
+  checkpoint, for retention and for compaction, and never uses it to decide what may be read.
+- first dirty offset (`first_dirty`): how far the log is compacted. The cleaner advances it, a
+  truncation sets it back.
+- log end offset (`end`): the offset that the next record gets. A truncation sets it back.
+
+How much of the log is durable (flushed offset, recovery point) is kept by `Flusher`.
+"""
+
+from odradek.storage.log_history import LogHistory
+
+
+class LogOffsets:
+    """Owned by `Log`, which alone moves them. Every move checks the order it may break."""
+
+    __slots__ = ("_history", "durable_start", "end", "first_dirty", "high_watermark", "start")
+
+    def __init__(self, start: int, end: int, history: LogHistory) -> None:
+        self._history = history
+        self.start = self.durable_start = self.high_watermark = self.first_dirty = start
+        self.end = end
+        self.check()
+
+    def __repr__(self) -> str:
+        return f"{self.start}..{self.end}"
+
+    def advance_end(self, end: int) -> None:
+        """Batches were appended."""
+        if end <= self.end:
+            raise self._history.violation(f"an append moves the log end from {self.end} to {end}")
+        self.end = end
+
+    def truncate_end(self, end: int) -> None:
+        """The log was truncated: nothing else may stand above its end."""
+        if end > self.end:
+            raise self._history.violation(f"a truncation moves the log end {self.end} up to {end}")
+        self.end = end
+        self._limit_to_end()
+        self.check()
+
+    def start_over(self, offset: int) -> None:
+        """The log was emptied, and its next record gets `offset`."""
+        self.start = self.durable_start = self.end = offset
+        self._limit_to_end()
+
+    def _limit_to_end(self) -> None:
+        self.high_watermark = min(self.high_watermark, self.end)
+        self.first_dirty = min(self.first_dirty, self.end)
+
+    def advance_start(self, start: int) -> None:
+        """Retention or DeleteRecords took what lies below `start`."""
+        if not self.start < start <= self.end:
+            raise self._history.violation(
+                f"the log start moves from {self.start} to {start}, the log ends at {self.end}"
+            )
+        self.start = start
+
+    def keep_start(self, start: int) -> None:
+        """A crash cannot take the log start back below `start`. The log may have been emptied
+        meanwhile, and start earlier."""
+        self.durable_start = max(self.durable_start, min(start, self.start))
+
+    def move_high_watermark(self, high_watermark: int) -> None:
+        """It may fall: a new leader knows less of it than the one before."""
+        if high_watermark > self.end:
+            raise self._history.violation(
+                f"the high watermark {high_watermark} is beyond the log end {self.end}"
+            )
+        self.high_watermark = high_watermark
+
+    def move_first_dirty(self, first_dirty: int) -> None:
+        if first_dirty > self.end:
+            raise self._history.violation(
+                f"the log is compacted up to {first_dirty}, but ends at {self.end}"
+            )
+        self.first_dirty = first_dirty
+
+    def check(self) -> None:
+        end = self.end
+        is_ordered = 0 <= self.durable_start <= self.start <= end
+        if not is_ordered or self.high_watermark > end or self.first_dirty > end:
+            raise self._history.violation(
+                f"the offsets are out of order: start {self.start} (durable "
+                f"{self.durable_start}), high watermark "
+                f"{self.high_watermark}, first dirty {self.first_dirty}, end {end}"
+            )
