@@ -31,8 +31,10 @@ from benchmarks.report import PAGE, plain_table, write_page
 from benchmarks.scenarios import FULL, QUICK, Effort
 
 OURS, THEIRS = "Odradek", "Apache Kafka"
-# Topics come and go here; neither broker shall carry the files of dead ones along for a minute.
-# Groups start at once on both, and the new protocol's members speak every half second.
+# Scenarios create and delete topics. With this setting neither broker keeps the files of deleted
+# topics for a minute.
+# On both brokers groups start without a delay, and members of the new protocol send a heartbeat
+# every half second.
 OVERRIDES = {
     "log.segment.delete.delay.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
@@ -46,7 +48,7 @@ T = TypeVar("T")
 
 
 def broker_scenarios(kafka: ApacheKafka | None) -> dict[str, Scenario]:
-    """What is measured on a running broker, by name, in the order of the table."""
+    """Returns the scenarios for a running broker by name, in the order of the table."""
     plan: dict[str, Scenario] = {}
     for record_bytes in (100, 1000):
         for partitions in (1, 12):
@@ -154,7 +156,8 @@ class Run:
             yield brokers
 
     def warm_up(self, brokers: Sequence[BrokerProcess]) -> None:
-        """Work of the size to come, so that no just-in-time compiler is measured at its start."""
+        """Runs a load of the measured size first, so that Java's just-in-time compiler has done its
+        work."""
         for broker in brokers:
             say(f"warming up {broker.name}")
             for record_bytes, partitions in ((100, 1), (100, 12), (1000, 1), (1000, 12)):
@@ -182,7 +185,7 @@ class Run:
                 OURS: partial(start_odradek, self.data / f"cold-odradek-{number}")
             }
             if self.kafka is not None:
-                # Formatting the storage is not counted: it is done once, by another command.
+                # Formatting Kafka's storage is not counted: it is done once, by another command.
                 starts[THEIRS] = self.kafka.prepare(self.data / f"cold-kafka-{number}").start
             for name in _in_turn(list(starts), number):
                 figures = scenarios.first_acknowledgement(starts[name])
@@ -198,7 +201,7 @@ class Run:
 
 
 def _in_turn(items: Sequence[T], number: int) -> list[T]:
-    """The other way round in every second round."""
+    """Returns the items, reversed in every second round."""
     return list(items) if number % 2 == 0 else list(reversed(items))
 
 

@@ -1,9 +1,8 @@
-"""Apache Kafka beside us: the reference that conformance tests and benchmarks measure against.
+"""Apache Kafka on this machine: the reference for conformance tests and benchmarks.
 
 The jars come through the ``mvn`` client and live in ``.cache/`` of the checkout, so a second run
-starts at once. Whoever asks for something that this machine cannot give (no Java, no ``mvn``) gets
-``ToolMissing`` with one line that says how to install it; nothing here decides whether that is a
-skip or a failure.
+starts at once. If Java or ``mvn`` is missing, functions raise ``ToolMissing`` with one line that
+says how to install it; the caller decides whether that is a skip or a failure.
 
 Invariant: every process started here listens on loopback only and ends with its context manager.
 """
@@ -24,7 +23,7 @@ from benchmarks.broker_process import BrokerProcess, ToolMissing, free_ports, wa
 CACHE_DIRECTORY = Path(__file__).resolve().parent.parent / ".cache"
 KAFKA_VERSION = os.environ.get("ODRADEK_APACHE_KAFKA_VERSION", "4.3.1")
 
-# What kafka-server-start and kafka-run-class give the JVM when a user sets nothing.
+# The JVM flags that kafka-server-start and kafka-run-class use by default.
 SERVER_JVM_FLAGS = (
     "-Xmx1G",
     "-Xms1G",
@@ -35,9 +34,9 @@ SERVER_JVM_FLAGS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-# A tool lives for a second: compile little, collect nothing.
+# A tool runs for a second: the fast compiler only, and a garbage collector without threads.
 SHORT_TOOL_JVM_FLAGS = ("-Xmx256M", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-# A performance client lives as long as the server does and deserves the same compiler.
+# A performance client runs as long as the server, so it gets the same compiler.
 LONG_TOOL_JVM_FLAGS = ("-Xmx512M", *SERVER_JVM_FLAGS[2:])
 
 TOOLS: Mapping[str, str] = {
@@ -71,7 +70,7 @@ rootLogger.appenderRef.stderr.ref = stderr
 
 
 def require_program(program: str, debian_package: str, brew_package: str) -> str:
-    """The path of an outside program, or ToolMissing with the way to install it."""
+    """Returns the path of an external program; raises ToolMissing, which says how to install it."""
     found = shutil.which(program)
     if found is None:
         raise ToolMissing(
@@ -105,7 +104,7 @@ class Artifact:
 
 
 def install_jars(directory_name: str, artifacts: Sequence[Artifact]) -> Path:
-    """Download artifacts and what they need into ``.cache/<directory_name>/libs``; once."""
+    """Downloads artifacts and their dependencies into ``.cache/<directory_name>/libs``, once."""
     directory = CACHE_DIRECTORY / directory_name
     libraries = directory / "libs"
     directory.mkdir(parents=True, exist_ok=True)
@@ -185,7 +184,8 @@ class ApacheKafka:
         timeout_s: float = 60,
         jvm_flags: Sequence[str] = SHORT_TOOL_JVM_FLAGS,
     ) -> str:
-        """Run a tool to its end; its standard output, or an error that shows all it said."""
+        """Runs a tool and returns its standard output; raises an error with all of its output if it
+        fails."""
         command = self.tool_command(tool, *arguments, jvm_flags=jvm_flags)
         done = subprocess.run(
             command, input=stdin or b"", capture_output=True, timeout=timeout_s, check=False
@@ -199,12 +199,13 @@ class ApacheKafka:
 
     def format_storage(self, configuration: Path) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if cluster_id.startswith("-"):  # the tool would read it as an option
+        if cluster_id.startswith("-"):  # otherwise the tool would read it as an option
             cluster_id = "O" + cluster_id[1:]
         self.run_tool("storage", "format", "-t", cluster_id, "-c", str(configuration))
 
     def prepare(self, directory: Path, overrides: Mapping[str, str] | None = None) -> "KafkaNode":
-        """A combined broker and controller in ``directory``; formatted if it is new."""
+        """Prepares a combined broker and controller in ``directory``, and formats it if it is
+        new."""
         directory.mkdir(parents=True, exist_ok=True)
         port, controller_port = free_ports(2)
         data_directory = directory / "data"
@@ -234,7 +235,8 @@ class ApacheKafka:
     def broker(
         self, directory: Path, overrides: Mapping[str, str] | None = None
     ) -> Iterator[BrokerProcess]:
-        """A running single node, stopped cleanly at the end; the same directory starts it again."""
+        """Yields a running single node and stops it cleanly. With the same directory it can be
+        started again."""
         node = self.prepare(directory, overrides)
         broker = node.start()
         try:
@@ -246,7 +248,7 @@ class ApacheKafka:
 
 @dataclass(frozen=True, slots=True)
 class KafkaNode:
-    """A formatted node: everything but the running process."""
+    """A formatted node whose process is not started."""
 
     kafka: ApacheKafka
     configuration: Path

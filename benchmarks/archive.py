@@ -3,10 +3,10 @@
     python -m benchmarks.archive [--records 5000000] [--json]
 
 Keys of 8 bytes, values of 100 random ones, a header on every record, times over three hours, four
-partitions. Shown are records a second by what the command says itself and by the wall (Java's start
-is in the latter), and the most memory that its processes held together. The broker is on the same
-cores, and not counted. Beside them stands what one process does at best: fetching the topic into
-Arrow columns, and writing such columns as Parquet, each alone.
+partitions. It shows records a second by the command's own time and by wall time (which includes
+Java's start), and the peak memory of its processes. The broker runs on the same cores and is not
+counted. For comparison it also measures the limits of one process: fetching the topic into Arrow
+columns, and writing such columns as Parquet.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _HOUR_MS = 3_600_000
 
 
 class Run(NamedTuple):
-    """One command: its own seconds, the wall's, and the most bytes it held."""
+    """One command: the seconds it reports, the wall time, and its peak memory."""
 
     own_s: float
     wall_s: float
@@ -87,14 +87,14 @@ def _fixed(random: np.random.Generator, count: int, width: int) -> pa.Array:
 
 
 class Limits(NamedTuple):
-    """Records a second that one process fetches, and that it writes."""
+    """Records a second that one process can fetch, and that it can write."""
 
     fetched: float
     written: float
 
 
 def limits(brokers: Cluster, topic: str, records: int, where: str) -> Limits:
-    """The better of two rounds over so many records of a partition."""
+    """Measures the limits on one partition; the better of two rounds counts."""
     place = TopicPartition(topic, 0)
     fetched = written = 0.0
     with RangeReader(_reading(brokers)) as reader:
@@ -119,7 +119,7 @@ def _reading(brokers: Cluster) -> ConsumerSettings:
 
 
 def run(*arguments: str) -> tuple[dict[str, Any], Run]:
-    """Runs a command to its end, looking at its processes twice a second."""
+    """Runs a command, and reads the memory of its processes twice a second."""
     began_s = time.monotonic()
     command = [sys.executable, "-m", "odradek.cli", *arguments, "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -145,7 +145,8 @@ def run(*arguments: str) -> tuple[dict[str, Any], Run]:
 
 
 def _memory_bytes(process_id: int) -> int:
-    """Of a process and all below it; pages that forked workers share are counted once."""
+    """Returns the memory of a process and its descendants. Pages that forked workers share are
+    counted once."""
     try:
         first = psutil.Process(process_id)
         every = [first, *first.children(recursive=True)]
@@ -161,7 +162,7 @@ def _memory_bytes(process_id: int) -> int:
 
 
 class Fingerprint:
-    """All that is kept of records, in their order, however they are cut into batches."""
+    """A hash of records in their order, whatever their batches are."""
 
     def __init__(self) -> None:
         self._sums: dict[str, Any] = {}

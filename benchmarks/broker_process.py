@@ -1,7 +1,7 @@
-"""A broker as an operating-system process, whoever wrote it: start, ready, measure, stop, kill.
+"""A broker process, of Odradek or Apache Kafka: start, wait until ready, measure, stop, kill.
 
-Tests and benchmarks see Odradek and Apache Kafka through this one class, so nothing they do can
-favour either. Readiness is an answered Metadata request with a broker in it, not a line of output.
+Tests and benchmarks use both brokers through this class, so that neither is favoured. Readiness is
+an answered Metadata request with a broker in it, not a line of output.
 
 Invariant: a process started here is ended by its own process id, never by name.
 """
@@ -24,7 +24,7 @@ STOP_TIMEOUT_S = 30.0
 
 
 class ToolMissing(Exception):
-    """An outside program is not there; the message says how to install it."""
+    """An external program is missing; the message says how to install it."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -41,7 +41,7 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a broker's process tree has used so far."""
+    """The CPU time and memory of a broker's process tree."""
 
     cpu_s: float
     resident_bytes: int
@@ -83,7 +83,7 @@ class BrokerProcess:
         return self.process.pid
 
     def usage(self) -> Usage:
-        """CPU seconds (user and system) and resident memory, children included."""
+        """Returns CPU seconds (user and system) and resident memory, including child processes."""
         root = psutil.Process(self.process.pid)
         cpu_s = 0.0
         resident_bytes = 0
@@ -97,7 +97,7 @@ class BrokerProcess:
         return Usage(cpu_s, resident_bytes)
 
     def said(self) -> str:
-        """The end of what the broker printed, for error messages."""
+        """Returns the end of the broker's output, for error messages."""
         return self.output.read_text(errors="replace")[-4000:]
 
     def kill(self) -> None:
@@ -107,7 +107,8 @@ class BrokerProcess:
         self.process.wait()
 
     def stop(self) -> int:
-        """Ask it to stop cleanly; one that does not within the limit is killed and reported."""
+        """Stops the broker cleanly. If it does not stop in time, it is killed and an error is
+        raised."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -119,7 +120,7 @@ class BrokerProcess:
 
 
 def metadata_answer_names_a_broker(port: int, timeout_s: float = 2.0) -> bool:
-    """Ask for Metadata v1 of no topic; True once a broker names itself in the answer."""
+    """Sends a Metadata v1 request for no topic. Returns True if the response lists a broker."""
     body = struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 0)
     try:
         with socket.create_connection(("127.0.0.1", port), timeout_s) as connection:
@@ -134,7 +135,8 @@ def metadata_answer_names_a_broker(port: int, timeout_s: float = 2.0) -> bool:
 
 
 def wait_until_ready(broker: BrokerProcess, timeout_s: float = READY_TIMEOUT_S) -> None:
-    """Return when the broker answers; raise with its own words when it ends or never does."""
+    """Returns when the broker answers. Raises with its output if it ends or does not answer in
+    time."""
     deadline = time.monotonic() + timeout_s
     while not metadata_answer_names_a_broker(broker.port):
         if broker.process.poll() is not None:

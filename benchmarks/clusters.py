@@ -4,13 +4,13 @@
     python -m benchmarks.clusters --together [--rounds N] [--quick] [--json FILE]
 
 Without `--together` one cluster runs after the other, each from a cold start. With it both clusters
-are up at once, as on a machine where somebody compares them, and the loads alternate between them;
+are up at once, as on a machine where a user compares them, and the loads alternate between them;
 the first round only warms both up (a Java broker is compiled while it works) and does not count.
 
-Measured: from typing the command to the first acks=all record on a topic whose three replicas are
-all in sync; memory of everything that runs; produce with acks=all; end-to-end latency with
-acks=all; and, after kill -9 of a leader, how long it had none (as metadata says it) and how long
-a producer got no acknowledgement. Topics have three replicas and need two in sync.
+It measures the time from starting the command to the first acks=all record on a topic whose three
+replicas are in sync; the memory of all processes; produce throughput with acks=all; end-to-end
+latency with acks=all; and, after kill -9 of a leader, how long the metadata shows no leader and how
+long a producer gets no acknowledgement. Topics have three replicas and need two in sync.
 """
 
 import argparse
@@ -43,12 +43,12 @@ OURS, THEIRS = "Odradek", "Apache Kafka"
 
 
 class Cluster(Protocol):
-    """Three running brokers, whoever wrote them."""
+    """Three running brokers, of Odradek or Apache Kafka."""
 
     bootstrap: str
 
     def processes(self) -> list[psutil.Process]:
-        """All that belongs to it."""
+        """All processes of the cluster."""
         ...
 
     def kill(self, broker_id: int) -> None:
@@ -87,7 +87,7 @@ class OdradekCluster:
 
 
 class ApacheCluster:
-    """Three combined nodes, formatted beforehand: that time is not counted."""
+    """Three combined nodes. Formatting them is not counted."""
 
     def __init__(self, nodes: Mapping[int, KafkaNode]) -> None:
         self._brokers = {node_id: node.start() for node_id, node in nodes.items()}
@@ -111,7 +111,7 @@ class ApacheCluster:
 
 
 def _consecutive_ports(count: int) -> int:
-    """The first of some ports in a row that are free now."""
+    """Returns the first of `count` consecutive ports that are free now."""
     while True:
         first = free_ports(1)[0]
         taken = {connection.laddr.port for connection in psutil.net_connections("tcp")}
@@ -150,7 +150,7 @@ def prepare_apache(kafka: ApacheKafka, directory: Path) -> dict[int, KafkaNode]:
 
 
 class Measurement:
-    """One cluster, from its start to its end."""
+    """The measurements of one cluster, from its start to its end."""
 
     def __init__(self, start: Callable[[], Cluster], scale: float) -> None:
         self._started = time.perf_counter()
@@ -169,7 +169,7 @@ class Measurement:
         yield "failover after kill -9: without an acknowledgement", silence_s
 
     def loads(self) -> Iterator[tuple[str, float]]:
-        """Produce and end-to-end latency, on topics of their own; may be repeated."""
+        """Measures produce throughput and end-to-end latency on new topics; may be repeated."""
         for record_bytes in (100, 1000):
             count = int(300 * MEGABYTE * self._scale) // record_bytes
             topic = self._make_topic()
@@ -199,7 +199,8 @@ class Measurement:
             raise RuntimeError(f"the first record was not acknowledged: {outcome}")
 
     def _make_topic(self) -> str:
-        """A topic whose replicas are all in sync; the cluster may be starting still."""
+        """Creates a topic and waits until its replicas are in sync; the cluster may still be
+        starting."""
         name = f"benchmark-{uuid.uuid4().hex[:8]}"
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -210,7 +211,9 @@ class Measurement:
                 )[name].result(5)
                 break
             except TimeoutError:
-                continue  # It was starting; the next attempt finds out what became of this one.
+                # The cluster was starting. The next attempt finds out whether this one created the
+                # topic.
+                continue
             except KafkaException as problem:
                 if problem.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                     break
@@ -231,13 +234,14 @@ class Measurement:
                 return described
 
     def _failover(self) -> tuple[float, float]:
-        """Seconds without a leader, and the longest wait for an acknowledgement."""
+        """Returns the seconds without a leader, and the longest wait for an acknowledgement."""
         topic = self._make_topic()
         leader = self._describe(topic).partitions[0].leader
         addresses = self.cluster.bootstrap.split(",")
         del addresses[leader - 1]
         survivors = AdminClient({"bootstrap.servers": ",".join(addresses), "log_level": 0})
-        survivors.list_topics(topic, 5)  # Connected, so that it asks nobody who is dead.
+        # Connects to the survivors now, so that it does not ask the killed broker later.
+        survivors.list_topics(topic, 5)
         acknowledged: list[float] = []
 
         def note(error: KafkaError | None, _: Message) -> None:
@@ -312,7 +316,7 @@ def run(rounds: int, scale: float, kafka: ApacheKafka | None, directory: Path) -
 
 
 def run_together(rounds: int, scale: float, kafka: ApacheKafka, directory: Path) -> Results:
-    """Both clusters up at once; loads alternate, and the first round is not counted."""
+    """Runs both clusters at once. Loads alternate, and the first round is not counted."""
     results = Results()
     homes = {name: directory / name.split()[0] for name in (OURS, THEIRS)}
     for home in homes.values():

@@ -1,13 +1,14 @@
-"""Ten million records of a million keys, compacted: how fast, in how much memory, who is held up.
+"""Compaction of ten million records with a million keys: its speed, its memory, and its effect on
+other requests.
 
     python -m benchmarks.compaction [--records 10000000] [--keys 1000000] [--without-kafka]
                                     [--without-load] [--json FILE]
 
-Both brokers get the same topic and are told to compact it by a change of its settings; done is
-when `cleaner-offset-checkpoint`, which both write, says so. Memory is that of all the broker's
-processes at its highest, less what they held before. Then more of the same is written and
-compacted while one connection sends a produce request to another topic every two milliseconds:
-its round trips are compared with those of the same load before, when nothing was compacted.
+Both brokers get the same topic, and a change of its settings starts compaction. It is done when the
+file `cleaner-offset-checkpoint`, which both write, says so. Memory is the peak of all the broker's
+processes minus what they held before. Then more records are written and compacted while one
+connection sends a produce request to another topic every two milliseconds. Its round trips are
+compared with those of the same load without compaction.
 """
 
 import argparse
@@ -58,7 +59,7 @@ def measure(broker: BrokerProcess, records: int, keys: int, *, with_load: bool) 
     config = {
         "cleanup.policy": "compact",
         "segment.bytes": str(SEGMENT_BYTES),
-        # Nothing is dirtier than this: it waits until it is told.
+        # No log reaches this dirty ratio, so compaction waits for the change of settings.
         "min.cleanable.dirty.ratio": "1.0",
     }
     topics = [NewTopic(TOPIC, 1, 1, config=config), NewTopic(OTHER, 1, 1)]
@@ -114,7 +115,8 @@ def write(broker: BrokerProcess, records: int, keys: int, seed: int) -> None:
 
 
 def compact(broker: BrokerProcess, admin: AdminClient) -> tuple[float, int]:
-    """Tells the broker to compact; seconds until all closed segments were, and their end."""
+    """Starts compaction. Returns the seconds until all closed segments are compacted, and their end
+    offset."""
     segments = sorted(path for path in _directory(broker).glob("*.log"))
     end = int(segments[-1].stem)
     started = time.perf_counter()
@@ -155,7 +157,7 @@ def _compacted_up_to(broker: BrokerProcess) -> int:
 
 @contextmanager
 def highest_memory(broker: BrokerProcess) -> Iterator[Callable[[], int]]:
-    """The most that the broker's processes held together while the context was open."""
+    """Measures the peak memory of the broker's processes during the `with` block."""
     highest, over = 0, threading.Event()
 
     def watch() -> None:
@@ -174,7 +176,7 @@ def highest_memory(broker: BrokerProcess) -> Iterator[Callable[[], int]]:
 
 
 def bystander(broker: BrokerProcess, admin: AdminClient, records: int, keys: int) -> Row:
-    """Round trips of produce requests to another topic, alone and beside a compaction."""
+    """Measures round trips of produce requests to another topic, without and during compaction."""
     over = threading.Event()
     threading.Timer(IDLE_S, over.set).start()
     idle = round_trips(broker, over)

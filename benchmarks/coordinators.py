@@ -1,4 +1,4 @@
-"""What is measured of groups and transactions, each as a function from a broker to figures.
+"""The scenarios of groups and transactions, each a function from a broker to figures.
 
 As in ``scenarios``: every function makes its own topics and groups, checks that the broker did what
 was asked, and knows nothing of which broker it measures.
@@ -17,7 +17,7 @@ from benchmarks.scenarios import Effort, fresh_topic, pipelined_requests
 
 PATIENCE_S = 60.0
 ABORTED_EVERY = 5
-# librdkafka's connections take up to a tenth of a second, which would hide what a join takes.
+# librdkafka takes up to 0.1 s to connect, which would hide the duration of a join.
 CONNECTING_S = 0.2
 
 
@@ -34,7 +34,7 @@ def _consumer(broker: BrokerProcess, group: str, **settings: str | int) -> Consu
 
 
 def commits(broker: BrokerProcess, effort: Effort) -> Figures:
-    """One partition a commit: a consumer that waits for each, and many under way at once."""
+    """Measures commits of one partition: one after the other, and many in flight."""
     group = f"benchmark-{uuid.uuid4().hex[:8]}"
     count = effort.requests // 10
     with fresh_topic(broker) as topic:
@@ -72,7 +72,8 @@ def _check_committed(consumer: Consumer, topic: str, offset: int) -> None:
 
 
 def joins(broker: BrokerProcess, effort: Effort, *, protocol: str) -> Figures:
-    """From subscribing until everybody has a part and everything one owner, in a new group."""
+    """Measures the time in a new group from subscribing until every member has partitions and every
+    partition has one owner."""
     figures: dict[str, float] = {}
     for count in (1, 10):
         with fresh_topic(broker, 10) as topic:
@@ -112,7 +113,7 @@ def _is_settled(members: list[Consumer], partitions: int) -> bool:
 
 
 def transactions(broker: BrokerProcess, effort: Effort) -> Figures:
-    """One producer, one transaction after the other."""
+    """Measures one producer that makes one transaction after the other."""
     figures: dict[str, float] = {}
     for records_each in (1, 100):
         with fresh_topic(broker) as topic:
@@ -129,7 +130,8 @@ def transactions(broker: BrokerProcess, effort: Effort) -> Figures:
 
 
 def read_committed(broker: BrokerProcess, effort: Effort) -> Figures:
-    """Transactions of 1,000 records, every fifth of them aborted, read by one librdkafka client."""
+    """Measures reading transactions of 1,000 records, of which every fifth is aborted, with one
+    librdkafka client."""
     count = effort.throughput_bytes // 100 // 1000
     committed = (count - count // ABORTED_EVERY) * 1000
     with fresh_topic(broker) as topic:

@@ -1,4 +1,4 @@
-"""Names, units and goals of what is measured, and the arithmetic over rounds.
+"""Names, units and goals of the figures, and the statistics over rounds.
 
 A figure is known by its name; its unit and direction follow from how the name begins, so that a
 scenario only returns names and numbers. Goals are those the project has set itself.
@@ -19,14 +19,14 @@ class Better(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a name that begins so means."""
+    """The unit and direction of figures whose names begin with a prefix."""
 
     beginning: str
     unit: str
     better: Better
 
 
-# The first that fits counts.
+# The first prefix that matches counts.
 KINDS = (
     Kind("CPU", "s per million", Better.LOWER),
     Kind("produce", "records/s", Better.HIGHER),

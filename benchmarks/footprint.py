@@ -1,4 +1,4 @@
-"""What one more of anything costs a broker: the constants of `odradek sizing`.
+"""What each partition, connection and segment costs a broker: the constants of `odradek sizing`.
 
     python -m benchmarks.footprint [--partitions N] [--connections N] [--segments N] [--json]
 
@@ -41,7 +41,7 @@ Figures = dict[str, float]
 
 
 class Process:
-    """A broker's process, and what it held when it was last looked at."""
+    """A broker's process, and its memory and descriptors at the last look."""
 
     def __init__(self, process_id: int) -> None:
         self._process = psutil.Process(process_id)
@@ -49,7 +49,7 @@ class Process:
         self.look()
 
     def look(self) -> tuple[int, int]:
-        """How many bytes and descriptors came since the last look."""
+        """Returns the bytes and descriptors added since the last call."""
         before = (self.memory_bytes, self.descriptors)
         self.memory_bytes = self._process.memory_info().rss
         self.descriptors = self._process.num_fds()
@@ -83,7 +83,7 @@ def one_broker(directory: Path, options: argparse.Namespace) -> Figures:
         process.look()
         settings = {"segment.bytes": str(SEGMENT_BYTES)}
         create(broker.bootstrap, "segments", 1, settings=settings)
-        # The load itself takes memory, once.
+        # The load itself takes memory once.
         produce_segments(broker.bootstrap, options.segments)
         time.sleep(SETTLING_S)
         process.look()
@@ -99,7 +99,7 @@ def one_broker(directory: Path, options: argparse.Namespace) -> Figures:
 
 
 def cluster(directory: Path, options: argparse.Namespace) -> Figures:
-    """A replica among three brokers: a third of them lead, the others follow."""
+    """Measures replicas on three brokers, of which each leads a third."""
     data, port = directory / "three", free_ports(1)[0]
     command = [odradek_program(), "up", "--brokers", str(BROKERS), "--port", str(port)]
     command += ["--data", str(data)]
@@ -169,7 +169,8 @@ def produce_segments(bootstrap: str, segments: int) -> None:
 
 
 def fill_with_small_batches(bootstrap: str) -> int:
-    """As many index entries as there can be: one for each batch of little more than 4096 bytes."""
+    """Writes batches of little more than 4096 bytes, which gives the largest possible number of
+    index entries."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "acks": 1, "log_level": 0, "batch.num.messages": 1}
     )
@@ -187,7 +188,7 @@ def fill_with_small_batches(bootstrap: str) -> int:
 
 
 def read_all(bootstrap: str) -> None:
-    """From the start of every segment, by time, so that the indexes are used too."""
+    """Reads from the start of every segment, found by time, so that the indexes are used too."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "footprint", "log_level": 0})
     try:
         partition = TopicPartition("segments", 0)
@@ -202,7 +203,7 @@ def read_all(bootstrap: str) -> None:
 
 @contextmanager
 def connections(port: int, count: int) -> Iterator[None]:
-    """Connections that have asked for something once, as an idle client has."""
+    """Opens connections that have sent one request, like those of an idle client."""
     body = struct.pack(">hhih", 3, 1, 7, -1) + struct.pack(">i", 0)
     opened = []
     try:
@@ -219,7 +220,7 @@ def connections(port: int, count: int) -> Iterator[None]:
 
 
 def on_disk(data: Path, partitions: int) -> Figures:
-    """What a partition and a segment take on disk beside the records."""
+    """Returns what a partition and a segment take on disk beside the records."""
     segments = data / "segments-0"
     records = sum(file.stat().st_size for file in segments.glob("*.log"))
     count = len(list(segments.glob("*.log")))

@@ -1,8 +1,9 @@
-"""librdkafka without Python in its way: the load client of the benchmarks.
+"""The load client of the benchmarks: librdkafka called without Python code for each record.
 
 The library inside confluent-kafka's wheel is called through ctypes, ten thousand records a call, so
 that the client is C and the broker is what is measured. Consumed records are counted by librdkafka
-itself: its callback wants a C function, and one of its own that does nothing serves.
+itself: its consume callback must be a C function, so one of its own functions that does nothing is
+used.
 
 Invariant: a load counts only when the broker's end offsets say that every record is there.
 """
@@ -115,7 +116,7 @@ def client(kind: int, settings: Mapping[str, object]) -> Iterator[int]:
 
 
 def records_in(handle: int, topic: str, partitions: int) -> int:
-    """How many records the broker says the topic has."""
+    """Returns the number of records of a topic by its end offsets."""
     native = library()
     total = 0
     for partition in range(partitions):
@@ -135,7 +136,8 @@ def records_in(handle: int, topic: str, partitions: int) -> int:
 def produce(
     bootstrap: str, topic: str, count: int, record_bytes: int, *, partitions: int, acks: str
 ) -> float:
-    """Send ``count`` records as fast as the client can; seconds until all are acknowledged."""
+    """Sends ``count`` records as fast as the client can. Returns the seconds until all are
+    acknowledged."""
     native = library()
     payload = ctypes.create_string_buffer(b"0123456789" * (record_bytes // 10 + 1))
     messages = (Message * _CHUNK_RECORDS)()
@@ -176,9 +178,10 @@ def _succeed(error: int | None) -> None:
 def produce_transactions(
     bootstrap: str, topic: str, count: int, records_each: int, *, aborted_every: int = 0
 ) -> float:
-    """One transaction after the other, 100-byte records in one partition; seconds for all of them.
+    """Makes one transaction after the other, with 100-byte records in one partition. Returns the
+    seconds.
 
-    Every ``aborted_every``-th is aborted once its records are in the log, none if it is 0.
+    Every ``aborted_every``-th is aborted after its records are in the log; 0 means none.
     """
     native = library()
     payload = ctypes.create_string_buffer(100)
@@ -215,7 +218,8 @@ def produce_transactions(
 
 
 def _settled_end(handle: int, topic: str, expected: int) -> int:
-    """The end of a topic whose last marker may be on its way: it is written after the reply."""
+    """Returns the end offset of a topic, after waiting for the last transaction marker, which is
+    written after the response."""
     deadline = time.monotonic() + 10
     while (end := records_in(handle, topic, 1)) < expected and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -223,7 +227,7 @@ def _settled_end(handle: int, topic: str, expected: int) -> int:
 
 
 def _enqueue(topic_handle: int, messages: "ctypes.Array[Message]", wanted: int) -> int:
-    """Hand over all of a chunk, waiting where the client's queue is full."""
+    """Enqueues all records of a chunk, and waits while the client's queue is full."""
     native = library()
     done = 0
     size = ctypes.sizeof(Message)
@@ -237,7 +241,7 @@ def _enqueue(topic_handle: int, messages: "ctypes.Array[Message]", wanted: int) 
 
 
 def consume(bootstrap: str, topic: str, count: int, *, partitions: int) -> float:
-    """Read ``count`` records from the beginning; seconds from asking to the last record."""
+    """Reads ``count`` records from the beginning. Returns the seconds up to the last record."""
     native = library()
     settings = {
         "bootstrap.servers": bootstrap,
@@ -271,7 +275,8 @@ def consume(bootstrap: str, topic: str, count: int, *, partitions: int) -> float
 def round_trips(
     bootstrap: str, topic: str, count: int, interval_s: float, *, acks: str = "1"
 ) -> list[float]:
-    """Seconds from handing over a record to holding it as a consumer, one at a time, paced."""
+    """Measures the seconds from producing a record to consuming it, one record at a time at a fixed
+    pace."""
     native = library()
     fast = {"bootstrap.servers": bootstrap, "socket.nagle.disable": "true", "log_level": 3}
     durations = []

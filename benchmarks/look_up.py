@@ -42,7 +42,7 @@ RECORD_BYTES = 100
 BATCH_BYTES = 16 << 10
 IN_FLIGHT = 16
 PRODUCED = 5000
-# What a broker leaves to be read at each look-up before it is worth indexing.
+# The number of bytes that a broker leaves unindexed and reads at each look-up.
 TAIL_BYTES = 1 << 20
 
 
@@ -153,7 +153,7 @@ class Bench:
 
 
 class WorkerWatch(threading.Thread):
-    """The most memory that the broker's child processes had."""
+    """Records the peak memory of the broker's child processes."""
 
     def __init__(self, process: psutil.Process) -> None:
         super().__init__(daemon=True)
@@ -184,7 +184,7 @@ def say(name: str, value: object) -> None:
 async def measure(broker: BrokerProcess, arguments: argparse.Namespace) -> None:
     chance = random.Random(4711)
     async with Admin(bootstrap_servers=broker.bootstrap) as admin:
-        # The topic is to stay as large as it is: nothing may be compacted yet.
+        # Prevents compaction, so that the topic keeps its size.
         config = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(10**9)}
         await admin.create_topics([NewTopic(TOPIC, partitions=1, configs=config)])
     cluster = Cluster(ConsumerSettings(bootstrap_servers=broker.bootstrap))

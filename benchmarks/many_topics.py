@@ -1,9 +1,9 @@
-"""A thousand topics of three partitions: making them, writing to all of them, starting again.
+"""A thousand topics of three partitions: creates them, writes to all of them, restarts the broker.
 
     python -m benchmarks.many_topics [--topics 1000] [--records 600000] [--without-kafka]
 
-Both brokers go through the same: create, produce over all partitions with one librdkafka
-client, stop, start, produce, kill -9, start. Times are until a Metadata request is answered.
+Both brokers do the same: create, produce over all partitions with one librdkafka client, stop,
+start, produce, kill -9, start. Times are until a Metadata request is answered.
 """
 
 import argparse

@@ -3,8 +3,7 @@
     python -m benchmarks.micro_client --bootstrap-server localhost:9092
     python -m benchmarks.micro_client --bootstrap-server localhost:9092 --profile produce
 
-Figures are the client's alone where they say CPU; the rate includes the broker, which shares
-the machine.
+CPU figures are those of the client alone. Rates depend on the broker too, which shares the machine.
 """
 
 import argparse
@@ -113,7 +112,8 @@ async def measure(options: argparse.Namespace) -> None:
         await admin.create_topic(topic, options.partitions, 1)
     print(f"{'':16}{'a second':>12}{'µs CPU each':>14}   of {options.record_bytes}-byte records")
     try:
-        # Once before it counts: connections, compiled codecs, the broker's own warming up.
+        # A first run that does not count: it opens connections, compiles codecs, and warms up the
+        # broker.
         await produce(options, topic)
         for name, work in MEASURES.items():
             if options.only and name not in options.only:

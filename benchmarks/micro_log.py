@@ -1,10 +1,9 @@
-"""What the log itself costs: appends, reads, starting up. No network, no broker.
+"""The cost of the log alone, without network and broker: appends, reads, start-up.
 
     python -m benchmarks.micro_log [--partitions 3000] [--directory DIR]
 
 Times are microseconds of processor time a call, user and system, so a busy machine does not
-disturb them; the bare system call is measured beside each so that what is ours can be told
-from what is the kernel's.
+disturb them. The plain system call is measured beside each, to separate our cost from the kernel's.
 """
 
 import argparse
@@ -36,7 +35,7 @@ def make_batch(
 
 
 def measure(name: str, calls: int, work: Callable[[int], None]) -> float:
-    """The best of some rounds: the one the machine disturbed least."""
+    """Measures the best of several rounds, which other processes disturbed least."""
     best = float("inf")
     for _ in range(ROUNDS):
         start = time.process_time()

@@ -1,10 +1,10 @@
-"""How long a rebalance takes: librdkafka consumers that come one by one and go one by one.
+"""The duration of rebalances while librdkafka consumers join and leave one by one.
 
     python -m benchmarks.rebalances [--consumers 8] [--protocol consumer|classic]
                                     [--heartbeat-ms 500] [--apache]
 
 A rebalance begins when a consumer subscribes or closes, and ends when every partition has one
-owner and everybody has a part. Both brokers are given the same heartbeat interval; Apache
+owner and every consumer has partitions. Both brokers are given the same heartbeat interval; Apache
 Kafka is told to assign at once (group.consumer.assignment.interval.ms=0).
 """
 
@@ -64,7 +64,7 @@ def consumer(broker: BrokerProcess, protocol: str, heartbeat_ms: int) -> Consume
 
 
 def settled_s(consumers: list[Consumer], partitions: int) -> float:
-    """How long it takes until everything has one owner and everybody a part."""
+    """Returns the seconds until every partition has one owner and every consumer has partitions."""
     began = time.monotonic()
     while True:
         for each in consumers:

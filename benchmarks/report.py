@@ -1,4 +1,4 @@
-"""Turns results into what people read: a table, and docs/performance.md with a plot.
+"""Writes results as a table, and into docs/performance.md with a plot.
 
 Only the part between two markers of the page is replaced; the words around it are written by hand.
 """
@@ -81,7 +81,8 @@ def machine() -> str:
 
 
 def write_plot(comparisons: Sequence[Comparison]) -> None:
-    """How many times better we are (right of 1) or worse (left), on a logarithmic axis."""
+    """Plots how many times better (right of 1) or worse (left) Odradek is, on a logarithmic
+    axis."""
     import matplotlib  # noqa: PLC0415 - half a second that no other command needs to spend
 
     matplotlib.use("svg")

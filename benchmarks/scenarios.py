@@ -1,4 +1,4 @@
-"""What is measured, each as a function from a running broker to figures.
+"""The scenarios, each a function from a running broker to figures.
 
 Every scenario makes its own topics, checks that the broker did what was asked, and knows nothing of
 which broker it measures. Sizes come from ``Effort``: quick runs only show that everything works.
@@ -25,7 +25,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to look."""
+    """How much work each scenario does."""
 
     throughput_bytes: int
     requests: int
@@ -53,7 +53,8 @@ def fresh_topic(broker: BrokerProcess, partitions: int = 1) -> Iterator[str]:
 
 
 def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
-    """A controller answers before its brokers know; bare requests would meet no leader yet."""
+    """Waits until all partitions have a leader: the controller answers before the brokers know, and
+    raw requests would fail."""
     asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
     deadline = time.monotonic() + 30
     while True:
@@ -68,7 +69,8 @@ def _wait_for_leaders(admin: AdminClient, topic: str, partitions: int) -> None:
 
 
 def cpu_of(broker: BrokerProcess, work: Callable[[], float]) -> tuple[float, float]:
-    """The seconds that ``work`` says it took, and the CPU seconds the broker used meanwhile."""
+    """Returns the seconds that ``work`` reports, and the CPU seconds that the broker used
+    meanwhile."""
     before = broker.usage().cpu_s
     elapsed = work()
     return elapsed, broker.usage().cpu_s - before
@@ -77,7 +79,7 @@ def cpu_of(broker: BrokerProcess, work: Callable[[], float]) -> tuple[float, flo
 def throughput(
     broker: BrokerProcess, effort: Effort, *, record_bytes: int, partitions: int, acks: str
 ) -> Figures:
-    """One librdkafka client writes, then one reads it all back."""
+    """Measures one librdkafka client that writes, then one that reads everything back."""
     count = effort.throughput_bytes // record_bytes
     what = f"{record_bytes} B, {partitions} partition{'s' * (partitions > 1)}"
     with fresh_topic(broker, partitions) as topic:
@@ -126,7 +128,8 @@ def java_producer(broker: BrokerProcess, effort: Effort, kafka: ApacheKafka) -> 
 def sequential_requests(
     broker: BrokerProcess, topic: str, count: int, *, max_s: float = 1000.0
 ) -> tuple[float, list[float]]:
-    """One connection, the next request when the last is answered: seconds, and each round trip."""
+    """Sends requests on one connection, each after the previous response. Returns the seconds and
+    each round trip."""
     frame = wire.produce_frame(topic, wire.one_record_batch(b"x" * 100, int(time.time() * 1000)))
     connection = wire.WireConnection(broker.port)
     durations = []
@@ -148,7 +151,8 @@ def sequential_requests(
 def pipelined_requests(
     broker: BrokerProcess, frame: bytes, count: int, *, connections: int, depth: int
 ) -> float:
-    """Each connection keeps ``depth`` requests under way; seconds until all are answered."""
+    """Keeps ``depth`` requests in flight on each connection. Returns the seconds until all are
+    answered."""
     peers = [wire.WireConnection(broker.port) for _ in range(connections)]
     peers[0].send(frame)
     answer_bytes = 4 + len(peers[0].receive())  # all answers have the same size
@@ -163,7 +167,7 @@ def pipelined_requests(
         peer.send(frame * first)
         to_send[peer] -= first
     partial = dict.fromkeys(peers, 0)
-    # One for all: a new megabyte for each answer cost the client more than the broker's work.
+    # One buffer for all responses: allocating a megabyte for each cost more than the broker's work.
     room = bytearray(1 << 20)
     while unread_bytes:
         for key, _ in selector.select():
@@ -188,7 +192,8 @@ def pipelined_requests(
 
 
 def one_record_requests(broker: BrokerProcess, effort: Effort) -> Figures:
-    """Requests of one record each: alone, over several connections, and many under way at once."""
+    """Measures requests of one record: one at a time, over several connections, and many in
+    flight."""
     count = effort.requests
     figures: dict[str, float] = {}
     with fresh_topic(broker) as topic:
@@ -207,7 +212,8 @@ def one_record_requests(broker: BrokerProcess, effort: Effort) -> Figures:
 
 
 def librdkafka_latency(broker: BrokerProcess, effort: Effort) -> Figures:
-    """One producer and one consumer, acks=1, no linger, a record every 2 ms."""
+    """Measures latency with one producer and one consumer: acks=1, no linger, a record every 2
+    ms."""
     with fresh_topic(broker) as topic:
         librdkafka.round_trips(broker.bootstrap, topic, effort.round_trips // 10, 0.0)
     with fresh_topic(broker) as topic:
@@ -216,7 +222,8 @@ def librdkafka_latency(broker: BrokerProcess, effort: Effort) -> Figures:
 
 
 def wire_latency(broker: BrokerProcess, effort: Effort) -> Figures:
-    """The same without a library: a waiting fetch on one connection, a produce on another."""
+    """Measures the same without a client library: a waiting fetch on one connection, a produce on
+    another."""
     durations = []
     with fresh_topic(broker) as topic:
         batch = wire.one_record_batch(b"x" * 100, int(time.time() * 1000))
@@ -243,7 +250,8 @@ def _percentiles(name: str, durations: list[float]) -> Figures:
 
 
 def slow_connections(broker: BrokerProcess, effort: Effort) -> Figures:
-    """100 readers that do not read and 100 writers that do not finish, beside a fast producer."""
+    """Measures a fast producer beside 100 connections that do not read responses and 100 that do
+    not finish a request."""
     with fresh_topic(broker) as topic, fresh_topic(broker) as fast_topic:
         librdkafka.produce(broker.bootstrap, topic, 100_000, 1000, partitions=1, acks="1")
         sequential_requests(broker, fast_topic, effort.requests // 10)
@@ -269,7 +277,8 @@ def slow_connections(broker: BrokerProcess, effort: Effort) -> Figures:
 
 
 def first_acknowledgement(start: Callable[[], BrokerProcess]) -> Figures:
-    """From starting the process to the first acknowledged record, on a topic made on the way."""
+    """Measures the time from starting the process to the first acknowledged record, including the
+    creation of its topic."""
     started = time.perf_counter()
     broker = start()
     try:

@@ -131,3 +131,23 @@ def key_and_value(text: str) -> tuple[str, str]:
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
     return key.strip(), value
+
+
+def flag_of(name: str) -> str:
+    """Returns the flag of an argument: `--reset-offsets` for `reset_offsets`."""
+    return "--" + name.replace("_", "-")
+
+
+def given_of(arguments: argparse.Namespace, names: Sequence[str]) -> list[str]:
+    """Returns which of these arguments the user has given."""
+    # An offset of 0 equals False, but was given; an empty list is the default of repeated flags.
+    values = ((name, getattr(arguments, name)) for name in names)
+    return [name for name, value in values if value not in (None, []) and value is not False]
+
+
+def exactly_one_of(arguments: argparse.Namespace, names: Sequence[str], verb: str = "give") -> str:
+    """Returns which one of these arguments the user has given; raises unless it is exactly one."""
+    given = given_of(arguments, names)
+    if len(given) != 1:
+        raise UsageError(f"{verb} exactly one of {', '.join(map(flag_of, names))}")
+    return given[0]

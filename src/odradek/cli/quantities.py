@@ -1,6 +1,7 @@
-"""Sizes and durations on the command line: read as arguments, and written for people."""
+"""Sizes, durations and times on the command line: parsed from arguments, and shown to users."""
 
 import argparse
+from datetime import UTC, datetime, timedelta
 
 from odradek.config.values import InvalidValue, parse_duration_ms, parse_size_bytes
 
@@ -19,6 +20,14 @@ def duration_s(text: str) -> float:
         return parse_duration_ms(text) / 1000
     except InvalidValue as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def time_since_1970_ms(text: str) -> int:
+    """Parses an ISO 8601 time, in UTC unless it names a zone. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
 
 
 def shown_bytes(amount: float) -> str:

@@ -4,7 +4,13 @@ import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.groups.group_names import GROUP_STATES, chosen_states, chosen_types
-from odradek.cli.parser import positive_number, whole_number
+from odradek.cli.parser import (
+    exactly_one_of,
+    flag_of,
+    given_of,
+    positive_number,
+    whole_number,
+)
 from odradek.tools.failures import UsageError
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
@@ -159,22 +165,9 @@ def _add_reset_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-def _given(arguments: argparse.Namespace, names: tuple[str, ...]) -> list[str]:
-    # An offset of 0 equals False, but was given.
-    values = ((name, getattr(arguments, name)) for name in names)
-    return [name for name, value in values if value is not None and value is not False]
-
-
 def chosen_action(arguments: argparse.Namespace) -> str:
     """Returns the action that the flags ask for, after checking its flags."""
-    chosen = _given(arguments, _ACTIONS)
-    if len(chosen) != 1:
-        raise UsageError(f"give exactly one of {', '.join(map(_flag, _ACTIONS))}")
-    action = chosen[0]
+    action = exactly_one_of(arguments, _ACTIONS)
     if arguments.group and arguments.all_groups:
         raise UsageError("--group and --all-groups cannot go together")
     if action == "list":
@@ -184,10 +177,10 @@ def chosen_action(arguments: argparse.Namespace) -> str:
         chosen_types(arguments.type)
     elif not (arguments.group or (arguments.all_groups and action != "delete_offsets")):
         also = "" if action == "delete_offsets" else " or --all-groups"
-        raise UsageError(f"{_flag(action)} needs --group ID{also}")
+        raise UsageError(f"{flag_of(action)} needs --group ID{also}")
     if action in {"list", "describe", "delete"} and arguments.topic:
         raise UsageError(
-            f"--topic does not go with {_flag(action)}; --delete-offsets forgets one topic"
+            f"--topic does not go with {flag_of(action)}; --delete-offsets forgets one topic"
         )
     _check_views(action, arguments)
     if action == "delete_offsets" and not (arguments.topic and len(arguments.group) == 1):
@@ -198,12 +191,12 @@ def chosen_action(arguments: argparse.Namespace) -> str:
 
 def _check_views(action: str, arguments: argparse.Namespace) -> None:
     if action == "describe":
-        if len(_given(arguments, _VIEWS)) > 1:
+        if len(given_of(arguments, _VIEWS)) > 1:
             raise UsageError("--describe shows one of --members, --offsets, --state")
         if arguments.state:
             raise UsageError("--state takes no value with --describe")
-    elif misplaced := _given(arguments, ("members", "offsets", "verbose")):
-        raise UsageError(f"{_flag(misplaced[0])} goes with --describe")
+    elif misplaced := given_of(arguments, ("members", "offsets", "verbose")):
+        raise UsageError(f"{flag_of(misplaced[0])} goes with --describe")
     if arguments.state is not None and action not in {"list", "describe"}:
         raise UsageError("--state goes with --list and --describe")
     if arguments.type is not None and action != "list":
@@ -211,14 +204,13 @@ def _check_views(action: str, arguments: argparse.Namespace) -> None:
 
 
 def _check_reset(action: str, arguments: argparse.Namespace) -> None:
-    targets = _given(arguments, RESETS)
+    targets = given_of(arguments, RESETS)
     if action != "reset_offsets":
         others = ("all_topics", "dry_run", "execute", "export")
-        if misplaced := targets + _given(arguments, others):
-            raise UsageError(f"{_flag(misplaced[0])} goes with --reset-offsets")
+        if misplaced := targets + given_of(arguments, others):
+            raise UsageError(f"{flag_of(misplaced[0])} goes with --reset-offsets")
         return
-    if len(targets) != 1:
-        raise UsageError(f"--reset-offsets needs exactly one of {', '.join(map(_flag, RESETS))}")
+    exactly_one_of(arguments, RESETS, "--reset-offsets needs")
     if arguments.dry_run and arguments.execute:
         raise UsageError("--dry-run and --execute cannot go together")
     if arguments.topic and arguments.all_topics:

@@ -3,8 +3,8 @@
 import csv
 import io
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 
+from odradek.cli.quantities import time_since_1970_ms
 from odradek.config.values import InvalidValue, parse_iso_duration_ms
 from odradek.protocol.types import TopicPartition
 from odradek.tools.failures import CommandFailed, UsageError
@@ -15,14 +15,11 @@ Plan = dict[TopicPartition, int]
 def moment_ms(text: str) -> int:
     """Parses a time such as `2026-03-01T12:00:00.000`, in UTC unless a zone is given."""
     try:
-        moment = datetime.fromisoformat(text)
+        return time_since_1970_ms(text)
     except ValueError:
         raise UsageError(
             f"--to-datetime {text!r} is not like 2026-03-01T12:00:00.000 or 2026-03-01T12:00:00Z"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
 
 
 def duration_ms(text: str) -> int:

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.cli.parser import positive_number, whole_number
+from odradek.cli.parser import exactly_one_of, positive_number, whole_number
 from odradek.tools.client_properties import client_properties
 from odradek.tools.failures import CommandFailed, UsageError
 from odradek.tools.hints import hint
@@ -94,13 +94,7 @@ def chosen_engine(asked: str) -> str:
 
 def payloads(arguments: argparse.Namespace) -> list[bytes]:
     """Returns the payloads to choose from; empty if each record's value is its number."""
-    given = (
-        arguments.record_size is not None,
-        arguments.payload_file is not None,
-        arguments.payload_monotonic,
-    )
-    if sum(given) != 1:
-        raise UsageError("give exactly one of --record-size, --payload-file, --payload-monotonic")
+    exactly_one_of(arguments, ("record_size", "payload_file", "payload_monotonic"))
     if arguments.payload_monotonic:
         return []
     from odradek.world import OsDisk, Randomness

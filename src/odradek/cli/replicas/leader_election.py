@@ -4,9 +4,11 @@ kafka-leader-election."""
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.cli.parser import OlderSpelling, whole_number
+from odradek.cli.parser import OlderSpelling, exactly_one_of, given_of, whole_number
 from odradek.tools.failures import UsageError
 
+# Which partitions: exactly one of these flags is given.
+_PARTITIONS = ("all_topic_partitions", "topic", "path_to_json_file")
 _EXAMPLES = """\
 examples:
   odradek leader-election --election-type preferred --all-topic-partitions
@@ -49,15 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    chosen = [
-        bool(arguments.all_topic_partitions),
-        arguments.topic is not None,
-        arguments.path_to_json_file is not None,
-    ]
-    if arguments.all_by_default and not any(chosen):
-        arguments.all_topic_partitions = chosen[0] = True
-    if sum(chosen) != 1:
-        raise UsageError("give exactly one of --all-topic-partitions, --topic, --path-to-json-file")
+    if arguments.all_by_default and not given_of(arguments, _PARTITIONS):
+        arguments.all_topic_partitions = True
+    exactly_one_of(arguments, _PARTITIONS)
     if (arguments.topic is None) != (arguments.partition is None):
         raise UsageError("--topic and --partition go together")
 

@@ -3,7 +3,7 @@
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.cli.parser import positive_number, whole_number
+from odradek.cli.parser import exactly_one_of, positive_number, whole_number
 from odradek.tools.failures import UsageError
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -107,11 +107,7 @@ def broker_ids(text: str) -> list[int]:
 
 def chosen_action(arguments: argparse.Namespace) -> str:
     """Returns the action that the flags ask for, after checking its flags."""
-    chosen = [action for action in ACTIONS if getattr(arguments, action)]
-    if len(chosen) != 1:
-        flags = ", ".join(f"--{action}" for action in ACTIONS)
-        raise UsageError(f"give exactly one of {flags}")
-    action = chosen[0]
+    action = exactly_one_of(arguments, ACTIONS)
     if action in {"execute", "verify", "cancel"} and not arguments.reassignment_json_file:
         raise UsageError(f"--{action} needs --reassignment-json-file FILE")
     if action == "generate":

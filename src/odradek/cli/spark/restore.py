@@ -1,10 +1,10 @@
 """`odradek restore`: restores archived records into a topic."""
 
 import argparse
-from datetime import UTC, datetime
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
 from odradek.cli.parser import key_and_value, positive_number
+from odradek.cli.quantities import time_since_1970_ms
 from odradek.cli.spark.options import add_spark_arguments
 from odradek.tools.client_properties import client_properties
 
@@ -69,14 +69,11 @@ def time_ms(text: str) -> int:
     if text.lstrip("-").isdigit() and len(text) > 8:
         return int(text)
     try:
-        moment = datetime.fromisoformat(text)
+        return time_since_1970_ms(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no time: 2026-11-15, 2026-11-15T07:30 or milliseconds"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
 
 
 def sink_options(arguments: argparse.Namespace) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.cli.parser import OlderSpelling, key_and_value, positive_number
+from odradek.cli.parser import OlderSpelling, exactly_one_of, key_and_value, positive_number
 from odradek.tools.failures import UsageError
 from odradek.wording import counted
 
@@ -130,11 +130,7 @@ def replica_assignment(text: str) -> list[list[int]]:
 
 def chosen_action(arguments: argparse.Namespace) -> str:
     """Returns the action that the flags ask for, after checking its flags."""
-    chosen = [action for action in _ACTIONS if getattr(arguments, action)]
-    if len(chosen) != 1:
-        flags = ", ".join(f"--{action}" for action in _ACTIONS)
-        raise UsageError(f"give exactly one of {flags}")
-    action = chosen[0]
+    action = exactly_one_of(arguments, _ACTIONS)
     if action in {"create", "delete", "alter"} and not arguments.topic:
         raise UsageError(f"--{action} needs --topic NAME")
     if arguments.config and action != "create":

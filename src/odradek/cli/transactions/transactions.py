@@ -3,7 +3,7 @@
 import argparse
 
 from odradek.cli.connection_options import add_connection_arguments, add_json_argument
-from odradek.cli.parser import positive_number, whole_number
+from odradek.cli.parser import flag_of, positive_number, whole_number
 from odradek.tools.failures import UsageError
 
 _ACTIONS = (
@@ -113,10 +113,6 @@ def _add_abort_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
 def check(arguments: argparse.Namespace) -> None:
     """Raises unless the flags fit the action."""
     action = arguments.action
@@ -125,10 +121,10 @@ def check(arguments: argparse.Namespace) -> None:
     needed = _NEEDED.get(action, ())
     for name in needed:
         if getattr(arguments, name) is None:
-            raise UsageError(f"{action} needs {' and '.join(map(_flag, needed))}")
+            raise UsageError(f"{action} needs {' and '.join(map(flag_of, needed))}")
     for name in sorted(_FLAGS - {*needed, *_ALLOWED[action]}):
         if getattr(arguments, name) is not None:
-            raise UsageError(f"{_flag(name)} does not go with {action}")
+            raise UsageError(f"{flag_of(name)} does not go with {action}")
     if action == "find-hanging":
         if arguments.topic is None and arguments.broker_id is None:
             raise UsageError("find-hanging needs --topic NAME or --broker-id ID, to know where")
