@@ -305,7 +305,7 @@ class ClusterInvariants:
         return {
             broker.name: [
                 record
-                for data, header in _headers(broker, where)
+                for data, header in batches_in(broker, where)
                 if header.next_offset <= marks[where] and not header.is_control
                 for record in decode_records(data)
             ]
@@ -398,7 +398,7 @@ def values_of(broker: SimulatedBroker, where: TopicPartition) -> set[bytes]:
     damaged or taken: recovery ends the log there. For topics that are not compacted."""
     values: set[bytes] = set()
     next_offset: int | None = None
-    for data, header in _headers(broker, where):
+    for data, header in batches_in(broker, where):
         if next_offset not in (None, header.base_offset) or not crc_is_valid(data, 0, header):
             break
         next_offset = header.next_offset
@@ -407,7 +407,10 @@ def values_of(broker: SimulatedBroker, where: TopicPartition) -> set[bytes]:
     return values
 
 
-def _headers(broker: SimulatedBroker, where: TopicPartition) -> Iterator[tuple[bytes, BatchHeader]]:
+def batches_in(
+    broker: SimulatedBroker, where: TopicPartition
+) -> Iterator[tuple[bytes, BatchHeader]]:
+    """The whole batches in the files of a log, each with its header."""
     for content in broker.host.disk.peek(f"/data/{where.topic}-{where.partition}", ".log"):
         for position, header in split_batches(content[: _whole_batches(content)]):
             yield content[position : position + header.size_bytes], header
@@ -430,7 +433,7 @@ def _whole_batches(content: bytes) -> int:
 
 def _bytes_below(broker: SimulatedBroker, where: TopicPartition, offset: int) -> bytes:
     return b"".join(
-        data for data, header in _headers(broker, where) if header.next_offset <= offset
+        data for data, header in batches_in(broker, where) if header.next_offset <= offset
     )
 
 

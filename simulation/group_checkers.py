@@ -2,7 +2,8 @@
 
 Pure functions over a history; how many brokers there were does not matter to them.
 
-    two owners      a partition belonged to two members in one generation or epoch
+    two owners      a partition belonged to two members in one generation or epoch, and the
+                    generations of the group did not begin anew in between
     phantom offset  a position was read that nobody committed, or only an aborted transaction
     stale offset    a position was read that an acknowledged later commit had replaced
     went back       an acknowledged commit is below an earlier acknowledged one
@@ -17,7 +18,7 @@ effect at any later moment, even after younger ones: the request may still be on
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulation.checkers import Violation
 
@@ -62,6 +63,13 @@ class Start:
     polled_s: float
 
 
+class Span(NamedTuple):
+    """A time between two others, if the moment itself is not known."""
+
+    first_s: float
+    last_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Ownership:
     owner: str
@@ -74,13 +82,22 @@ class GroupHistory:
     commits: list[Commit] = field(default_factory=list)
     observations: list[Observation] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
-    # In order, each once.
-    ownerships: dict[Ownership, None] = field(default_factory=dict)
+    # In order, each once, with the time in which the coordinator gave the partition to its owner:
+    # after the client began, before it was told.
+    ownerships: dict[Ownership, Span] = field(default_factory=dict)
+    # When the generations of the group began anew, in order (`group_resets`).
+    resets: list[Span] = field(default_factory=list)
     delivered: dict[Partition, set[int]] = field(default_factory=dict)
 
-    def owned(self, owner: str, generation: int, partitions: Iterable[Partition]) -> None:
+    def owned(
+        self,
+        owner: str,
+        generation: int,
+        partitions: Iterable[Partition],
+        given: Span = Span(0.0, 0.0),  # noqa: B008 - it is a constant
+    ) -> None:
         for partition in partitions:
-            self.ownerships[Ownership(owner, generation, partition)] = None
+            self.ownerships.setdefault(Ownership(owner, generation, partition), given)
 
     def was_given(self, partition: Partition, offset: int) -> None:
         self.delivered.setdefault(partition, set()).add(offset)
@@ -89,7 +106,7 @@ class GroupHistory:
 def group_violations(history: GroupHistory, log: Log) -> list[Violation]:
     """All rules that the history breaks."""
     return [
-        *two_owners(history.ownerships),
+        *two_owners(history),
         *wrong_observations(history),
         *backward_commits(history.commits),
         *wrong_starts(history, log),
@@ -97,13 +114,18 @@ def group_violations(history: GroupHistory, log: Log) -> list[Violation]:
     ]
 
 
-def two_owners(ownerships: Iterable[Ownership]) -> Iterable[Violation]:
-    owners: dict[tuple[Partition, int], str] = {}
-    for one in ownerships:
-        owner = owners.setdefault((one.partition, one.generation), one.owner)
-        if owner != one.owner:
-            detail = f"{owner} and {one.owner} in generation {one.generation}"
-            yield Violation("two owners", one.partition, detail)
+def two_owners(history: GroupHistory) -> Iterable[Violation]:
+    """An ownership is left out if nobody can say whether a reset came before or after it."""
+    owners: dict[tuple[Partition, int, int], str] = {}
+    for ownership, given in history.ownerships.items():
+        resets_before = sum(reset.last_s < given.first_s for reset in history.resets)
+        if resets_before != sum(reset.first_s <= given.last_s for reset in history.resets):
+            continue
+        key = (ownership.partition, ownership.generation, resets_before)
+        owner = owners.setdefault(key, ownership.owner)
+        if owner != ownership.owner:
+            detail = f"{owner} and {ownership.owner} in generation {ownership.generation}"
+            yield Violation("two owners", ownership.partition, detail)
 
 
 def possible_offsets(

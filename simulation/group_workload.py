@@ -11,7 +11,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import History
-from simulation.group_checkers import Commit, GroupHistory, Observation, Start
+from simulation.group_checkers import Commit, GroupHistory, Observation, Span, Start
 from simulation.workload import Options
 
 Refusal = (ClientError, KafkaError)
@@ -51,6 +51,7 @@ class OwnershipNotes(RebalanceListener):
         self._log = log
         self._clock = world.clock
         self._came_s: dict[TopicPartition, float] = {}
+        self._began_s = world.clock.monotonic_s()
 
     async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         assert self.consumer is not None
@@ -65,7 +66,8 @@ class OwnershipNotes(RebalanceListener):
         if who.generation_id >= 0:
             # Whoever takes the place of a static member is the same member.
             owner = who.group_instance_id or who.member_id
-            self._groups.owned(owner, who.generation_id, partitions)
+            given = Span(self._began_s, self._clock.monotonic_s())
+            self._groups.owned(owner, who.generation_id, partitions, given)
 
     def polled(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         came_s = self._came_s.pop(partition, None)

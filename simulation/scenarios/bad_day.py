@@ -29,8 +29,9 @@ GROUP = "workers"
 _FIRST_PAUSE_S = 0.5
 _MAX_PAUSE_S = 20.0
 
+OFFSETS_PARTITIONS = 2
 _BROKER = {
-    "offsets.topic.num.partitions": "2",
+    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
     "transaction.state.log.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "100",
     "group.consumer.heartbeat.interval.ms": "1000",
@@ -89,6 +90,7 @@ class BadDay:
         if flushes:
             properties["log.flush.interval.messages"] = "1"
         compaction = compaction_of(simulation)
+        self.is_compacting = compaction is not None
         if compaction is not None:
             properties |= compaction.properties
         properties |= more_properties or {}

@@ -470,7 +470,7 @@ class ClusterDay:
                 *violations(self._orders, idempotent=True),
                 *violations(self._clicks),
                 *transaction_violations(self._ledger),
-                *two_owners(self._groups.ownerships),
+                *two_owners(self._groups),
             ]
         )
 

@@ -8,9 +8,11 @@ from simulation.group_checkers import (
     Commit,
     GroupHistory,
     Observation,
+    Span,
     Start,
     group_violations,
     possible_offsets,
+    two_owners,
 )
 
 P = ("topic", 0)
@@ -116,3 +118,25 @@ def test_what_is_committed_while_somebody_asks_may_be_told_or_not() -> None:
     assert set(possible_offsets(commits, 3.5, 3.6)) == {2, 4}
     assert set(possible_offsets(commits, 4.5, 4.6)) == {4}
     assert set(possible_offsets(commits, 0.0, 0.5)) == {None}
+
+
+@pytest.mark.parametrize(
+    ("resets", "count"),
+    [
+        ([], 1),
+        # In between the generations began anew, so generation 1 is another one.
+        ([Span(4.0, 4.2)], 0),
+        # It says nothing of these two: both came before it, or both after it.
+        ([Span(9.0, 9.2)], 1),
+        ([Span(0.1, 0.3)], 1),
+        # Nobody knows whether the second one came before it.
+        ([Span(5.5, 6.5)], 0),
+    ],
+)
+def test_a_generation_has_one_owner_until_generations_begin_anew(
+    resets: list[Span], count: int
+) -> None:
+    history = GroupHistory(resets=resets)
+    history.owned("one", 1, [P], Span(1.0, 2.0))
+    history.owned("two", 1, [P], Span(5.0, 6.0))
+    assert len(list(two_owners(history))) == count
