@@ -34,7 +34,7 @@ Coordinators:
 from typing import Any
 
 from odradek.broker import broker as broker_module
-from odradek.broker import log_adoption
+from odradek.broker import components, log_adoption
 from odradek.broker.client_metadata import ClientMetadata
 from odradek.broker.guards import metadata as metadata_guard
 from odradek.cluster import internal_topics, topics
@@ -215,7 +215,7 @@ def forget_producer_ids() -> list[Patch]:
     def nothing_seen(logs: Any) -> int:
         return -1
 
-    return [(broker_module, "highest_id", nothing_seen), (log_adoption, "highest_id", nothing_seen)]
+    return [(components, "highest_id", nothing_seen), (log_adoption, "highest_id", nothing_seen)]
 
 
 def overwrite_settings() -> list[Patch]:

@@ -48,11 +48,11 @@ class DepartedBrokers:
                 self._gone[broker_id] = (before, now_s)
         self._tell()
 
-    def broke(self, broker_id: BrokerId) -> None:
+    def connection_broke(self, broker_id: BrokerId) -> None:
         """A connection to that broker ended, and not by us."""
         self._doubted[broker_id] = asyncio.get_running_loop().time()
 
-    def answered(self, broker_id: BrokerId) -> None:
+    def connection_opened(self, broker_id: BrokerId) -> None:
         """It is there after all."""
         if self._doubted.pop(broker_id, None) is not None:
             self._tell()

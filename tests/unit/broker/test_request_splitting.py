@@ -231,7 +231,7 @@ async def test_an_answer_that_cannot_be_encoded_ends_its_connection() -> None:
         return Pending(answer(), encode, is_pipelined=False)
 
     loop = asyncio.get_running_loop()
-    connections = Connections(most=1, max_per_address=1, overrides={}, frame_bytes=100)
+    connections = Connections(max_total=1, max_per_address=1, overrides={}, frame_bytes=100)
     server = await loop.create_server(
         lambda: Connection("PLAINTEXT", connections, serve), "127.0.0.1", 0
     )

@@ -31,7 +31,7 @@ class Connections:
     def __init__(
         self,
         *,
-        most: int,
+        max_total: int,
         max_per_address: int,
         overrides: dict[str, int],
         frame_bytes: int,
@@ -41,7 +41,7 @@ class Connections:
         max_creation_rate: int = MAX_INT,
     ) -> None:
         self.send_buffer_bytes = send_buffer_bytes
-        self.most = most
+        self.max_total = max_total
         self.max_per_address = max_per_address
         self.overrides = overrides
         self.frame_bytes = frame_bytes
@@ -68,7 +68,7 @@ class Connections:
     def admit(self, connection: "Connection", address: str) -> bool:
         here = self._by_address.get(address, 0)
         limit = self.overrides.get(address, self.max_per_address)
-        if len(self.open) >= self.most or here >= limit:
+        if len(self.open) >= self.max_total or here >= limit:
             logger.warning("too many connections, closing the newest one from %s", address)
             return False
         self.open[connection] = None
@@ -96,7 +96,7 @@ class Connections:
             for connection in list(self.open):
                 connection.abort()
 
-    def reap(self, idle_since_s: float) -> int:
+    def close_idle(self, idle_since_s: float) -> int:
         """Closes every connection that has completed no request since then, nor waits for one.
 
         A connection that holds something behind a fetch is not read from, so that nobody would

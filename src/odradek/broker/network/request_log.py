@@ -37,7 +37,10 @@ _MAX_ERRORS: Final = 5
 
 
 class RequestLog:
-    """Makes the connections of a broker, and listens in on them while the log is wanted."""
+    """Puts itself between the connections and the dispatcher while the logger's level is DEBUG.
+
+    The server tells it of each new connection (`follow`). It hears of changes of the level, and
+    then attaches to all open connections or leaves them."""
 
     def __init__(self, dispatcher: Dispatcher, connections: Connections, clock: Clock) -> None:
         self._dispatcher = dispatcher
@@ -46,36 +49,35 @@ class RequestLog:
         self._is_on = False
         # What the handler of the frame that is being served returned.
         self._returned: object = None
-        self._unsubscribe = logs.subscribe(self._follow)
-        self._follow()
+        self._unsubscribe = logs.subscribe(self._level_changed)
+        self._level_changed()
 
     def close(self) -> None:
         self._unsubscribe()
 
-    def connect(self, listener: str) -> Connection:
-        connection = Connection(listener, self._connections, self._dispatcher.serve)
+    def follow(self, connection: Connection) -> None:
+        """Called for each new connection."""
         if self._is_on:
-            self._watch(connection)
-        return connection
+            self._attach(connection)
 
-    def _follow(self) -> None:
-        """Asks for the level once after each change, and not once a request."""
+    def _level_changed(self) -> None:
+        """Looks at the level once after each change, and not once a request."""
         is_on = logger.isEnabledFor(logging.DEBUG)
         if is_on == self._is_on:
             return
         self._is_on = is_on
-        self._dispatcher.listen_in(self._noting if is_on else None)
+        self._dispatcher.listen_in(self._note_response if is_on else None)
         for connection in self._connections.open:
             if is_on:
-                self._watch(connection)
+                self._attach(connection)
             elif isinstance(connection.splitter, _Arrivals):
                 connection.serve_by(self._dispatcher.serve, connection.splitter.inner)
 
-    def _watch(self, connection: Connection) -> None:
+    def _attach(self, connection: Connection) -> None:
         arrivals = _Arrivals(connection.splitter, self._clock, connection.queued)
         connection.serve_by(self._serve, arrivals)
 
-    def _noting(self, handle: Handle) -> Handle:
+    def _note_response(self, handle: Handle) -> Handle:
         def noted(
             services: Services, context: RequestContext, request: Request
         ) -> Reply | Awaitable[Reply] | Pipelined:

@@ -192,11 +192,11 @@ async def test_a_fetch_with_a_request_behind_it_ends_when_its_connection_has_bee
     connection.begin_wait(wait)
     connection.data_received(begin(50, 54, FetchRequest.api_key))
     now_s = asyncio.get_running_loop().time()
-    peers.connections.reap(now_s + 1)
+    peers.connections.close_idle(now_s + 1)
     assert not wait.interruptions  # It is read from, and a close would be noticed.
     connection.data_received(begin(50, 54))
-    peers.connections.reap(now_s - 1)
+    peers.connections.close_idle(now_s - 1)
     assert not wait.interruptions
-    peers.connections.reap(now_s + 1)
+    peers.connections.close_idle(now_s + 1)
     assert len(wait.interruptions) == 1
     assert not transport.was_aborted

@@ -10,11 +10,11 @@ import psutil
 import pytest
 
 from odradek.broker import Broker
-from odradek.broker.broker import request_memory_bytes
 from odradek.broker.network.connection import Connection, Pending
 from odradek.broker.network.connection_rate import ConnectionRate
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.listeners import Listeners
+from odradek.broker.network.server import request_memory_bytes
 from odradek.config import BrokerSettings, Listener
 from odradek.config.setting import MAX_INT
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -70,7 +70,7 @@ class Peers:
         pipelines: bool = False,
     ) -> None:
         self.connections = Connections(
-            most=1000,
+            max_total=1000,
             max_per_address=1000,
             overrides={},
             frame_bytes=100 * MEGABYTE,

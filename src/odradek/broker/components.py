@@ -1,0 +1,161 @@
+"""The components of a broker: what they are made from, and in which order they follow the cluster.
+
+`broker.py` starts and stops them. A component that is given another one in its constructor may call
+it; none of them knows the broker.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from odradek.broker.all_topics_cache import AllTopicsCache
+from odradek.broker.client_metadata import ClientMetadata
+from odradek.broker.config_descriptions import ConfigDescriptionCache
+from odradek.broker.consumer_joins import ConsumerJoins
+from odradek.broker.coordinators import Coordinators
+from odradek.broker.departed_brokers import DepartedBrokers
+from odradek.broker.fetching.due_partitions import is_known
+from odradek.broker.fetching.fetch_sessions import PARTITION_BYTES, FetchSessions
+from odradek.broker.lease import SessionLease
+from odradek.broker.services import Services
+from odradek.cluster.acls import AccessRules
+from odradek.cluster.configs import Configs
+from odradek.cluster.controller import Controller
+from odradek.cluster.membership import Membership
+from odradek.cluster.offline_replicas import OfflineReplicas
+from odradek.cluster.producer_ids import ProducerIds, highest_id
+from odradek.cluster.topics import Topics
+from odradek.config.live import LiveSettings
+from odradek.metadata import ClusterImage, ImageChange, MetadataCache, MetadataStore
+from odradek.metadata.image import difference
+from odradek.metadata.node_values import BrokerRegistration
+from odradek.protocol.types import BrokerId, TopicPartition
+from odradek.replication.fetchers import ReplicaFetchers
+from odradek.replication.in_sync_sets import InSyncSets
+from odradek.replication.peers import Peers
+from odradek.replication.replicas import Replicas
+from odradek.security.authorizer import load_authorizer
+from odradek.storage.key_index.keeper import KeyIndexes
+from odradek.storage.manager import LogManager
+from odradek.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What `assemble` made. `services` is what handlers use; the others run beside them."""
+
+    services: Services
+    coordinators: Coordinators
+    membership: Membership
+    controller: Controller
+    fetchers: ReplicaFetchers
+    in_sync_sets: InSyncSets
+    offline_replicas: OfflineReplicas
+    # Puts changed settings in force; returns whether there were any.
+    follow_settings: Callable[[ImageChange], bool]
+
+    def follow(self, change: ImageChange) -> None:
+        """Called with every new image of the cluster."""
+        # First of all: a client that a new rule denies must not be admitted by what follows.
+        if self.services.authorizer is not None:
+            self.services.authorizer.follow(change.after.acls)
+        is_reconfigured = self.follow_settings(change)
+        self._follow_replicas(change)
+        if is_reconfigured:
+            self.services.replicas.reconfigure()
+        self.services.departed_brokers.follow(change)
+        self.coordinators.follow(change)
+
+    def follow_again(self) -> None:
+        """Takes up the roles that the image gives this broker: after it has resigned from all of
+        them, and when a disk is full or has room again."""
+        self._follow_replicas(difference(ClusterImage(), self.services.images.cache.image))
+
+    def follow_topics_again(self, topics: Collection[str]) -> None:
+        """Does the same for topics of which a log could not be made."""
+        image = self.services.images.cache.image
+        existing = dict.fromkeys(topic for topic in topics if topic in image.topics)
+        no_brokers: dict[int, None] = {}
+        self._follow_replicas(
+            ImageChange(
+                ClusterImage(), image, existing.keys(), no_brokers.keys(), broker_configs=False
+            )
+        )
+
+    def _follow_replicas(self, change: ImageChange) -> None:
+        self.services.replicas.follow(change)
+        self.fetchers.follow(change)
+        self.in_sync_sets.follow(change)
+        self.offline_replicas.follow(change)
+
+
+def assemble(
+    broker_id: BrokerId,
+    world: World,
+    settings: LiveSettings,
+    *,
+    store: MetadataStore,
+    cache: MetadataCache,
+    logs: LogManager,
+    peers: Peers,
+    is_store_shared: bool,
+    registration: Callable[[int], BrokerRegistration],
+    follow_settings: Callable[[ImageChange], bool],
+) -> Components:
+    """Makes the components, and starts none of them."""
+    replicas = Replicas(broker_id, logs, settings, world.clock)
+    membership = Membership(broker_id, store, cache, registration, logs)
+    if is_store_shared:
+        replicas.lease = SessionLease(store, membership)
+    coordinators = Coordinators(
+        broker_id, replicas, cache, peers, world=world, settings=settings.broker
+    )
+
+    async def longest_log(
+        topic_partition: TopicPartition, candidates: Sequence[BrokerId]
+    ) -> BrokerId | None:
+        from odradek.cluster import log_end_offsets  # noqa: PLC0415 - seldom needed
+
+        return await log_end_offsets.longest_log(peers, topic_partition, candidates)
+
+    departed_brokers = DepartedBrokers()
+    peers.on_broken = departed_brokers.connection_broke
+    peers.on_open = departed_brokers.connection_opened
+    services = Services(
+        broker_id=broker_id,
+        world=world,
+        settings=settings,
+        images=ClientMetadata(broker_id, replicas, cache),
+        departed_brokers=departed_brokers,
+        topics=Topics(store, cache, settings, world.randomness),
+        configs=Configs(store, cache, settings),
+        replicas=replicas,
+        groups=coordinators.groups,
+        consumer_joins=ConsumerJoins(coordinators.groups),
+        transactions=coordinators.transactions,
+        markers=coordinators.markers,
+        joins=coordinators.joins,
+        logs=logs,
+        key_indexes=KeyIndexes(world),
+        producer_ids=ProducerIds(cache, broker_id, lambda: highest_id(logs.logs.values())),
+        fetch_sessions=FetchSessions(
+            settings.broker.max_incremental_fetch_session_cache_slots,
+            world.randomness,
+            max_partitions=world.memory_bytes // 32 // PARTITION_BYTES,
+            is_known=lambda entry: is_known(cache.image, entry),
+        ),
+        all_topics_cache=AllTopicsCache(),
+        config_descriptions=ConfigDescriptionCache(),
+        longest_log=longest_log,
+        access_rules=AccessRules(store, cache),
+        authorizer=load_authorizer(settings.broker),
+    )
+    return Components(
+        services,
+        coordinators,
+        membership,
+        Controller(broker_id, store, cache, settings, clock=world.clock, longest_log=longest_log),
+        fetchers=ReplicaFetchers(broker_id, replicas, peers, cache, settings),
+        in_sync_sets=InSyncSets(broker_id, replicas, cache, settings),
+        offline_replicas=OfflineReplicas(broker_id, cache, logs),
+        follow_settings=follow_settings,
+    )
