@@ -14,7 +14,8 @@ from odradek.metadata import MetadataCache
 from odradek.metadata.store import ANY_VERSION, Operation, Set
 from odradek.protocol.types import BrokerId
 from odradek.replication import in_sync_sets
-from odradek.replication.partition import EndOfEpoch, Partition
+from odradek.replication.partition import Partition
+from odradek.replication.replica import EndOfEpoch
 
 Patch = tuple[object, str, Any]
 

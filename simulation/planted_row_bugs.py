@@ -137,7 +137,7 @@ def no_leader_lease() -> list[Patch]:
 
 
 def ignore_broker_epochs() -> list[Patch]:
-    fetched, wanted = Leadership.fetched, Leadership.wanted_in_sync
+    fetched, wanted = Leadership.fetched, Leadership.next_in_sync
 
     def fetched_by_anyone(self: Leadership, replica: int, *progress: Any, **more: Any) -> None:
         known = self.followers[replica].broker_epoch
@@ -157,7 +157,7 @@ def ignore_broker_epochs() -> list[Patch]:
 
     return [
         (Leadership, "fetched", fetched_by_anyone),
-        (Leadership, "wanted_in_sync", wanted_of_any_epoch),
+        (Leadership, "next_in_sync", wanted_of_any_epoch),
         (in_sync_sets, "Check", check_nothing),
     ]
 

@@ -26,6 +26,7 @@ from typing import Final
 
 from odradek import __version__
 from odradek.broker.components import Components, assemble
+from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.dispatch import Dispatcher, declare_apis
 from odradek.broker.identity import generated_broker_id, proposed_cluster_id
 from odradek.broker.leadership_handover import hand_over_leadership
@@ -175,15 +176,17 @@ class Broker:
             settings.broker = settings.broker.with_id(self._id)
         self._put_settings_in_force(cache.image)
         logs = await self._load_logs(cache, cluster_id)
+        departed_brokers = DepartedBrokers()
         peers = Peers(
             cache,
             settings.broker.effective_inter_broker_listener_name,
             f"broker-{self._id}",
+            listener=departed_brokers,
             request_timeout_ms=settings.broker.request_timeout_ms,
             receive_buffer_bytes=settings.broker.replica_socket_receive_buffer_bytes,
         )
         try:
-            components = self._assemble(store, cache, logs, peers)
+            components = self._assemble(store, cache, logs, peers, departed_brokers)
             await self._join_cluster(components)
             yield components
         finally:
@@ -208,7 +211,12 @@ class Broker:
         return logs
 
     def _assemble(
-        self, store: MetadataStore, cache: MetadataCache, logs: LogManager, peers: Peers
+        self,
+        store: MetadataStore,
+        cache: MetadataCache,
+        logs: LogManager,
+        peers: Peers,
+        departed_brokers: DepartedBrokers,
     ) -> Components:
         return assemble(
             self._id,
@@ -218,6 +226,7 @@ class Broker:
             cache=cache,
             logs=logs,
             peers=peers,
+            departed_brokers=departed_brokers,
             is_store_shared=self._is_shared,
             registration=self._registration,
             follow_settings=self._follow_settings,
@@ -245,9 +254,8 @@ class Broker:
         await repair(cache, services.configs)
         first = self._server.advertised()[0]
         self.bootstrap = f"{first.host}:{first.port}"
-        cache.subscribe(components.follow)
-        cache.prepare = services.replicas.prepare
-        logs.on_room_changed = components.follow_again
+        cache.subscribe(components.follow, prepare=services.replicas.prepare)
+        logs.on_room_changed.add(lambda _: components.follow_again())
         components.follow(difference(ClusterImage(), cache.image))
         services.replicas.remove_strays()
 

@@ -97,15 +97,16 @@ def assemble(
     cache: MetadataCache,
     logs: LogManager,
     peers: Peers,
+    departed_brokers: DepartedBrokers,
     is_store_shared: bool,
     registration: Callable[[int], BrokerRegistration],
     follow_settings: Callable[[ImageChange], bool],
 ) -> Components:
     """Makes the components, and starts none of them."""
-    replicas = Replicas(broker_id, logs, settings, world.clock)
     membership = Membership(broker_id, store, cache, registration, logs)
-    if is_store_shared:
-        replicas.lease = SessionLease(store, membership)
+    lease = SessionLease(store, membership) if is_store_shared else None
+    replicas = Replicas(broker_id, logs, settings, world.clock, lease)
+    in_sync_sets = InSyncSets(broker_id, replicas, cache, settings)
     coordinators = Coordinators(
         broker_id, replicas, cache, peers, world=world, settings=settings.broker
     )
@@ -117,9 +118,6 @@ def assemble(
 
         return await log_end_offsets.longest_log(peers, topic_partition, candidates)
 
-    departed_brokers = DepartedBrokers()
-    peers.on_broken = departed_brokers.connection_broke
-    peers.on_open = departed_brokers.connection_opened
     services = Services(
         broker_id=broker_id,
         world=world,
@@ -129,6 +127,7 @@ def assemble(
         topics=Topics(store, cache, settings, world.randomness),
         configs=Configs(store, cache, settings),
         replicas=replicas,
+        in_sync_sets=in_sync_sets,
         groups=coordinators.groups,
         consumer_joins=ConsumerJoins(coordinators.groups),
         transactions=coordinators.transactions,
@@ -155,7 +154,7 @@ def assemble(
         membership,
         Controller(broker_id, store, cache, settings, clock=world.clock, longest_log=longest_log),
         fetchers=ReplicaFetchers(broker_id, replicas, peers, cache, settings),
-        in_sync_sets=InSyncSets(broker_id, replicas, cache, settings),
+        in_sync_sets=in_sync_sets,
         offline_replicas=OfflineReplicas(broker_id, cache, logs),
         follow_settings=follow_settings,
     )

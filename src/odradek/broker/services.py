@@ -22,6 +22,7 @@ from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Response
 from odradek.protocol.types import BrokerId, Part
+from odradek.replication.in_sync_sets import InSyncSets
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import Authorizer
 from odradek.storage.key_index.keeper import KeyIndexes
@@ -42,6 +43,7 @@ class Services:
     topics: Topics
     configs: Configs
     replicas: Replicas
+    in_sync_sets: InSyncSets
     groups: GroupCoordinators
     consumer_joins: ConsumerJoins
     transactions: TransactionCoordinators

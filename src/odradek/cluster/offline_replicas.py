@@ -1,12 +1,14 @@
-"""What a broker does about replicas whose log directory went offline or is full.
+"""Gives up the replicas of this broker whose log is offline or takes no records.
 
-The broker lives on with its other directories. Where it led, another replica in sync leads now;
-where it followed, it leaves the in-sync set, so that no producer waits for it and nobody elects
-it. The last replica in sync stays what it is, and answers KAFKA_STORAGE_ERROR: nobody else has
-everything. After a restart with a working directory it follows again.
+A log is offline if its directory failed, or if an invariant of its replica was violated
+(`Replica.go_offline`). The broker goes on with its other logs. Where it led, another replica in
+sync is elected. Where it followed, it leaves the in-sync set, so that no producer waits for it and
+it is not elected. The last replica in sync keeps its role and answers KAFKA_STORAGE_ERROR, because
+no other replica has every committed record. After a restart with a working directory the broker
+follows again.
 
-A full disk has lost nothing: there it hands over as one that is about to stop does, and comes back
-by itself when there is room.
+A full disk has lost nothing: the broker hands its leadership over as in a controlled shutdown, and
+follows again by itself when there is room.
 
 Invariant: a partition whose log takes no records here has no other in-sync replica, or is being
 given up.
@@ -28,7 +30,7 @@ from odradek.metadata import (
 )
 from odradek.metadata.node_values import PartitionState
 from odradek.protocol.types import BrokerId, TopicPartition
-from odradek.storage import LogManager
+from odradek.storage import Log, LogManager
 
 logger = logging.getLogger("odradek.server")
 
@@ -41,15 +43,24 @@ class OfflineReplicas:
         self._images = images
         self._logs = logs
         self._wakened = asyncio.Event()
-        logs.on_directory_failure = self._wakened.set
+        logs.on_directory_failure.add(lambda _: self._wakened.set())
+        logs.on_log_failure.add(self._log_failed)
+        self._has_failed_logs = False
+
+    def _log_failed(self, log: Log) -> None:
+        self._has_failed_logs = True
+        self._wakened.set()
 
     def follow(self, change: ImageChange) -> None:
-        """Somebody may have elected this broker meanwhile; `Replicas.follow` comes first."""
-        if change.topics and (self._logs.offline_directories or self._logs.full_directories):
+        """Takes over a change of the image, in which this broker may have been elected for a log
+        that is offline. `Replicas.follow` comes first."""
+        if change.topics and (
+            self._has_failed_logs or self._logs.offline_directories or self._logs.full_directories
+        ):
             self._wakened.set()
 
     async def run(self) -> None:
-        """Gives replicas up as directories fail, until cancelled."""
+        """Gives replicas up as logs and directories fail, until cancelled."""
         if self._logs.offline_directories:
             self._wakened.set()
         while True:
@@ -64,13 +75,18 @@ class OfflineReplicas:
 
     async def _give_up(self) -> None:
         image = self._images.image
-        mine = [
-            where
-            for where, partition in partitions_of(image, image.topics)
+        held = [
+            topic_partition
+            for topic_partition, partition in partitions_of(image, image.topics)
             if self._id in partition.isr
         ]
-        lost = [where for where in mine if not self._is_usable(where)]
-        full = [where for where in mine if self._is_usable(where) and self._is_full(where)]
+        offline = [one for one in held if not self._is_usable(one)]
+        full = [one for one in held if self._is_usable(one) and self._is_full(one)]
+        failed = [one for one in offline if self._has_failed(one)]
+        lost = [one for one in offline if not self._has_failed(one)]
+        if failed:
+            reason = f"an invariant was violated on broker {self._id}"
+            await change_states(self._images, failed, self._without_log, reason)
         if lost:
             reason = f"a log directory of broker {self._id} is offline"
             await change_states(self._images, lost, self._without_log, reason)
@@ -91,10 +107,14 @@ class OfflineReplicas:
         handed_over = departing(partition, self._id, image.brokers, epoch)
         return handed_over or leaving(partition, self._id, epoch)
 
-    def _is_usable(self, where: TopicPartition) -> bool:
-        log = self._logs.get(where)
+    def _is_usable(self, topic_partition: TopicPartition) -> bool:
+        log = self._logs.get(topic_partition)
         return log is not None and log.is_usable
 
-    def _is_full(self, where: TopicPartition) -> bool:
-        log = self._logs.get(where)
+    def _has_failed(self, topic_partition: TopicPartition) -> bool:
+        log = self._logs.get(topic_partition)
+        return log is not None and log.has_failed
+
+    def _is_full(self, topic_partition: TopicPartition) -> bool:
+        log = self._logs.get(topic_partition)
         return log is not None and not log.takes_appends

@@ -48,17 +48,25 @@ class MetadataCache:
         self._refreshing = asyncio.Lock()
         self._newer = asyncio.Event()
         self._subscribers: list[Callable[[ImageChange], None]] = []
-        # Awaited before an image is published, for what takes too long for one turn of the loop.
-        self.prepare: Callable[[ImageChange], Awaitable[None]] | None = None
+        self._preparations: list[Callable[[ImageChange], Awaitable[None]]] = []
 
     @property
     def store(self) -> MetadataStore:
         """For reading. Changes go through `odradek.metadata.compare_and_set`."""
         return self._store
 
-    def subscribe(self, subscriber: Callable[[ImageChange], None]) -> None:
-        """Calls back at every change, at once and in order. It must not raise or wait."""
+    def subscribe(
+        self,
+        subscriber: Callable[[ImageChange], None],
+        *,
+        prepare: Callable[[ImageChange], Awaitable[None]] | None = None,
+    ) -> None:
+        """Calls the subscriber at every change, at once and in order. It must not raise or wait.
+        `prepare` is awaited before the change is published: it does beforehand what takes too long
+        for one turn of the event loop."""
         self._subscribers.append(subscriber)
+        if prepare is not None:
+            self._preparations.append(prepare)
 
     async def load(self) -> ClusterImage:
         """Draws the first image; call it before `run` when others need one to start with."""
@@ -143,8 +151,8 @@ class MetadataCache:
 
     async def _prepare_and_publish(self, change: ImageChange) -> None:
         """Nobody else publishes meanwhile: `_refreshing` is held."""
-        if self.prepare is not None:
-            await self.prepare(change)
+        for prepare in self._preparations:
+            await prepare(change)
         assert change.before is self.image
         self._publish(change)
 

@@ -30,8 +30,9 @@ from odradek.protocol.messages.fetch import (
 )
 from odradek.protocol.types import BrokerId
 from odradek.replication.fetch_session import Asked, Key, ReplicaSession
-from odradek.replication.partition import EndOfEpoch, Partition
+from odradek.replication.partition import Partition
 from odradek.replication.peers import Peers, PeerUnreachable
+from odradek.replication.replica import EndOfEpoch
 from odradek.replication.throttle import Throttle, is_listed
 from odradek.storage import AppendRejected, Log, StorageError
 
@@ -344,7 +345,7 @@ class LeaderFetcher:
                 if self._is_throttled(partition):
                     rate = self._settings.broker.follower_replication_throttled_rate
                     self._throttle.spend(len(data.records), rate, now_s)
-            partition.learn(data.high_watermark, data.log_start_offset)
+            partition.update_from_leader(data.high_watermark, data.log_start_offset)
             if partition.log.kept_start_offset < partition.log.log_start_offset:
                 self._moved_starts[key] = following
         following.failures = 0
@@ -366,7 +367,7 @@ class LeaderFetcher:
         diverging = data.diverging_epoch
         assert diverging is not None
         before = partition.log.log_end_offset
-        after = partition.reconcile(EndOfEpoch(diverging.epoch, diverging.end_offset))
+        after = partition.truncate_to_leader(EndOfEpoch(diverging.epoch, diverging.end_offset))
         logger.info(
             "%s: truncated from %d to %d; broker %d parts from it in epoch %d at %d",
             partition.topic_partition,

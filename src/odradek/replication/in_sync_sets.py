@@ -1,13 +1,15 @@
-"""Keeps the in-sync sets of the partitions this broker leads.
+"""Changes the in-sync sets of the partitions that this broker leads.
 
 A follower leaves the set when it was not caught up for `replica.lag.time.max.ms`, or at once when
-its broker leaves the cluster's image; it enters when it holds everything committed. Each change
-is a compare-and-set on the node that also holds leader and epoch, so a deposed leader changes
-nothing; an entry checks the follower's broker epoch too, so a broker that restarted meanwhile
-(and may have lost its tail) is not let in.
+its broker leaves the cluster's image. It enters the set when it holds every committed record.
 
-While a change is under way, or its outcome unknown, the larger set counts (`Leadership.propose`).
-There is one change per partition at a time; changes of many partitions share one multi.
+Each change is a compare-and-set on the partition's node, which also holds leader and epoch, so a
+deposed leader changes nothing. A change that adds a follower also checks its broker epoch, so a
+broker that restarted meanwhile, and may have lost its tail, is not added (KIP-903).
+
+While a change is under way, or its outcome is unknown, the larger set counts
+(`Leadership.propose`). There is one change per partition at a time; changes of many partitions
+share one multi.
 """
 
 import asyncio
@@ -25,6 +27,7 @@ from odradek.protocol.types import BrokerId
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
+from odradek.storage import StorageError
 
 logger = logging.getLogger("odradek.state_change")
 
@@ -33,6 +36,8 @@ _RETRY_S: Final = 0.05
 
 
 class _Proposal(NamedTuple):
+    """A new in-sync set, and the operations that store it."""
+
     partition: Partition
     leadership: Leadership
     before: tuple[int, ...]
@@ -41,16 +46,18 @@ class _Proposal(NamedTuple):
     operations: tuple[Operation, ...]
 
     @property
+    def is_led(self) -> bool:
+        """Whether this broker still leads in the epoch in which it proposed."""
+        return self.partition.leadership is self.leadership
+
+    @property
     def is_obsolete(self) -> bool:
-        """The node has changed since, or leads elsewhere: what was proposed cannot happen now."""
-        return (
-            self.partition.leadership is not self.leadership
-            or self.leadership.version != self.version
-        )
+        """Whether the proposal can no longer be stored: the node has changed since."""
+        return not self.is_led or self.leadership.version != self.version
 
 
 class InSyncSets:
-    """Invariant: a term has a proposal exactly while its outcome is not known."""
+    """Invariant: a leadership has a proposal exactly while its outcome is not known."""
 
     def __init__(
         self, broker_id: BrokerId, replicas: Replicas, images: MetadataCache, settings: LiveSettings
@@ -59,35 +66,39 @@ class InSyncSets:
         self._replicas = replicas
         self._images = images
         self._settings = settings
-        # Partitions to look at; a dict keeps their order.
+        # Partitions to look at next; a dict keeps their order.
         self._noted: dict[Partition, None] = {}
         self._woken = asyncio.Event()
-        replicas.on_expansion = self._note
 
-    def _note(self, partition: Partition) -> None:
+    def note(self, partition: Partition) -> None:
+        """Looks at the partition's in-sync set soon. The fetch handler calls it when a follower may
+        enter (`Partition.fetched_by`)."""
         self._noted[partition] = None
         self._woken.set()
 
     def follow(self, change: ImageChange) -> None:
-        """A broker that is gone is not in sync with anything; `Replicas.follow` comes first."""
+        """Takes over a change of the image; `Replicas.follow` comes first."""
         for name in change.topics:
             topic = change.after.topics.get(name)
             if topic is None:
                 continue
-            # How many have to be in sync is a setting of the topic.
+            # `min.insync.replicas` is a setting of the topic.
             is_reconfigured = change.is_reconfigured(topic)
             for state in topic.partitions if is_reconfigured else change.partitions(topic):
                 if state.eligible and state.leader == self._broker_id:
                     led = self._replicas.get(name, state.partition)
                     if led is not None:
-                        self._note(led)
+                        self.note(led)
         gone = [
             broker_id
             for broker_id in sorted(change.brokers)
             if broker_id in change.before.brokers and broker_id not in change.after.brokers
         ]
-        if not gone:
-            return
+        if gone:
+            self._forget_followers(gone)
+
+    def _forget_followers(self, gone: Sequence[int]) -> None:
+        """Brokers have left the cluster: their replicas are not in sync with any leader."""
         for partition in self._replicas.partitions():
             leadership = partition.leadership
             if leadership is None:
@@ -95,10 +106,10 @@ class InSyncSets:
             for broker_id in gone:
                 if broker_id in leadership.followers:
                     partition.forget_follower(broker_id)
-                    self._note(partition)
+                    self.note(partition)
 
     async def run(self) -> None:
-        """Changes sets as need be, until cancelled."""
+        """Changes in-sync sets as needed, until cancelled."""
         loop = asyncio.get_running_loop()
         swept_s = loop.time()
         while True:
@@ -114,8 +125,8 @@ class InSyncSets:
             for first in range(0, len(noted), _MAX_AT_ONCE):
                 await self._change(noted[first : first + _MAX_AT_ONCE])
 
-    async def _pause(self, longest_s: float) -> None:
-        timer = asyncio.get_running_loop().call_later(max(longest_s, 0.0), self._woken.set)
+    async def _pause(self, max_pause_s: float) -> None:
+        timer = asyncio.get_running_loop().call_later(max(max_pause_s, 0.0), self._woken.set)
         try:
             await self._woken.wait()
         finally:
@@ -124,11 +135,9 @@ class InSyncSets:
     # One round
 
     async def _change(self, partitions: Sequence[Partition]) -> None:
-        proposals = [one for one in map(self._proposal, partitions) if one is not None]
+        proposals = self._propose(partitions)
         if not proposals:
             return
-        for proposal in proposals:
-            proposal.leadership.propose(proposal.in_sync)
         if not await self._write(proposals):
             for proposal in proposals:
                 while not await self._write([proposal]):
@@ -137,7 +146,18 @@ class InSyncSets:
         for proposal in proposals:
             proposal.partition.settle(proposal.leadership)
             if proposal.is_obsolete and proposal.leadership.in_sync != proposal.in_sync:
-                self._note(proposal.partition)
+                self.note(proposal.partition)
+
+    def _propose(self, partitions: Sequence[Partition]) -> list[_Proposal]:
+        proposals = [
+            proposal
+            for partition in partitions
+            if (proposal := self._proposal(partition)) is not None
+        ]
+        for proposal in proposals:
+            proposal.partition.propose(proposal.leadership, proposal.in_sync)
+        # A partition that went offline over its proposal leads no longer.
+        return [proposal for proposal in proposals if proposal.is_led]
 
     def _proposal(self, partition: Partition) -> _Proposal | None:
         leadership = partition.leadership
@@ -149,16 +169,19 @@ class InSyncSets:
         if state is None or state.version != leadership.version:
             return None
         now_s = asyncio.get_running_loop().time()
-        lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
-        alive = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
-        wanted = partition.wanted_in_sync(alive, now_s=now_s, longest_lag_s=lag_s)
-        eligible = _eligible(leadership, wanted, partition.min_in_sync)
-        if wanted == leadership.in_sync and eligible == leadership.eligible:
+        max_lag_s = self._settings.broker.replica_lag_time_max_ms / 1000
+        live = {broker_id: broker.epoch for broker_id, broker in image.brokers.items()}
+        try:
+            in_sync = partition.next_in_sync(live, now_s=now_s, max_lag_s=max_lag_s)
+        except StorageError:
+            return None  # It is offline now; `cluster.offline_replicas` gives the replica up.
+        eligible = _eligible(leadership, in_sync, partition.min_in_sync)
+        if in_sync == leadership.in_sync and eligible == leadership.eligible:
             return None
         stored = PartitionState(
             self._broker_id,
             leadership.leader_epoch,
-            wanted,
+            in_sync,
             state.controller_epoch,
             eligible=eligible,
         )
@@ -168,23 +191,30 @@ class InSyncSets:
         ]
         operations += [
             Check(broker_epoch_path(replica), leadership.followers[replica].broker_epoch)
-            for replica in wanted
+            for replica in in_sync
             if replica not in leadership.in_sync
         ]
         return _Proposal(
-            partition, leadership, leadership.in_sync, wanted, leadership.version, tuple(operations)
+            partition,
+            leadership,
+            leadership.in_sync,
+            in_sync,
+            leadership.version,
+            tuple(operations),
         )
 
     async def _write(self, proposals: Sequence[_Proposal]) -> bool:
-        """Whether it is certain what became of them. What was lost on its way may yet arrive, so
-        a set whose fate is unknown is written again until its node has another version."""
-        operations = list(dict.fromkeys(one for each in proposals for one in each.operations))
+        """Returns whether the outcome is known. A multi whose reply was lost may still be carried
+        out later, so the caller repeats it until the node has another version."""
+        operations = list(
+            dict.fromkeys(operation for proposal in proposals for operation in proposal.operations)
+        )
         try:
             await attempt(self._images, *operations)
         except OperationFailed as refusal:
             logger.info("the in-sync sets were not changed: %s", refusal)
             await self._read_back(operations)
-            # Alone it was refused for what it is; among others perhaps for theirs.
+            # A proposal alone was refused for its own sake; among others, perhaps for theirs.
             return len(proposals) == 1
         except MetadataError as error:
             logger.warning("it is not known whether in-sync sets were changed: %s", error)
@@ -200,7 +230,7 @@ class InSyncSets:
         return True
 
     async def _read_back(self, operations: Sequence[Operation]) -> None:
-        """Until the image holds what the store holds, nobody knows which set is in force."""
+        """Returns when the image holds what the store holds: only then the set is known."""
         paths = [operation.path for operation in operations]
         while True:
             try:
@@ -211,9 +241,14 @@ class InSyncSets:
                 return
 
 
-def _eligible(leadership: Leadership, in_sync: tuple[int, ...], least: int) -> tuple[int, ...]:
-    """Who may be elected besides: those that left while too few remained (KIP-966)."""
-    if len(in_sync) >= least:
+def _eligible(
+    leadership: Leadership, in_sync: tuple[int, ...], min_in_sync: int
+) -> tuple[int, ...]:
+    """Returns the replicas that may be elected besides: those that left the set while fewer than
+    `min.insync.replicas` remained (KIP-966)."""
+    if len(in_sync) >= min_in_sync:
         return ()
     known = dict.fromkeys((*leadership.eligible, *leadership.in_sync))
-    return tuple(one for one in known if one not in in_sync and one in leadership.followers)
+    return tuple(
+        replica for replica in known if replica not in in_sync and replica in leadership.followers
+    )

@@ -1,17 +1,16 @@
-"""Connections from this broker to the others of its cluster.
+"""Connections from this broker to the other brokers of its cluster.
 
-Whoever needs a peer asks for the connection each time and gets one that is open: kept between
-calls, opened again when it broke, dropped at once when the broker leaves the cluster's image,
-comes back under another epoch or moves. Requests of one `purpose` share a connection and wait
-behind each other there; a long poll has a purpose of its own.
+Callers ask for the connection before each request and get one that is open. A connection is kept
+between calls and opened again when it broke. It is closed at once when the broker leaves the
+cluster's image, registers again with another epoch, or changes its address. Requests of one
+`purpose` share a connection and are answered in order; a long poll has a purpose of its own.
 
-Invariant: at most one connection and one attempt a broker and purpose, and none to a broker
-that the image does not show.
+Invariant: there is at most one connection, or one attempt to open it, per broker and purpose, and
+none to a broker that is not in the image.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from odradek.client.errors import ClientError
 from odradek.config import Listener
@@ -27,7 +26,19 @@ _Key = tuple[BrokerId, str]
 
 
 class PeerUnreachable(Exception):
-    """The broker is not there, or not any more; the image says when it is back."""
+    """There is no connection to the broker, and none can be opened now."""
+
+
+class PeerListener(Protocol):
+    """Is told of connections to other brokers (`broker.departed_brokers`)."""
+
+    def connection_opened(self, broker_id: BrokerId) -> None:
+        """A connection to the broker was opened."""
+        ...
+
+    def connection_broke(self, broker_id: BrokerId) -> None:
+        """A connection to the broker ended, and not because this broker closed it."""
+        ...
 
 
 class Peers:
@@ -37,6 +48,7 @@ class Peers:
         listener_name: str,
         client_id: str,
         *,
+        listener: PeerListener,
         connect_timeout_ms: int = 3_000,
         request_timeout_ms: int = 30_000,
         receive_buffer_bytes: int = -1,
@@ -50,13 +62,11 @@ class Peers:
         self._open: dict[_Key, Connection] = {}
         self._opening: dict[_Key, _Opening] = {}
         self._is_closed = False
-        # Told of connections that others ended, and of those that were made.
-        self.on_broken: Callable[[BrokerId], None] | None = None
-        self.on_open: Callable[[BrokerId], None] | None = None
+        self._peer_listener = listener
         images.subscribe(self._follow)
 
     async def connection(self, broker_id: BrokerId, purpose: str = "control") -> "Connection":
-        """An open connection to that broker, or raises `PeerUnreachable`."""
+        """Returns an open connection to that broker; raises `PeerUnreachable`."""
         key = (broker_id, purpose)
         known = self._open.get(key)
         if known is not None:
@@ -70,11 +80,11 @@ class Peers:
             opening.task = asyncio.get_running_loop().create_task(
                 self._connect(key, listener, opening)
             )
-        # Shielded: others may wait for the same attempt.
+        # Shielded: other callers may wait for the same attempt.
         return await asyncio.shield(opening.connection)
 
     def close(self) -> None:
-        """Closes every connection and opens none any more."""
+        """Closes every connection for good."""
         self._is_closed = True
         for key in [*self._open, *self._opening]:
             self._drop(key)
@@ -105,16 +115,14 @@ class Peers:
         else:
             self._open[key] = connection
             connection.when_closed(lambda: self._lost(key, connection))
-            if self.on_open is not None:
-                self.on_open(key[0])
+            self._peer_listener.connection_opened(key[0])
             opening.succeed(connection)
         self._opening.pop(key, None)
 
     def _lost(self, key: _Key, connection: "Connection") -> None:
         if self._open.get(key) is connection:
             del self._open[key]
-            if self.on_broken is not None:
-                self.on_broken(key[0])
+            self._peer_listener.connection_broke(key[0])
 
     def _follow(self, change: ImageChange) -> None:
         for key in [*self._open, *self._opening]:
@@ -144,7 +152,7 @@ class Peers:
 
 
 class _Opening:
-    """One attempt, and everyone who waits for it."""
+    """An attempt to connect, and the future that its callers wait for."""
 
     __slots__ = ("connection", "task")
 
@@ -159,7 +167,7 @@ class _Opening:
     def fail(self, reason: PeerUnreachable) -> None:
         if not self.connection.done():
             self.connection.set_exception(reason)
-            # Whoever waited may have given up.
+            # Marks the exception as retrieved: the callers may have given up.
             self.connection.exception()
 
 

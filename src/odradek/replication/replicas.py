@@ -1,19 +1,18 @@
-"""All replicas on this broker, kept in step with the cluster's image.
+"""All replicas on this broker, as the cluster's image assigns them.
 
-A topic that appears gets its logs, one that goes loses them; a partition whose leader is this
-broker is served, any other is refused with the code that sends the client on.
+A new topic gets its logs, a deleted one loses them. Requests for a partition that this broker leads
+are served; others are refused with the error code that makes the client look for the leader.
 
-Every new partition costs some system calls, and so does every one that goes. A change that brings
-or takes more than a few is prepared before its image is published (`prepare`), a few milliseconds
-at a time: new partitions are made, with their roles, but not served yet; those of deleted topics
-end. `follow` then takes over all of it at once, so whoever sees the image finds the replicas that
-it shows.
+Creating or deleting a partition costs some system calls. A change of more than a few partitions is
+prepared before its image is published (`prepare`), a few milliseconds at a time: new partitions are
+created with their roles, but not served yet; those of deleted topics end. `follow` then takes over
+the whole change at once, so that the image and the replicas always agree.
 
-The lease: a broker that was away for longer than its session with the metadata store (stopped,
-cut off) cannot know whether others lead by now. By its own monotonic clock it knows that it was
-away, and refuses before it looks at what has queued up. Three places ask `is_leased`, so that no
-handler has to: `leader` and `reader` here, `replication.state_partitions` for everything that a
-coordinator keeps in memory, and `broker.client_metadata` for what clients hear of the cluster.
+The lease: a broker that was stopped or cut off for longer than its session with the metadata store
+cannot know whether another broker leads by now. Its own monotonic clock tells it that it was away,
+and it refuses the requests that have queued up. Three places ask `is_leased`, so that no handler
+has to: `leader` and `reader` here, `replication.state_partitions` for the state of coordinators,
+and `broker.client_metadata` for what clients are told about the cluster.
 """
 
 import asyncio
@@ -43,15 +42,15 @@ _MAX_AT_ONCE: Final = 20
 
 
 class Lease(Protocol):
-    """Until when this broker may believe that it leads what it leads."""
+    """Until when this broker may assume that it still leads its partitions."""
 
     def is_valid(self, now_s: float) -> bool:
-        """By the monotonic clock."""
+        """`now_s` is a time of the monotonic clock."""
         ...
 
 
 class Replicas:
-    """Invariant: both tables hold the same partitions."""
+    """Invariant: the tables by name and by id hold the same partitions."""
 
     def __init__(
         self,
@@ -59,26 +58,27 @@ class Replicas:
         logs: LogManager,
         settings: LiveSettings,
         clock: Clock | None = None,
+        lease: Lease | None = None,
     ) -> None:
+        """`lease` is None for a lone broker with a metadata store in its own process: no other
+        broker can lead its partitions."""
         self._broker_id = broker_id
         self._logs = logs
         self._settings = settings
         self._clock = clock
-        # None for a lone broker with a store in its own process: nobody else can lead.
-        self.lease: Lease | None = None
-        # Of what others fetch from here, and of what this broker fetches.
+        self.lease = lease
+        # For what other brokers fetch from this one, and for what this broker fetches.
         self.leader_throttle, self.follower_throttle = Throttle(), Throttle()
-        # Set by whoever looks after the in-sync sets.
-        self.on_expansion: Callable[[Partition], None] | None = None
         self._image = ClusterImage()
         self._by_name: dict[tuple[str, int], Partition] = {}
         self._by_id: dict[tuple[bytes, int], Partition] = {}
         self.log_creation_retries = LogCreationRetries()
-        # Made for an image that is not published yet.
+        # Created for an image that is not published yet.
         self._prepared: dict[tuple[str, int], Partition] = {}
         # Topics whose partitions end before the image without them is published.
         self._ending: set[TopicId] = set()
-        logs.on_start_moved = self._start_moved
+        logs.on_start_moved.add(self._start_moved)
+        logs.on_log_failure.add(self._log_failed)
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -89,10 +89,10 @@ class Replicas:
     async def keep_log_starts(self) -> None:
         await self._logs.keep_log_starts()
 
-    # What handlers ask
+    # For the handlers of requests
 
     def leader(self, topic: str, index: int) -> Partition:
-        """The partition, if this broker leads it."""
+        """Returns the partition if this broker leads it; raises `ApiError` otherwise."""
         partition = self._by_name.get((topic, index))
         if partition is None or not partition.is_leader:
             raise self._refusal(self._image.topics.get(topic), index)
@@ -112,38 +112,31 @@ class Replicas:
         return partition
 
     def reader(self, topic: str, topic_id: TopicId, index: int) -> Partition:
-        """The partition, if consumers may read it here: from the leader or from a follower.
-
-        It goes by its name, or by its id where the name is empty.
-        """
+        """Returns the partition if consumers may read it here: it leads or follows (KIP-392).
+        Looks it up by the topic's name, or by its id if the name is empty."""
         partition = (
             self._by_name.get((topic, index)) if topic else self._by_id.get((topic_id, index))
         )
         if partition is None or partition.is_leader or not partition.is_served:
             return self.leader(topic, index) if topic else self.leader_by_id(topic_id, index)
         if self.lease is not None:
-            # What a follower holds stays true, but a follower that is cut off gets nothing new,
-            # and a consumer on its rack would wait here instead of reading from the leader.
+            # The records of a follower that is cut off are right, but it gets no new ones: a
+            # consumer on its rack would wait here instead of reading from the leader.
             self._require_lease(self.lease)
         return partition
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """The replica on this broker, whatever its role."""
+        """Returns the replica on this broker, whatever its role."""
         return self._by_name.get((topic, index))
-
-    def note_expansion(self, partition: Partition) -> None:
-        """A follower of this partition may enter the in-sync set."""
-        if self.on_expansion is not None:
-            self.on_expansion(partition)
 
     @property
     def is_leased(self) -> bool:
-        """Whether this broker may believe that it leads what it leads."""
+        """Whether this broker may assume that it still leads its partitions."""
         return self.lease is None or self._is_valid(self.lease)
 
     def _is_valid(self, lease: Lease) -> bool:
         clock = self._clock
-        # The loop's own time may be as old as this turn of the loop.
+        # The event loop's own time may be as old as this turn of the loop.
         now_s = asyncio.get_running_loop().time() if clock is None else clock.monotonic_s()
         return lease.is_valid(now_s)
 
@@ -167,7 +160,14 @@ class Replicas:
         if partition is not None:
             partition.start_moved()
 
-    # What the image tells
+    def _log_failed(self, log: Log) -> None:
+        """An invariant of a log was violated outside of requests, as in retention: its replica is
+        offline (`Log.fail`)."""
+        partition = self._by_name.get(log.topic_partition)
+        if partition is not None and partition.log is log and partition.is_served:
+            partition.resign(_offline())
+
+    # For the cluster's image
 
     async def prepare(self, change: ImageChange) -> None:
         """Called before a change is published; see the module."""
@@ -194,13 +194,13 @@ class Replicas:
         for topic, state in new:
             if timeslice.is_over():
                 await timeslice.next_turn()
-            where = TopicPartition(topic.name, state.partition)
-            if where in self._by_name:
+            topic_partition = TopicPartition(topic.name, state.partition)
+            if topic_partition in self._by_name:
                 continue  # Of a topic whose end could not be prepared.
-            partition = self._make(where, topic, state)
+            partition = self._make(topic_partition, topic, state)
             if partition is not None:
                 self._take_role(partition, state, asyncio.get_running_loop().time())
-                self._prepared[where] = partition
+                self._prepared[topic_partition] = partition
 
     def follow(self, change: ImageChange) -> None:
         """Takes over the difference between two images."""
@@ -214,24 +214,22 @@ class Replicas:
                     self._end(gone, state.partition)
             if after is not None:
                 self._update(change, after, taken_up)
-        # Whoever prepared for another image than this one made logs that this one has not.
+        # Partitions that were prepared for another image than this one.
         self._prepared.clear()
         if taken_up:
             _tell(taken_up)
 
     def reconfigure(self) -> None:
-        """Gives every log, and those who look after them, the settings that are in force now."""
+        """Gives the settings that are in force now to every log and to the log manager."""
         self._logs.settings = self._settings.broker
         for topic in self._image.topics.values():
             settings = self._settings.put_in_force(topic.name, topic.overrides)
             self._logs.configure(topic.name, settings)
 
     def remove_strays(self) -> int:
-        """Deletes logs of topics that the cluster no longer has; returns how many there were.
-
-        Where they were never known to this metadata store, which took the place of one that was
-        lost perhaps, they are set aside instead.
-        """
+        """Deletes logs of partitions that the cluster does not assign to this broker; returns how
+        many there were. A log that this metadata store never knew is renamed instead and kept: the
+        store may have replaced one that was lost."""
         strays = [log for log in self._logs.logs.values() if not self._is_wanted(log)]
         for log in strays:
             self._discard(log, "the cluster has no such partition here")
@@ -255,13 +253,14 @@ class Replicas:
                 logger.warning("%s is kept as %s", log.path, kept)
 
     def resign(self) -> None:
-        """Leads nothing any more: everyone who waits is sent on at once."""
+        """Gives up all roles: every request that waits is told at once to look for the leader."""
         for partition in self._by_name.values():
             partition.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     async def send_away(self) -> None:
-        """Refuses everyone who waits at a partition, because the lease is lost (`broker.lease`).
-        A produce request would otherwise wait for its timeout, while somebody else leads."""
+        """Refuses every request that waits at a partition, because the lease is lost
+        (`broker.lease`). A produce request would otherwise wait for its timeout while another
+        broker leads."""
         timeslice = Timeslice.of_running_loop()
         for partition in list(self._by_name.values()):
             if timeslice.is_over():
@@ -279,7 +278,7 @@ class Replicas:
         )
 
     def _update(self, change: ImageChange, topic: TopicImage, taken_up: list[Partition]) -> None:
-        """Adds to `taken_up` every partition that has another role, or another leader, now."""
+        """Adds to `taken_up` every partition whose role or leader has changed."""
         if change.is_reconfigured(topic):
             settings = self._settings.put_in_force(topic.name, topic.overrides)
             self._logs.configure(topic.name, settings)
@@ -310,7 +309,10 @@ class Replicas:
                 taken_up.append(partition)
 
     def _take_role(self, partition: Partition, state: PartitionImage, now_s: float) -> None:
-        if state.leader == self._broker_id:
+        if not partition.log.is_usable:
+            # Its directory or the log itself is offline: it has no role until the next start.
+            partition.resign(_offline())
+        elif state.leader == self._broker_id:
             partition.lead(state, now_s)
         else:
             partition.follow(state.leader, state.leader_epoch)
@@ -318,7 +320,8 @@ class Replicas:
     def _make(
         self, topic_partition: TopicPartition, topic: TopicImage, state: PartitionImage
     ) -> Partition | None:
-        """The replica with its log, which is made if it is not there; None if it cannot be."""
+        """Returns the replica with its log, which is created if it does not exist; None if it
+        cannot be."""
         settings = self._settings.topic(topic.overrides)
         known = self._logs.get(topic_partition)
         if known is not None and known.topic_id not in (NO_TOPIC_ID, topic.topic_id):
@@ -327,7 +330,7 @@ class Replicas:
         if self._logs.get(topic_partition) is None and not is_new:
             offline = self._logs.offline_directories
             if offline:
-                # An empty log in another directory would pass for the one that is there.
+                # A new, empty log in another directory would be taken for the one that exists.
                 logger.error(
                     "%s: its log may be in %s, which is offline", topic_partition, offline[0].path
                 )
@@ -346,13 +349,13 @@ class Replicas:
             self._drop(partition, topic.topic_id)
 
     def _drop(self, partition: Partition, topic_id: TopicId) -> None:
-        """The cluster wants no such replica here any more."""
+        """The cluster no longer assigns this replica to this broker."""
         name = partition.topic_partition
         del self._by_name[name]
         del self._by_id[(topic_id, name.partition)]
         partition.resign(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if partition.log.directory.store_id != self._image.store_id:
-            # Not the topic is gone but the store, and another one is in its place.
+            # The topic is missing because another metadata store took the place of a lost one.
             logger.error("%s: its metadata store was lost; the log is kept", name)
             return
         try:
@@ -362,10 +365,14 @@ class Replicas:
 
 
 def _gone(change: ImageChange, name: str) -> TopicImage | None:
-    """The topic of this name that a change takes away, perhaps to make another one of it."""
+    """Returns the topic of this name that a change removes, even if a new one replaces it."""
     before, after = change.before.topics.get(name), change.after.topics.get(name)
     is_gone = before is not None and (after is None or after.topic_id != before.topic_id)
     return before if is_gone else None
+
+
+def _offline() -> ApiError:
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "This replica is offline.")
 
 
 def _unleased() -> ApiError:

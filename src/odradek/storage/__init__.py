@@ -12,6 +12,7 @@ from odradek.storage.errors import (
     LogClosed,
     LogDirectoryFailed,
     LogDirectoryFull,
+    LogFailed,
     OffsetOutOfRange,
     StorageError,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "LogDirectory",
     "LogDirectoryFailed",
     "LogDirectoryFull",
+    "LogFailed",
     "LogManager",
     "OffsetOutOfRange",
     "Slice",

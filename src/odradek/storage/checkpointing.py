@@ -157,7 +157,7 @@ class Checkpointer:
 
 
 def _recovery_points(logs: list[Log]) -> Offsets:
-    return {log.topic_partition: log.recovery_point for log in logs}
+    return {log.topic_partition: log.recovery_point for log in logs if not log.has_failed}
 
 
 def _log_starts(logs: list[Log]) -> Offsets:
@@ -170,12 +170,12 @@ def _log_starts(logs: list[Log]) -> Offsets:
 
 
 def _high_watermarks(logs: list[Log]) -> Offsets:
-    return {log.topic_partition: log.high_watermark for log in logs}
+    return {log.topic_partition: log.high_watermark for log in logs if not log.has_failed}
 
 
 def _compacted(logs: list[Log]) -> Offsets:
     return {
         log.topic_partition: log.first_dirty_offset
         for log in logs
-        if log.settings.is_compacted and log.first_dirty_offset > 0
+        if log.settings.is_compacted and log.first_dirty_offset > 0 and not log.has_failed
     }

@@ -25,6 +25,7 @@ from odradek.storage.errors import (
 )
 from odradek.storage.reserve import Reserve
 from odradek.storage.segment import SegmentStores
+from odradek.storage.subscribers import Subscribers
 from odradek.world.disk import Disk
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class LogDirectory:
         "names_version",
         "on_failure",
         "on_full",
+        "on_log_failure",
         "on_truncation",
         "opening",
         "path",
@@ -96,6 +98,8 @@ class LogDirectory:
         self.shortened: dict[Log, None] = {}
         # Whether a log could not be closed as a whole: then the next start must recover.
         self.must_recover = False
+        # Called when a single log went offline (`Log.fail`).
+        self.on_log_failure: Subscribers[Log] = Subscribers()
         self.on_failure: Callable[[LogDirectory], None] | None = None
         self.on_full: Callable[[LogDirectory], None] | None = None
         # Called when a log was truncated: no checkpoint may say more than is left of it.

@@ -7,6 +7,7 @@ StorageError
 ├── CorruptLog             bytes in a segment are not the batches they should be
 ├── LogClosed              the log was deleted, closed, or cut below what was waited for
 ├── ResourceShortage       no descriptor or memory left; nothing was changed, a retry may succeed
+├── LogFailed              an invariant of the log or its replica was violated; it is offline
 ├── LogDirectoryFull       no room on the disk; nothing was written, reads go on
 └── LogDirectoryFailed     a disk error; every log of that directory is offline from now on
 """
@@ -79,6 +80,14 @@ class ResourceShortage(StorageError):
         is_files = error.errno in NO_DESCRIPTOR_LEFT
         what = "too many open files, raise the limit (ulimit -n)" if is_files else "short of memory"
         super().__init__(f"{what}: {error}")
+
+
+class LogFailed(StorageError):
+    """This log alone is offline until the next start. The broker's log has the details."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is offline after an internal error")
+        self.path = path
 
 
 class LogDirectoryFull(StorageError):

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from odradek.config import TopicSettings
+from odradek.invariants import InvariantViolation
 from odradek.protocol.records import (
     LENGTH_OVERHEAD,
     PREFIX_SIZE,
@@ -35,7 +36,9 @@ from odradek.storage.errors import (
     LogClosed,
     LogDirectoryFailed,
     LogDirectoryFull,
+    LogFailed,
     OffsetOutOfRange,
+    StorageError,
 )
 from odradek.storage.flushing import Flusher
 from odradek.storage.follower_append import append_from_leader
@@ -209,6 +212,25 @@ class Log:
 
     def go_offline(self, failure: LogDirectoryFailed) -> None:
         self._local.end(failure)
+
+    def fail(self, violation: InvariantViolation) -> StorageError:
+        """Takes this log offline until the next start, because an invariant of the log or of its
+        replica does not hold. The code that catches a violation calls this and raises the result.
+
+        The violation goes to the broker's log with its history. What is in memory may be wrong,
+        so none of it is checkpointed, and the next start recovers the log from its segments.
+        """
+        if self._local.unusable is None:
+            logger.error("%s goes offline: %s", self.path, violation, exc_info=violation)
+            self.directory.must_recover = True
+            self._local.end(LogFailed(self.path))
+            self.directory.on_log_failure.notify(self)
+        return self._local.unusable or LogFailed(self.path)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether `fail` took this log offline."""
+        return isinstance(self._local.unusable, LogFailed)
 
     def mark_deleted(self) -> None:
         self._local.end(LogClosed(f"{self.topic_partition} was deleted"))

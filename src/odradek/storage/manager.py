@@ -41,6 +41,7 @@ from odradek.storage.names import (
 from odradek.storage.ownership import Owner
 from odradek.storage.recovery import LogLoader, create_log
 from odradek.storage.segment import SegmentStores
+from odradek.storage.subscribers import Subscribers
 from odradek.storage.validation import MAX_LONG, AppendRules
 from odradek.world import World
 
@@ -90,12 +91,14 @@ class LogManager:
         self._rules: dict[TopicSettings, AppendRules] = {}
         # Where logs that are not there yet were asked to be.
         self._preferred: dict[TopicPartition, LogDirectory] = {}
-        # Told when a directory goes offline or is full: its partitions are others' to lead.
-        self.on_directory_failure: Callable[[], None] | None = None
-        # Told when a directory is full, and when it has room again: who copies stops, or goes on.
-        self.on_room_changed: Callable[[], None] | None = None
-        # Told when retention has moved the start of a log: replicas and readers wait for news.
-        self.on_start_moved: Callable[[TopicPartition], None] | None = None
+        # Called when a directory goes offline or is full: other brokers must lead its partitions.
+        self.on_directory_failure: Subscribers[LogDirectory] = Subscribers()
+        # Called when a single log goes offline because an invariant was violated (`Log.fail`).
+        self.on_log_failure: Subscribers[Log] = Subscribers()
+        # Called when a directory is full, and when it has room again.
+        self.on_room_changed: Subscribers[LogDirectory] = Subscribers()
+        # Called when retention has moved the start of a log.
+        self.on_start_moved: Subscribers[TopicPartition] = Subscribers()
         self.checkpoints = Checkpointer(self.logs, world)
         # Half of what is allowed: the other half is for connections.
         max_open_files = max_open_files or world.disk.max_open_files() // 2
@@ -112,6 +115,7 @@ class LogManager:
         ]
         for directory in self.directories:
             directory.on_failure = self._directory_failed
+            directory.on_log_failure.add(self.on_log_failure.notify)
             directory.on_full = self._directory_full
             directory.on_truncation = self.checkpoints.truncated
         self.cleaner = LogCleaner(self, world)
@@ -373,8 +377,7 @@ class LogManager:
             self.flushed_by_age.pop(log, None)
 
     def start_moved(self, log: Log) -> None:
-        if self.on_start_moved is not None:
-            self.on_start_moved(log.topic_partition)
+        self.on_start_moved.notify(log.topic_partition)
 
     def of_topic(self, topic: str) -> Mapping[int, Log]:
         return self._by_topic.get(topic, {})
@@ -399,8 +402,7 @@ class LogManager:
     def _directory_failed(self, directory: LogDirectory) -> None:
         forget_life(self._world, directory.path)
         logger.error("%s; its partitions are unavailable until a restart", directory.failure)
-        if self.on_directory_failure is not None:
-            self.on_directory_failure()
+        self.on_directory_failure.notify(directory)
 
     @property
     def full_directories(self) -> list[LogDirectory]:
@@ -408,18 +410,15 @@ class LogManager:
 
     def _directory_full(self, directory: LogDirectory) -> None:
         logger.error("%s; free some, lower retention, or move partitions away", directory.full)
-        if self.on_directory_failure is not None:
-            self.on_directory_failure()
-        if self.on_room_changed is not None:
-            self.on_room_changed()
+        self.on_directory_failure.notify(directory)
+        self.on_room_changed.notify(directory)
 
     def find_room(self) -> None:
         """Looks whether full directories have room again."""
         for directory in self.full_directories:
             if directory.find_room():
                 logger.warning("log directory %s has room again: it takes records", directory.path)
-                if self.on_room_changed is not None:
-                    self.on_room_changed()
+                self.on_room_changed.notify(directory)
 
     async def keep_log_starts(self) -> None:
         """Writes down every log start that has moved. Where that worked, `kept_start_offset` of

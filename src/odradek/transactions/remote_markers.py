@@ -16,7 +16,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from odradek.protocol.types import BrokerId, TopicPartition
-from odradek.replication.partition import TransactionMarker
+from odradek.replication.appended import TransactionMarker
 from odradek.transactions.batching import Batches, Peer, PeerDirectory
 from odradek.transactions.local_markers import Outcomes
 

@@ -34,7 +34,7 @@ def wanted(
 ) -> tuple[int, ...]:
     alive = {1: 7, 2: 7, 3: 7} if alive is None else alive
     one.drop_laggards(leader_end, now_s, LAG_S)
-    return one.wanted_in_sync(high_watermark, leader_end, alive, now_s=now_s, longest_lag_s=LAG_S)
+    return one.next_in_sync(high_watermark, leader_end, alive, now_s=now_s, max_lag_s=LAG_S)
 
 
 def test_nothing_is_committed_before_everyone_in_sync_was_heard_of() -> None:

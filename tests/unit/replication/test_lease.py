@@ -29,12 +29,12 @@ class LeaseUntil:
         return now_s < self._until_s
 
 
-async def make_replicas(clock: StillClock) -> Replicas:
+async def make_replicas(clock: StillClock, lease: LeaseUntil | None = None) -> Replicas:
     settings = BrokerSettings.from_properties({"log.dirs": "/data", "node.id": "1"})
     world = World(clock, MemoryDisk(), Randomness(1), InlineWorkers())
     logs = LogManager(settings, world, cluster_id="cluster", node_id=BrokerId(1))
     await logs.load(lambda topic: settings.topic())
-    replicas = Replicas(BrokerId(1), logs, LiveSettings(settings), clock)
+    replicas = Replicas(BrokerId(1), logs, LiveSettings(settings), clock, lease)
     topic = TopicImage("t", TOPIC_ID, (LED, FOLLOWED), MappingProxyType({}), 0)
     image = ClusterImage(
         topics=MappingProxyType({"t": topic}), topics_by_id=MappingProxyType({TOPIC_ID: topic})
@@ -45,8 +45,7 @@ async def make_replicas(clock: StillClock) -> Replicas:
 
 async def test_without_a_lease_nothing_is_led() -> None:
     clock = StillClock()
-    replicas = await make_replicas(clock)
-    replicas.lease = LeaseUntil(clock.monotonic_s() + 6)
+    replicas = await make_replicas(clock, LeaseUntil(clock.monotonic_s() + 6))
     assert replicas.leader("t", 0).is_leader
     clock.advance(6000)
     asks: tuple[Callable[[], Partition], ...] = (
@@ -63,8 +62,7 @@ async def test_without_a_lease_nothing_is_led() -> None:
 async def test_a_follower_without_a_lease_sends_its_consumers_to_the_leader() -> None:
     """It may be cut off from the leader too, and a consumer on its rack would read nothing."""
     clock = StillClock()
-    replicas = await make_replicas(clock)
-    replicas.lease = LeaseUntil(clock.monotonic_s() + 6)
+    replicas = await make_replicas(clock, LeaseUntil(clock.monotonic_s() + 6))
     assert not replicas.reader("t", TOPIC_ID, 1).is_leader
     clock.advance(6000)
     with pytest.raises(ApiError) as refused:

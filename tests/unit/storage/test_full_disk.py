@@ -88,7 +88,7 @@ async def test_room_is_found_again_without_a_restart() -> None:
     manager, housekeeping = await started(make_world(disk))
     log = manager.create(PARTITION, TOPIC_ID, topic(segment_bytes=50_000))
     changes: list[bool] = []
-    manager.on_room_changed = lambda: changes.append(bool(manager.full_directories))
+    manager.on_room_changed.add(lambda _: changes.append(bool(manager.full_directories)))
     fill_up(disk, 100_000)
     count = append_until_full(log)
     await housekeeping.make_room()

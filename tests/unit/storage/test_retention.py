@@ -194,7 +194,7 @@ async def test_settings_count_from_the_next_look_on() -> None:
     assert log.log_start_offset == 0
     manager.configure(PARTITION.topic, topic(segment_bytes=200, retention_ms=4000))
     moved: list[TopicPartition] = []
-    manager.on_start_moved = moved.append
+    manager.on_start_moved.add(moved.append)
     await housekeeping.apply_retention()
     await housekeeping.apply_retention()
     assert log.log_start_offset == 3
@@ -298,7 +298,7 @@ async def test_retention_of_many_segments_lets_others_have_turns() -> None:
     assert len(log.segments) == 200
     log.high_watermark = 200
     told: list[TopicPartition] = []
-    manager.on_start_moved = told.append
+    manager.on_start_moved.add(told.append)
     assert await turns_during(Housekeeping(manager, world).apply_retention()) > 10
     assert (len(log.segments), log.log_start_offset) == (1, 200)
     assert told == [PARTITION]

@@ -178,7 +178,7 @@ class ReplicaReader:
             now_s=self._now_s,
         )
         if may_expand:
-            self._services.replicas.note_expansion(partition)
+            self._services.in_sync_sets.note(partition)
 
     def watermark(self, partition: Partition) -> Watermark:
         assert partition.leadership is not None  # The partition was read in this step.

@@ -92,7 +92,7 @@ async def _when_done(
         waiter = Waiter()
         for deletion in waiting:
             if deletion.partition.leadership is not None:
-                waiter.watch(deletion.partition.leadership.starts_moved)
+                waiter.watch(deletion.partition.leadership.log_starts_moved)
         is_late = not await waiter.wait(deadline_s - loop.time())
 
 

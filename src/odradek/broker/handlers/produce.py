@@ -35,7 +35,8 @@ from odradek.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from odradek.protocol.records import read_header
-from odradek.replication.partition import Appended, Partition
+from odradek.replication.appended import Appended
+from odradek.replication.partition import Partition
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOpen
 from odradek.storage.validation import Admitted, TakesLong

@@ -21,7 +21,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.replication.partition import TransactionMarker
+from odradek.replication.appended import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.local_markers import AppendedMarkers, Outcomes
 from odradek.world.timeslice import Timeslice

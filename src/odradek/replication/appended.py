@@ -1,0 +1,53 @@
+"""What an append to a partition returns, and what a transaction coordinator asks to append."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from odradek.protocol.api_error import ApiError
+from odradek.protocol.errors import ErrorCode
+from odradek.statemachine.machine import ProducerIdentity
+from odradek.statemachine.watermark import Watermark
+from odradek.storage import StorageError
+
+if TYPE_CHECKING:
+    from odradek.replication.partition import Partition
+
+
+class Appended(NamedTuple):
+    """A batch that is in the log. It is acknowledged when `watermark` reaches `end_offset`.
+
+    With acks=all, `awaiting` is the partition: its in-sync set must still be as large as
+    `min.insync.replicas` at that time.
+    """
+
+    base_offset: int
+    end_offset: int
+    append_time_ms: int
+    log_start_offset: int
+    watermark: Watermark
+    awaiting: "Partition | None" = None
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.watermark.value >= self.end_offset
+
+    async def acknowledged(self) -> None:
+        """Waits until the batch is acknowledged. Raises `ApiError` if it never will be."""
+        try:
+            await self.watermark.reached(self.end_offset)
+        except StorageError as error:
+            raise ApiError(error.code, str(error)) from error
+        if self.awaiting is not None:
+            self.awaiting.check_in_sync(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
+
+class TransactionMarker(NamedTuple):
+    """The end of a producer's transaction, as the transaction coordinator decided it.
+
+    `is_bumped` says that the producer epoch is one above that of the transaction's records
+    (KIP-890).
+    """
+
+    producer: ProducerIdentity
+    committed: bool
+    coordinator_epoch: int
+    is_bumped: bool
