@@ -16,8 +16,9 @@ from functools import partial
 from typing import Final, NamedTuple, cast
 
 from odradek.broker.handlers import find_handler
-from odradek.broker.network.connection import Connection, Pending, encoded_already
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.reply_writer import Parts
+from odradek.broker.network.request_serving import Pending, encoded_already
 from odradek.broker.request_splitting import split_requests
 from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
 from odradek.protocol.apis import API_VERSIONS_KEY, AnyApi, declare_all

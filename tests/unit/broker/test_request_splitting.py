@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.broker.handlers import find_handler, served_apis
-from odradek.broker.network.connection import Connection, Pending
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.connections import Connections
+from odradek.broker.network.request_serving import Pending
 from odradek.broker.request_splitting import Splitting, count, join, split
 from odradek.client.errors import ConnectionClosed
 from odradek.protocol.api_error import ApiError

@@ -113,7 +113,7 @@ class Fetch:
     """One Fetch request: its place in the state machine, and the session it belongs to.
 
     `FetchSessions.begin` makes it, `handlers.fetch` serves it. The connection interrupts its wait
-    (`broker.network.connection.InterruptibleWait`).
+    (`broker.network.request_serving.InterruptibleWait`).
     """
 
     __slots__ = (

@@ -1,61 +1,77 @@
-"""Stays awake for a moment after a request, where the next one follows at once.
+"""Polls the sockets for a moment after a request, where the next request follows at once.
 
-To fall asleep and to be woken takes a process on a virtual machine longer than to serve a small
-request (40 against 25 microseconds, see decision 7). So after a request the loop looks at its
+On a virtual machine it takes a process longer to fall asleep and to be woken than to serve a small
+request (40 against 25 microseconds, decision 7). So after a request the event loop looks at its
 sockets a few times more before it waits for them. Where that finds nothing it is tried less and
-less often: a client that asks every millisecond costs nothing, one core is not taken from others.
+less often: a client that sends a request every millisecond costs no extra CPU.
 
-Invariant: it counts turns of the loop, not time; a virtual clock would stand still meanwhile.
+Invariant: iterations of the event loop are counted, and time is not measured: a virtual clock would
+stand still meanwhile.
 """
 
 from collections.abc import Callable
 from typing import Final
 
-# Turns of the loop that find nothing, two microseconds each, before it may sleep.
-_MAX_TURNS: Final = 32
-# After how many requests it is tried again at most: 2 ** 6.
+# How many iterations of the loop, two microseconds each, may find nothing before the loop sleeps.
+_MAX_IDLE_TURNS: Final = 32
+# Polling is tried again after at most 2 ** 6 requests.
 _MAX_MISSES: Final = 6
 
 CallSoon = Callable[[Callable[[], None]], object]
-"""A loop's own: calls a function in the next turn."""
+"""`call_soon` of an event loop: calls a function in the next iteration."""
 
 
 class BusyPoll:
-    __slots__ = ("_call_soon", "_is_awake", "_misses", "_rest", "_turns", "_was_served")
+    """One for all connections of an event loop.
+
+    Invariant: while `_is_polling`, `_poll` is scheduled for the next iteration of the loop.
+    """
+
+    __slots__ = (
+        "_call_soon",
+        "_idle_turns",
+        "_is_polling",
+        "_misses",
+        "_requests_to_skip",
+        "_was_served",
+    )
 
     def __init__(self, call_soon: CallSoon) -> None:
         self._call_soon = call_soon
-        self._is_awake = False
+        self._is_polling = False
         self._was_served = False
-        self._turns = 0
-        self._rest = 0
+        self._idle_turns = 0
+        # How many requests are served before polling is tried again.
+        self._requests_to_skip = 0
+        # How often in a row polling has found nothing.
         self._misses = 0
 
     def served(self) -> None:
-        """A connection has served what it had."""
-        if self._is_awake:
+        """Called by a connection when it has answered all requests it had read."""
+        if self._is_polling:
             self._was_served = True
-        elif self._rest:
-            self._rest -= 1
+        elif self._requests_to_skip:
+            self._requests_to_skip -= 1
         else:
-            self._is_awake = True
-            self._turns = -1  # This turn of the loop is not over yet.
+            self._is_polling = True
+            self._idle_turns = -1  # The current iteration of the loop is not over yet.
             self._was_served = False
-            self._call_soon(self._look)
+            self._call_soon(self._poll)
 
-    def _look(self) -> None:
-        """Once a turn. While this is scheduled, the loop polls its sockets without waiting."""
+    def _poll(self) -> None:
+        """Runs once in an iteration. While it is scheduled, the loop polls without waiting."""
         was_served, self._was_served = self._was_served, False
-        turns = self._turns
+        idle_turns = self._idle_turns
         if was_served:
-            if turns >= 0:  # Else it came with the first one, which says nothing.
+            # In the first iteration the request may have arrived together with the one before.
+            if idle_turns >= 0:
                 self._misses = 0
-            self._turns = 0
-        elif turns < _MAX_TURNS:
-            self._turns = turns + 1
+            self._idle_turns = 0
+        elif idle_turns < _MAX_IDLE_TURNS:
+            self._idle_turns = idle_turns + 1
         else:
             self._misses = min(self._misses + 1, _MAX_MISSES)
-            self._rest = (1 << self._misses) - 1
-            self._is_awake = False
+            self._requests_to_skip = (1 << self._misses) - 1
+            self._is_polling = False
             return
-        self._call_soon(self._look)
+        self._call_soon(self._poll)

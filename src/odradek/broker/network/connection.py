@@ -1,26 +1,40 @@
-"""One client's connection: frames come in, replies go out, in the order of the requests.
+"""The connection of one client: it receives requests, serves them in order, and sends the replies.
 
-A request is served when every earlier one of its connection has been answered, as in Kafka;
-only produce requests follow each other once they have appended, so that appends keep their order
-while replication is awaited concurrently, and a member that leaves its group is heard while it
-waits for the group to gather: everybody else would gather twice. When the client does not read,
-nothing more is served and nothing more is read: a slow reader costs one chunk of memory, whatever
-it asked for. Behind a request whose wait the client chooses, as a fetch, no more than a small
-request is read ahead. What its own requests cost is counted for all connections together
-(`broker.network.request_queue`), and let go of as soon as it is closed.
+A request is served when every earlier request of its connection has been answered, as in Kafka,
+with two exceptions:
+
+- A Produce request is served when the one before it has appended its records. So appends keep
+  their order, while replication is awaited concurrently.
+- A LeaveGroup is served while a JoinGroup or SyncGroup waits for the other members. Otherwise the
+  group would rebalance once more when the member has left.
+
+If the client does not read its replies, no further request is served or received: a slow reader
+costs one chunk of memory, whatever it asked for. Behind a request that waits as long as the client
+has chosen, for instance a fetch, no more than a small request is received ahead. The memory of
+requests is counted for all connections together (`broker.network.request_queue`), and is released
+when the connection is closed.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple, Protocol, cast
+from collections.abc import Awaitable
+from typing import Final, cast
 
 from odradek.broker.network.busy_poll import BusyPoll
 from odradek.broker.network.connections import OS_DEFAULT, Connections
 from odradek.broker.network.reply_batching import ReplyBatching
 from odradek.broker.network.reply_writer import Parts, ReplyWriter
 from odradek.broker.network.request_queue import SMALL_BYTES
+from odradek.broker.network.request_serving import (
+    NO_WAIT,
+    Encode,
+    InterruptibleWait,
+    Pending,
+    Serve,
+    Splitter,
+    encoded_already,
+)
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
 from odradek.protocol.messages.join_group import JoinGroupRequest
@@ -32,81 +46,29 @@ from odradek.security.principals import ANONYMOUS
 
 logger = logging.getLogger("odradek.server")
 
+# How many Produce requests may wait for replication.
 _MAX_WAITING: Final = 64
-# What a connection serves before others have their turns: a fraction of a millisecond's work, or
-# one request.
-_FRAMES_A_TURN: Final = 8
-_BYTES_A_TURN: Final = 128 * 1024
-# Requests of which more has come are received by turns.
+# What a connection serves before other connections have their turn: a fraction of a millisecond's
+# work, or one request.
+_MAX_FRAMES_PER_TURN: Final = 8
+_MAX_BYTES_PER_TURN: Final = 128 * 1024
+# When more than this has arrived of a request, the rest is received in turns (`round_robin`).
 _LARGE_BYTES: Final = 1 << 20
 # The size in front of a frame.
 _PREFIX_BYTES: Final = 4
 _PRODUCE: Final = ProduceRequest.api_key.to_bytes(2, "big")
 _LEAVE_GROUP: Final = LeaveGroupRequest.api_key.to_bytes(2, "big")
-_GATHERING: Final = tuple(
+_REBALANCING: Final = tuple(
     request.api_key.to_bytes(2, "big") for request in (JoinGroupRequest, SyncGroupRequest)
 )
 
 
-Encode = Callable[[object], Parts | Awaitable[Parts | None] | None]
-"""Encodes a reply, at once or, if it is large, in steps."""
-
-
-class Pending(NamedTuple):
-    """A reply that is awaited, and how it is encoded when it comes."""
-
-    reply: Awaitable[object]
-    encode: Encode
-    # Whether what must keep the order of requests is done, so that the next one of its kind
-    # may be served while this one waits.
-    is_pipelined: bool
-
-
-Serve = Callable[["Connection", Buffer], Parts | Pending | None]
-"""Answers a frame at once or later; None is a request that wants no reply (acks=0)."""
-
-
-class InterruptibleWait(Protocol):
-    """The wait of a request that is served, for instance of a fetch for records."""
-
-    def interrupt(self) -> None:
-        """Answers soon, with what there is."""
-        ...
-
-    def next_request_arrived(self) -> None:
-        """Another request of the connection waits behind this one."""
-        ...
-
-
-class _NoWait:
-    """In place of an `InterruptibleWait` while no request waits that can be interrupted."""
-
-    def interrupt(self) -> None: ...
-
-    def next_request_arrived(self) -> None: ...
-
-
-_NO_WAIT: Final = _NoWait()
-
-
-class Splitter(Protocol):
-    """Cuts what arrives into frames."""
-
-    max_size_bytes: int
-
-    @property
-    def unfinished_bytes(self) -> int: ...
-    @property
-    def missing_bytes(self) -> int: ...
-    def feed(self, chunk: bytes) -> list[Buffer]: ...
-    def clear(self) -> None: ...
-
-
 class Connection(asyncio.Protocol):
-    """Invariant: replies are in the order of the requests, whatever finishes first.
+    """Invariant: replies are sent in the order of the requests, whichever is finished first.
 
-    Invariant: `held_bytes` is what the splitter keeps, the frames in `_frames` and those whose
-    replies are awaited in `_waiting`; the queue that all connections share counts the same.
+    Invariant: `held_bytes` counts the bytes in the splitter, the frames in `_frames`, and the
+    requests whose replies are awaited in `_waiting`. They are part of `held_bytes` of the request
+    queue that all connections share.
     """
 
     __slots__ = (
@@ -116,7 +78,6 @@ class Connection(asyncio.Protocol):
         "_connections",
         "_finishing",
         "_frames",
-        "_gathered",
         "_in_turn",
         "_is_admitted",
         "_loop",
@@ -124,6 +85,7 @@ class Connection(asyncio.Protocol):
         "_queue",
         "_reply_batching",
         "_serve",
+        "_small_replies",
         "_splitter",
         "_transport",
         "_turn_scheduled",
@@ -146,9 +108,9 @@ class Connection(asyncio.Protocol):
         self.address = ""
         self.port = 0
         self.active_s = 0.0
-        # Who is asked for permission; whoever authenticates clients puts a name here.
+        # The principal whose permissions are checked. Authentication puts another one here.
         self.principal = ANONYMOUS
-        # What the dispatcher learns about this client: software name.
+        # What handlers have learned about the client: the name of its software.
         self.session: dict[str, str] = {}
         self.held_bytes = 0
         self.received_s = 0.0
@@ -159,15 +121,15 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._splitter: Splitter = FrameSplitter(connections.frame_bytes)
         self._frames: deque[Buffer] = deque()
-        # The reply, how it is encoded, and how many bytes its request holds.
+        # For each request under way: its reply, how that is encoded, and the request's size.
         self._waiting: deque[tuple[asyncio.Future[object], Encode, int]] = deque()
-        self._wait: InterruptibleWait = _NO_WAIT
+        self._wait: InterruptibleWait = NO_WAIT
         self._waits_pipelined = True
         self._waits_for_group = False
-        # Whether the last request in `_waiting` lets nothing follow and is no produce request.
+        # Whether the last request in `_waiting` waits for as long as the client has chosen.
         self._blocks = False
         self._out = ReplyWriter(self._loop, self._take_turn)
-        # Where there is a real socket, whose other side sleeps and is woken.
+        # Only where there is a real socket, whose other side sleeps and is woken.
         self._busy_poll: BusyPoll | None = None
         self._reply_batching: ReplyBatching | None = None
         self._turn_scheduled = False
@@ -175,38 +137,38 @@ class Connection(asyncio.Protocol):
         self._finishing = False
         self._in_turn = False
         self._is_admitted = True
-        self._gathered: list[bytes] = []
+        self._small_replies: list[bytes] = []
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request is under way or a reply on its way out."""
+        """Whether a request is under way, or a reply has not been sent completely."""
         return bool(self._waiting or self._out.parts)
 
     @property
     def queued(self) -> int:
-        """How many frames have come that are not served yet."""
+        """How many whole frames have arrived that are not served yet."""
         return len(self._frames)
 
     @property
     def unfinished_bytes(self) -> int:
-        """How many bytes have come of a frame that is not whole."""
+        """How many bytes have arrived of a frame that is not complete."""
         return self._splitter.unfinished_bytes
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes that frame still needs."""
+        """How many bytes are missing of that frame."""
         return self._splitter.missing_bytes
 
     @property
     def unserved_bytes(self) -> int:
-        """How many bytes have come of requests that are not under way, whole or not."""
+        """How many bytes have arrived of requests that are not under way yet."""
         return self.held_bytes - sum(size for _, _, size in self._waiting)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the client decides when its next request is served: a request waits as long as
-        it asked for, or the client does not read its replies. Produce requests wait for
-        followers, and do not count."""
+        """Whether the client decides when its next request is served: a request waits for as long
+        as the client has chosen, or the client does not read its replies. A Produce request waits
+        for followers, and does not count."""
         out = self._out
         return bool((self._waiting and self._blocks) or out.is_paused or out.parts)
 
@@ -215,7 +177,7 @@ class Connection(asyncio.Protocol):
         self._wait = wait
 
     def end_wait(self) -> None:
-        self._wait = _NO_WAIT
+        self._wait = NO_WAIT
 
     def interrupt_wait(self) -> None:
         """Answers a fetch that waits for records with what there is."""
@@ -226,7 +188,7 @@ class Connection(asyncio.Protocol):
         return self._splitter
 
     def serve_by(self, serve: Serve, splitter: Splitter) -> None:
-        """Changes who cuts and who serves what comes from now on."""
+        """Replaces the splitter and the function that serves, for what arrives from now on."""
         self._serve, self._splitter = serve, splitter
 
     # What the transport calls
@@ -247,11 +209,11 @@ class Connection(asyncio.Protocol):
         self._wait_for_admission()
 
     def _wait_for_admission(self) -> None:
-        """Serves and reads nothing yet if connections come faster than they may."""
+        """Defers serving and receiving if connections arrive faster than they may."""
         delay_s = self._connections.rate.delay_s(self.active_s)
         if delay_s:
             self._is_admitted = False
-            # Later, because uvloop begins to read after this callback, whatever we say in it.
+            # Not now, because uvloop begins to read after this callback even if reading is paused.
             self._loop.call_soon(self.read_on)
             if delay_s < float("inf"):
                 self._loop.call_later(delay_s, self._admit)
@@ -280,7 +242,7 @@ class Connection(asyncio.Protocol):
             if self is queue.finisher:
                 queue.finished(self)
         if self._frames and not self._turn_scheduled and self._is_admitted:
-            if len(self._frames[0]) <= _BYTES_A_TURN:
+            if len(self._frames[0]) <= _MAX_BYTES_PER_TURN:
                 self._take_turn()
             else:
                 self._queue_up()
@@ -306,16 +268,16 @@ class Connection(asyncio.Protocol):
         for waiting, _, _ in self._waiting:
             waiting.cancel()
         self._waiting.clear()
-        self._gathered.clear()
+        self._small_replies.clear()
         self._out.end()
         self._drop_unserved()
         self._queue.forget(self)
         self._connections.forget(self, self.address)
 
     def close(self) -> None:
-        """Lets the replies already written go out; serves nothing more."""
+        """Closes when the replies that were written have been sent; serves no further request."""
         self._drop_unserved()
-        self._write_gathered()
+        self._write_small_replies()
         if self._transport is not None:
             self._transport.close()
 
@@ -332,8 +294,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _drop_unserved(self) -> None:
-        """Lets go of frames that are not served, whole or not. The transport may live on until the
-        client has read its replies, or until it is silent for too long: they must not."""
+        """Releases the requests that are not served. The transport may stay open until the client
+        has read its replies, or until the connection has been idle for too long; the memory must
+        not be held for so long."""
         self._frames.clear()
         self._splitter.clear()
         under_way = sum(size for _, _, size in self._waiting)
@@ -348,9 +311,9 @@ class Connection(asyncio.Protocol):
         self.read_on()
 
     def read_on(self) -> None:
-        """Reads from the socket, unless frames wait to be served, others read large requests too,
-        memory is short, much has come behind a request that nothing may follow, or nothing more is
-        to be served, or nothing yet."""
+        """Resumes or pauses receiving. It is paused while the connection is not admitted or is
+        being closed, while frames wait to be served, while it is another connection's turn to
+        receive, while much has arrived behind a request that blocks, and while memory is short."""
         if self._transport is None:
             return
         if (
@@ -366,27 +329,28 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _take_turn(self) -> None:
-        """Serves queued frames, a few at a time so that other connections get their turn too."""
+        """Serves queued frames, a few at a time, so that other connections get their turn."""
         queue = self._queue
         if self._turn_scheduled:
             self._turn_scheduled = False
             queue.queued -= 1
         self._in_turn = True
         frames = self._frames
-        room = _BYTES_A_TURN
-        for _ in range(_FRAMES_A_TURN):
+        room_bytes = _MAX_BYTES_PER_TURN
+        for _ in range(_MAX_FRAMES_PER_TURN):
             if not frames or self._transport is None or not self._may_serve(frames[0]):
                 break
             frame = frames.popleft()
-            room -= len(frame)
+            room_bytes -= len(frame)
             self._serve_frame(frame)
-            if room <= 0:
+            if room_bytes <= 0:
                 break
         self._in_turn = False
-        if self._gathered and (
-            self._reply_batching is None or not self._reply_batching.put_off(self._write_gathered)
+        if self._small_replies and (
+            self._reply_batching is None
+            or not self._reply_batching.defer(self._write_small_replies)
         ):
-            self._write_gathered()
+            self._write_small_replies()
         queue.settle()
         if self._transport is None:
             return
@@ -403,7 +367,7 @@ class Connection(asyncio.Protocol):
             self._wait.next_request_arrived()
 
     def _queue_up(self) -> None:
-        """Serves the next frames when those who came before have had their turns."""
+        """Serves the next frames after the connections that queue already have had their turn."""
         self._turn_scheduled = True
         self._queue.queued += 1
         self._connections.serving_order.add(self._take_turn)
@@ -426,11 +390,11 @@ class Connection(asyncio.Protocol):
         except MalformedMessage as error:
             self._refuse(error)
             return
-        except Exception:  # noqa: BLE001 - a fault in one request must not disturb other clients
+        except Exception:  # noqa: BLE001 - an error in one request must not affect other clients
             self._fail()
             return
         if isinstance(reply, Pending):
-            self._waits_for_group = not self._waiting and frame[:2] in _GATHERING
+            self._waits_for_group = not self._waiting and frame[:2] in _REBALANCING
             self._blocks = not reply.is_pipelined and frame[:2] != _PRODUCE
             self._wait_for(reply, size)
         elif not self._waiting:
@@ -471,8 +435,8 @@ class Connection(asyncio.Protocol):
                 return
             try:
                 reply = encode(task.result())
-            except ValueError as unspeakable:
-                self._fail(unspeakable)
+            except ValueError as not_encodable:
+                self._fail(not_encodable)
                 return
             if isinstance(reply, list):
                 self._send(reply)
@@ -483,7 +447,7 @@ class Connection(asyncio.Protocol):
                 encoding.add_done_callback(self._answer_waiting)
                 break
         self._in_turn = False
-        self._write_gathered()
+        self._write_small_replies()
         self.active_s = self._loop.time()
         if not self._turn_scheduled and self._transport is not None:
             self._take_turn()
@@ -511,19 +475,15 @@ class Connection(asyncio.Protocol):
                     part.release()
             return
         if len(parts) == 1 and not self._out.parts and isinstance(parts[0], bytes):
-            self._gathered.append(parts[0])
+            self._small_replies.append(parts[0])
             if not self._in_turn:
-                self._write_gathered()
+                self._write_small_replies()
             return
-        self._write_gathered()
+        self._write_small_replies()
         self._out.send(parts)
 
-    def _write_gathered(self) -> None:
-        """The small replies of a turn go out together: a system call for all of them."""
-        gathered, self._gathered = self._gathered, []
-        if gathered and self._transport is not None:
-            self._transport.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
-
-
-def encoded_already(reply: object) -> Parts | None:
-    return cast("Parts | None", reply)
+    def _write_small_replies(self) -> None:
+        """Sends the small replies of a turn in one system call."""
+        replies, self._small_replies = self._small_replies, []
+        if replies and self._transport is not None:
+            self._transport.write(replies[0] if len(replies) == 1 else b"".join(replies))

@@ -1,4 +1,4 @@
-"""All open connections of a broker: how many there may be, and what they share."""
+"""The open connections of a broker: the limits of their number, and what all of them share."""
 
 import asyncio
 import logging
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger("odradek.server")
 
 OS_DEFAULT: Final = -1
-# So many connections go on receiving a large request in a turn of the loop: 2 MB, 2 ms.
-_READERS_A_TURN: Final = 8
+# So many connections receive a chunk of a large request in one iteration of the loop: 2 MB, 2 ms.
+_MAX_READERS_PER_TURN: Final = 8
 
 
 class Connections:
-    """All open connections of a broker, counted by address.
+    """Counts connections by address. A connection beyond the limits is closed before anything is
+    read from it.
 
-    A connection beyond the limits is closed before anything is read from it.
+    Invariant: `_by_address` has the number of connections in `open` from each address.
     """
 
     def __init__(
@@ -53,58 +54,63 @@ class Connections:
         self.rate = ConnectionRate(max_creation_rate)
         self._by_address: dict[str, int] = {}
         self.serving_order = RoundRobin(_call_soon)
-        self.reading_order = RoundRobin(_call_soon, most=_READERS_A_TURN)
+        self.reading_order = RoundRobin(_call_soon, max_per_turn=_MAX_READERS_PER_TURN)
         self._of_loop: tuple[BusyPoll, ReplyBatching] | None = None
-        self._all_gone = asyncio.Event()
-        self._all_gone.set()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
 
     def of_loop(self) -> tuple[BusyPoll, ReplyBatching]:
-        """What all connections share, because there is one loop that sleeps or takes turns."""
+        """Returns what all connections share because they share an event loop. It is made on first
+        use: the loop may not run yet when this object is made."""
         if self._of_loop is None:
             call_soon = asyncio.get_running_loop().call_soon
             self._of_loop = (BusyPoll(call_soon), ReplyBatching(call_soon))
         return self._of_loop
 
     def admit(self, connection: "Connection", address: str) -> bool:
-        here = self._by_address.get(address, 0)
+        """Counts a new connection; returns False if it exceeds a limit, and is to be closed."""
+        from_address = self._by_address.get(address, 0)
         limit = self.overrides.get(address, self.max_per_address)
-        if len(self.open) >= self.max_total or here >= limit:
+        if len(self.open) >= self.max_total or from_address >= limit:
             logger.warning("too many connections, closing the newest one from %s", address)
             return False
         self.open[connection] = None
-        self._all_gone.clear()
-        self._by_address[address] = here + 1
+        self._all_closed.clear()
+        self._by_address[address] = from_address + 1
         return True
 
     def forget(self, connection: "Connection", address: str) -> None:
+        """Called when a connection is closed, whether it was admitted or not."""
         if connection in self.open:
             del self.open[connection]
             self._by_address[address] -= 1
             if not self._by_address[address]:
                 del self._by_address[address]
             if not self.open:
-                self._all_gone.set()
+                self._all_closed.set()
 
     async def drain(self, timeout_s: float) -> None:
-        """Answers what is under way, closes everything, and waits for it until the time is up."""
+        """Closes each connection when its requests under way are answered. Connections that are
+        still open at the end of the timeout are aborted."""
         for connection in list(self.open):
             connection.finish()
         try:
             async with asyncio.timeout(timeout_s):
-                await self._all_gone.wait()
+                await self._all_closed.wait()
         except TimeoutError:
             for connection in list(self.open):
                 connection.abort()
 
     def close_idle(self, idle_since_s: float) -> int:
-        """Closes every connection that has completed no request since then, nor waits for one.
+        """Closes every connection without a request since that time; returns how many. A connection
+        that waits for a reply is not idle.
 
-        A connection that holds something behind a fetch is not read from, so that nobody would
-        notice that its peer is gone: that fetch is answered early, and the reply finds out.
+        A connection that holds requests behind a fetch is not read from, so the broker would not
+        notice that the client is gone. That fetch is interrupted, and sending the reply finds out.
         """
-        silent = [connection for connection in self.open if connection.active_s < idle_since_s]
-        idle = [connection for connection in silent if not connection.is_waiting]
-        for connection in silent:
+        inactive = [connection for connection in self.open if connection.active_s < idle_since_s]
+        idle = [connection for connection in inactive if not connection.is_waiting]
+        for connection in inactive:
             if connection.is_waiting and connection.unserved_bytes:
                 connection.interrupt_wait()
         for connection in idle:

@@ -1,4 +1,4 @@
-"""Where clients find the brokers: by the listener they came in by."""
+"""The addresses of brokers for a client: those of the listener by which the client connected."""
 
 from collections.abc import Container, Iterator
 
@@ -7,10 +7,10 @@ from odradek.metadata import BrokerImage, ClusterImage
 
 
 def reachable(
-    image: ClusterImage, listener_name: str, wanted: Container[int] | None = None
+    image: ClusterImage, listener_name: str, broker_ids: Container[int] | None = None
 ) -> Iterator[tuple[BrokerImage, Listener]]:
-    """The live brokers that have this listener, all of them or those wanted."""
+    """Yields the live brokers that have this listener: all of them, or those with the given ids."""
     for broker in image.brokers.values():
         listener = broker.listener(listener_name)
-        if listener is not None and (wanted is None or broker.id in wanted):
+        if listener is not None and (broker_ids is None or broker.id in broker_ids):
             yield broker, listener

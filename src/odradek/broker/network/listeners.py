@@ -1,7 +1,7 @@
-"""The sockets a broker listens on, and the addresses it tells its clients.
+"""The sockets that a broker listens on, and the addresses that its clients are told.
 
-Sockets are bound before the broker registers, so that a busy port is known first and a port
-chosen by the system can be advertised; they accept only when the broker is ready.
+Sockets are bound before the broker registers, so that a busy port is found out first and a port
+that the system chose can be advertised. They accept connections only when the broker is ready.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from odradek.world.sockets import set_buffers
 
 
 class CannotListen(OSError):
-    """A listener whose address cannot be had; the message says why and what to do."""
+    """The address of a listener cannot be bound. The message says why, and what to do."""
 
 
 class Listeners:
@@ -60,22 +60,23 @@ class Listeners:
             await server.start_serving()
 
     async def close(self) -> None:
-        """Accepts nobody any more. Connections that exist are their owner's to close."""
+        """Accepts no further connection. Open connections are not affected."""
         for server in self._servers.values():
             server.close()
         self._servers.clear()
 
     def advertised(self) -> tuple[Listener, ...]:
-        """Where clients find each listener: the port the system chose where 0 was asked for."""
-        found = []
+        """Returns the address of each listener for clients. Port 0 is replaced by the port that the
+        system chose."""
+        addresses = []
         for name, server in self._servers.items():
             listener = self._advertised.get(name)
             if listener is None:
                 continue
             host = listener.host or "127.0.0.1"
             port = listener.port or int(server.sockets[0].getsockname()[1])
-            found.append(Listener(name, host, port))
-        return tuple(found)
+            addresses.append(Listener(name, host, port))
+        return tuple(addresses)
 
 
 def require_plaintext(name: str, protocol: str) -> None:
@@ -92,16 +93,18 @@ def _factory(
 
 
 def _explain(listener: Listener, error: OSError) -> str:
-    where = f"{listener.host or '*'}:{listener.port}"
+    address = f"{listener.host or '*'}:{listener.port}"
     if error.errno == errno.EADDRINUSE:
-        return f"port {listener.port} is in use ({where}); stop what uses it or choose another port"
+        return (
+            f"port {listener.port} is in use ({address}); stop what uses it or choose another port"
+        )
     if error.errno == errno.EACCES:
         if 0 < listener.port < 1024:
             return (
-                f"no permission to listen on {where}: ports below 1024 are for root; choose another"
-                " one, or give the process CAP_NET_BIND_SERVICE"
+                f"no permission to listen on {address}: ports below 1024 are for root;"
+                " choose another one, or give the process CAP_NET_BIND_SERVICE"
             )
-        return f"no permission to listen on {where}; choose another port"
+        return f"no permission to listen on {address}; choose another port"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"this machine has no address {listener.host}; check listeners"
-    return f"cannot listen on {where}: {error.strerror or error}"
+    return f"cannot listen on {address}: {error.strerror or error}"

@@ -1,12 +1,12 @@
-"""The replies of a connection that do not fit its socket at once, and how they leave.
+"""Writes replies that contain records, or that the socket does not take at once.
 
-Records go from the log's file to the socket without passing through this process (`sendfile`),
-as long as the socket takes them. When it is full the transport is given one small piece to wait
-with: it calls back when that is gone. Where there is no file or no socket (memory, TLS, the
-simulation), the transport gets everything, a chunk at a time.
+The kernel moves records from the log's file to the socket (`sendfile`) as long as the socket takes
+them. When the socket is full, asyncio's transport is given one small piece, and calls back when
+that has been sent. Where there is no file or no plain socket (memory, TLS, the simulation) the
+transport gets everything, a chunk at a time.
 
-Invariant: bytes go past the transport only while it holds none itself, so they keep their order;
-what a slow reader costs is one piece, or one chunk, whatever it asked for.
+Invariant: bytes are sent past the transport only while it holds none itself, so they keep their
+order. A slow reader costs one piece or one chunk of memory, whatever it asked for.
 """
 
 import asyncio
@@ -19,38 +19,37 @@ from typing import Final, Protocol
 
 logger = logging.getLogger("odradek.server")
 
-# What the transport holds for a reader that is slow, where `sendfile` is not to be had.
+# What the transport holds for a slow reader, where `sendfile` cannot be used.
 CHUNK_BYTES: Final = 256 * 1024
-# What it holds while a full socket is waited for: any amount is a reason to call back.
+# What it holds while the socket is full: any amount makes it call back.
 _PIECE_BYTES: Final = 16 * 1024
-# Readers that keep up take turns after this much: a fifth of a millisecond.
+# After this much, a fifth of a millisecond, the other connections have their turn.
 _TURN_BYTES: Final = 1024 * 1024
-# Up to this size a reply with records is copied and leaves in one call. `sendfile` needs a call
-# of its own beside that for the header, and saves nothing on so few bytes (decision 6).
+# Up to this size a reply with records is copied and sent in one call. `sendfile` needs another call
+# for the header, and saves nothing on so few bytes (decision 6).
 _COPIED_BYTES: Final = 16 * 1024
-# How much more of a turn a copied byte is worth than one that `sendfile` moved.
+# A copied byte takes so many times as long as one that `sendfile` moves.
 _COPY_WEIGHT: Final = 4
 
 
 class Transferable(Protocol):
-    """Bytes of a log that are read when they are written to the socket, and not before."""
+    """Bytes of a log that are read when they are written to the socket, and not before (Kafka:
+    TransferableRecords). `storage.Slice` is one."""
 
     def __len__(self) -> int: ...
 
     def read(self, start: int, length: int) -> bytes: ...
 
     def send(self, descriptor: int, start: int, length: int) -> int:
-        """Hands bytes to a socket: how many it took, or -1 if only `read` works here.
-
-        Raises BlockingIOError if it is full.
-        """
+        """Sends bytes to a socket. Returns how many it took, or -1 if there is no file that the
+        kernel could send from, so that `read` is needed. Raises BlockingIOError if it is full."""
         ...
 
     def release(self) -> None: ...
 
 
 Parts = list[bytes | Transferable]
-"""An encoded reply, size prefix included: bytes, and slices between them."""
+"""An encoded reply with its size prefix: bytes, and records between them."""
 
 
 class ReplyWriter:
@@ -66,12 +65,12 @@ class ReplyWriter:
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, drained: Callable[[], None]) -> None:
-        """`drained` is called when everything has left that had to wait."""
+        """`drained` is called when everything has been sent that had to wait."""
         self.parts: deque[bytes | Transferable] = deque()
         self.is_paused = False
         self._loop = loop
         self._drained = drained
-        self._position = 0  # How much of the slice at the front has left.
+        self._position = 0  # How much has been sent of the records in front.
         self._is_scheduled = False
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
@@ -87,7 +86,8 @@ class ReplyWriter:
         return self._socket is not None
 
     def limit_send_buffer(self, size_bytes: int) -> None:
-        """Left alone, the kernel takes megabytes for each reader, far more than a cache holds."""
+        """Sets SO_SNDBUF. By default the kernel buffers megabytes for each reader, far more than
+        the processor's cache holds."""
         if self._socket is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size_bytes)
 
@@ -102,8 +102,8 @@ class ReplyWriter:
             self._pump(self._transport)
 
     def _joined(self, parts: Parts) -> bytes | None:
-        """Reads the slices of a small reply and releases them. None if that failed: then the
-        connection is aborted, because half a reply is worthless."""
+        """Returns a small reply as bytes, and releases its records. If they cannot be read it
+        aborts the connection, because half a reply is of no use, and returns None."""
         pieces = []
         try:
             for part in parts:
@@ -122,22 +122,22 @@ class ReplyWriter:
         return b"".join(pieces)
 
     def resume(self) -> None:
-        """The transport has sent all it held."""
+        """Called when the transport has sent everything that it held."""
         self.is_paused = False
         if not self._is_scheduled:
             self._pump_on()
 
     def end(self) -> None:
-        """The transport is gone: lets go of what was not sent, and of the descriptor."""
+        """Called when the transport is closed. Releases what was not sent, and the descriptor."""
         for part in self.parts:
             if not isinstance(part, bytes):
                 part.release()
         self.parts.clear()
         self._transport = None
-        # It belongs to the connection, which owns this object: the two would keep each other alive.
+        # A method of the connection, which owns this object: the cycle would keep both in memory.
         self._drained = _nothing
         if self._socket is not None:
-            self._socket.detach()  # It is the transport's to close.
+            self._socket.detach()  # The transport closes it.
             self._socket = None
 
     def _pump_on(self) -> None:
@@ -149,7 +149,7 @@ class ReplyWriter:
             self._drained()
 
     def _pump(self, transport: asyncio.Transport) -> None:
-        """Sends what the socket takes, up to a limit: then others have their turn."""
+        """Sends what the socket takes, up to a limit; then other connections have their turn."""
         parts = self.parts
         left = _TURN_BYTES
         while parts and not self.is_paused and not transport.is_closing():
@@ -167,21 +167,22 @@ class ReplyWriter:
 
     def _send_bytes(self, transport: asyncio.Transport, data: bytes) -> None:
         if self._socket is not None and self.parts and not transport.get_write_buffer_size():
-            # A socket that is full or broken is the transport's to find out.
+            # The transport finds out that the socket is full or broken.
             with suppress(OSError):
-                # More follows at once: a segment of its own would wake the reader for nothing.
+                # Records follow at once: a TCP segment with the header alone would wake the client
+                # for nothing.
                 data = data[self._socket.send(data, socket.MSG_MORE) :]
         if data:
             transport.write(data)
 
     def _send_some(self, transport: asyncio.Transport, part: Transferable) -> int:
-        """Sends the next bytes of a slice; returns how much of a turn that was."""
+        """Sends the next bytes of the records; returns how much of a turn they took."""
         if self._socket is None:
             return _COPY_WEIGHT * self._write_some(transport, part, CHUNK_BYTES)
         if not transport.get_write_buffer_size():
-            wanted = min(len(part) - self._position, _TURN_BYTES)
+            length = min(len(part) - self._position, _TURN_BYTES)
             try:
-                sent = part.send(self._socket.fileno(), self._position, wanted)
+                sent = part.send(self._socket.fileno(), self._position, length)
             except BlockingIOError:
                 pass
             except OSError as error:
@@ -191,16 +192,17 @@ class ReplyWriter:
                 if sent > 0:
                     self._moved(part, sent)
                     return sent
-                # No file, or one that is shorter than the slice: `read` will tell.
+                # There is no file, or it is shorter than it should be: `read` finds out.
                 return _COPY_WEIGHT * self._write_some(transport, part, CHUNK_BYTES)
-        # A limit of nothing makes the transport call back as soon as this piece has left.
+        # With a limit of 0 the transport calls back as soon as this piece has been sent.
         transport.set_write_buffer_limits(high=0)
         written = self._write_some(transport, part, _PIECE_BYTES)
         transport.set_write_buffer_limits(high=CHUNK_BYTES)
         return written
 
     def _write_some(self, transport: asyncio.Transport, part: Transferable, length: int) -> int:
-        """Copies the next bytes to the transport. None at all: half a reply is worthless."""
+        """Copies the next bytes to the transport; returns how many. Aborts the connection if there
+        are none, because half a reply is of no use."""
         try:
             data = part.read(self._position, length)
         except OSError as error:
@@ -228,11 +230,12 @@ class ReplyWriter:
 
 
 def _nothing() -> None:
-    """Takes the place of `drained` when the transport is gone."""
+    """In place of `drained` when the transport is closed."""
 
 
 def _own_view(transport: asyncio.Transport) -> socket.socket | None:
-    """The transport's socket, to send on it directly; None where something lies between."""
+    """Returns the transport's socket, to send on it directly; None if there is no socket, or TLS
+    in between."""
     found = transport.get_extra_info("socket")
     if found is None or transport.get_extra_info("sslcontext") is not None:
         return None

@@ -1,15 +1,17 @@
-"""The request log: at DEBUG a line for each request, with who asked and where the time went.
+"""The request log: at level DEBUG a line for each request, with its client and its times.
 
     api=Fetch version=17 correlation=8 client=rdkafka connection=127.0.0.1:50414 listener=PLAINTEXT
     principal=User:ANONYMOUS request_bytes=98 queue_ms=0.011 local_ms=0.215 remote_ms=499.902
     send_ms=0.078 total_ms=500.206 error=NONE
 
-(in one line). `queue` is from the arrival of the whole request to its turn, `local` until the
-handler has answered or has to wait, `remote` that waiting (for replicas, new records, members),
-`send` from the answer until it has left: behind earlier ones, encoded, records read by the client.
-`error` names the errors in the answer, each once; DISCONNECTED is a client that did not wait.
+(in one line). `queue_ms` is the time from the arrival of the complete request to the call of its
+handler. `local_ms` is the time until the handler has answered or has to wait. `remote_ms` is that
+wait: for replicas, for new records, for the members of a group. `send_ms` is the time from the
+answer until the last byte has been sent: it waits behind earlier replies, is encoded, and the
+client has to read it. `error` names the errors in the response, each once. DISCONNECTED means that
+the client closed the connection before it was answered.
 
-Invariant: while it is off, nothing of it lies on the way of a request.
+Invariant: while the log is off, no request passes through this module.
 """
 
 import asyncio
@@ -19,9 +21,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from odradek.broker.dispatch import Dispatcher, Handle, Reply
-from odradek.broker.network.connection import Connection, Pending, Splitter
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.reply_writer import Parts, Transferable
+from odradek.broker.network.request_serving import Pending, Splitter
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.protocol.apis import find_api
 from odradek.protocol.errors import ErrorCode, MalformedMessage
@@ -47,7 +50,7 @@ class RequestLog:
         self._connections = connections
         self._clock = clock
         self._is_on = False
-        # What the handler of the frame that is being served returned.
+        # What the handler returned that serves the current frame.
         self._returned: object = None
         self._unsubscribe = logs.subscribe(self._level_changed)
         self._level_changed()
@@ -70,12 +73,12 @@ class RequestLog:
         for connection in self._connections.open:
             if is_on:
                 self._attach(connection)
-            elif isinstance(connection.splitter, _Arrivals):
+            elif isinstance(connection.splitter, _TimedSplitter):
                 connection.serve_by(self._dispatcher.serve, connection.splitter.inner)
 
     def _attach(self, connection: Connection) -> None:
-        arrivals = _Arrivals(connection.splitter, self._clock, connection.queued)
-        connection.serve_by(self._serve, arrivals)
+        splitter = _TimedSplitter(connection.splitter, self._clock, connection.queued)
+        connection.serve_by(self._serve, splitter)
 
     def _note_response(self, handle: Handle) -> Handle:
         def noted(
@@ -89,31 +92,33 @@ class RequestLog:
     def _serve(self, connection: Connection, frame: Buffer) -> Parts | Pending | None:
         begun_s = self._clock.monotonic_s()
         splitter = connection.splitter
-        arrived_s = splitter.taken(begun_s) if isinstance(splitter, _Arrivals) else begun_s
-        story = _Story(self._clock, connection, frame, arrived_s, begun_s)
+        arrived_s = (
+            splitter.take_arrival_s(begun_s) if isinstance(splitter, _TimedSplitter) else begun_s
+        )
+        times = _RequestTimes(self._clock, connection, frame, arrived_s, begun_s)
         self._returned = None
         try:
             reply = self._dispatcher.serve(connection, frame)
         except Exception as error:
-            story.handled_s = story.answered_s = self._clock.monotonic_s()
-            story.tell(type(error).__name__)
+            times.handled_s = times.answered_s = self._clock.monotonic_s()
+            times.log(type(error).__name__)
             raise
-        story.handled_s = story.answered_s = self._clock.monotonic_s()
+        times.handled_s = times.answered_s = self._clock.monotonic_s()
         if not isinstance(reply, Pending):
-            return story.leave(self._returned, reply)
+            return times.sending(self._returned, reply)
         encode = reply.encode
 
         def encoded(response: object) -> Parts | Awaitable[Parts | None] | None:
             parts = encode(response)
             if parts is None or isinstance(parts, list):
-                return story.leave(response, parts)
-            return story.leave_later(response, parts)
+                return times.sending(response, parts)
+            return times.sending_later(response, parts)
 
-        return Pending(story.follow(reply.reply), encoded, reply.is_pipelined)
+        return Pending(times.awaited(reply.reply), encoded, reply.is_pipelined)
 
 
-class _Arrivals:
-    """A splitter that notes when each frame was whole."""
+class _TimedSplitter:
+    """A splitter that notes when each frame was complete."""
 
     __slots__ = ("_clock", "_times_s", "inner")
 
@@ -148,13 +153,13 @@ class _Arrivals:
         self._times_s.extend([self._clock.monotonic_s()] * len(frames))
         return frames
 
-    def taken(self, now_s: float) -> float:
-        """When the frame arrived that is served now."""
+    def take_arrival_s(self, now_s: float) -> float:
+        """Returns when the frame arrived that is served now."""
         return self._times_s.popleft() if self._times_s else now_s
 
 
-class _Story:
-    """One request, from its arrival to the line in the log."""
+class _RequestTimes:
+    """The times of one request, from its arrival to its line in the log."""
 
     __slots__ = (
         "_arrived_s",
@@ -183,36 +188,36 @@ class _Story:
         self._begun_s = begun_s
         self.handled_s = self.answered_s = begun_s
 
-    async def follow(self, reply: Awaitable[object]) -> object:
+    async def awaited(self, reply: Awaitable[object]) -> object:
         try:
             return await reply
         except BaseException as error:
-            # The client has gone, or the handler failed: nothing will be sent.
+            # The client has closed the connection, or the handler failed: nothing will be sent.
             self.answered_s = self._clock.monotonic_s()
-            is_gone = isinstance(error, asyncio.CancelledError)
-            self.tell("DISCONNECTED" if is_gone else type(error).__name__)
+            is_closed = isinstance(error, asyncio.CancelledError)
+            self.log("DISCONNECTED" if is_closed else type(error).__name__)
             raise
         finally:
             self.answered_s = self._clock.monotonic_s()
 
-    def leave(self, response: object, parts: Parts | None) -> Parts | None:
-        """The answer is on its way; the line is written when its last record has left."""
+    def sending(self, response: object, parts: Parts | None) -> Parts | None:
+        """Called when the reply is encoded. The line is written when its last record is sent."""
         error = _errors(response)
         for number in range(len(parts or ()) - 1, -1, -1):
             assert parts is not None
             part = parts[number]
             if not isinstance(part, bytes):
-                parts[number] = _Followed(part, lambda: self.tell(error))
+                parts[number] = _NotifyingRecords(part, lambda: self.log(error))
                 return parts
-        self.tell(error)
+        self.log(error)
         return parts
 
-    async def leave_later(
+    async def sending_later(
         self, response: object, encoding: Awaitable[Parts | None]
     ) -> Parts | None:
-        return self.leave(response, await encoding)
+        return self.sending(response, await encoding)
 
-    def tell(self, error: str) -> None:
+    def log(self, error: str) -> None:
         connection, now_s = self._connection, self._clock.monotonic_s()
         header = self._header
         found = find_api(header.api_key)
@@ -239,26 +244,26 @@ class _Story:
         )
 
 
-class _Followed:
-    """Records on their way, which say when they have left or are let go."""
+class _NotifyingRecords:
+    """Records of a reply that call back when they have been sent or are released."""
 
-    __slots__ = ("_released", "_slice")
+    __slots__ = ("_records", "_released")
 
     def __init__(self, records: Transferable, released: Callable[[], None]) -> None:
-        self._slice = records
+        self._records = records
         self._released = released
 
     def __len__(self) -> int:
-        return len(self._slice)
+        return len(self._records)
 
     def read(self, start: int, length: int) -> bytes:
-        return self._slice.read(start, length)
+        return self._records.read(start, length)
 
     def send(self, descriptor: int, start: int, length: int) -> int:
-        return self._slice.send(descriptor, start, length)
+        return self._records.send(descriptor, start, length)
 
     def release(self) -> None:
-        self._slice.release()
+        self._records.release()
         self._released()
 
 
@@ -270,7 +275,7 @@ def _header(frame: Buffer) -> RequestHeader:
 
 
 def _word(text: str | None) -> str:
-    """A client's own words, so that they are one word of the line."""
+    """Returns text of the client in a form that is one word of the line."""
     if text is None:
         return "-"
     return text if text.isprintable() and " " not in text and text else repr(text)
@@ -291,7 +296,7 @@ _KNOWN: Final = frozenset(map(int, ErrorCode))
 def _error_codes(value: object) -> Iterator[int]:
     if isinstance(value, list):
         for element in value:
-            # Lists are of one type: numbers, texts and bytes hold no errors.
+            # All elements of a list have one type: numbers, strings and bytes contain no errors.
             if not isinstance(element, Struct):
                 return
             yield from _error_codes(element)

@@ -1,33 +1,33 @@
-"""What clients have sent and the broker has not answered: how much it is, and who must wait.
+"""Bounds the memory of requests that clients have sent and the broker has not answered.
 
 Every byte of a request is counted from the moment at which it is read from the socket until the
-request is answered or its connection is closed: unfinished frames, frames that wait behind
-earlier ones, and requests that are under way. Nobody has to log in for any of that, so two
-settings bound it for all connections together:
+request is answered or its connection is closed: incomplete frames, frames that wait behind earlier
+ones, and requests under way. A client need not log in for any of that, so two settings bound it for
+all connections together:
 
-- `queued.max.request.bytes`: when so much is held, connections that hold more than a small request
-  are not read from until memory is released.
-- `queued.max.requests`: when so many connections have a request that waits for its turn, no
-  connection is read from until there are fewer. As in Kafka a connection counts once, because
-  its requests are served one after the other.
+- `queued.max.request.bytes`: when so much is held, the broker does not read from connections that
+  hold more than a small request, until memory is released.
+- `queued.max.requests`: when so many connections have a request that waits for its turn, the broker
+  reads from no connection until there are fewer. As in Kafka a connection counts once, because its
+  requests are served one after the other.
 
-Bytes are counted as they come and not as they are announced, so a peer that announces a large
-request and sends nothing keeps nobody out. But several unfinished requests may use all memory up
-and then wait for each other. Therefore one connection at a time, the `finisher`, may complete its
-frame although memory is short: the one that needs the fewest bytes. The next one is chosen when
-that request has been answered or dropped, so no more than one request is beyond the limit. A
-connection whose next request cannot be served before a wait of the client's choice is over (behind
-a Fetch or a JoinGroup, or because the client does not read its replies) is `is_blocked`: it is
-never the finisher, and reads no more than a small request ahead (`broker.network.connection`).
+Bytes are counted as they arrive and not as the size prefix announces them, so a client that
+announces a large request and sends nothing keeps no other client out. But several incomplete
+requests may use all memory and then wait for each other. Therefore one connection at a time, the
+`finisher`, may complete its frame although memory is short: the one that needs the fewest bytes.
+The next one is chosen when that request has been answered or dropped, so no more than one request
+is beyond the limit. A connection `is_blocked` if the client decides when its next request is served
+(it waits behind a Fetch or a JoinGroup, or the client does not read its replies): such a connection
+is never the finisher, and reads no more than a small request ahead (`broker.network.connection`).
 
-These rules keep a peer from holding memory for good. While memory is short
+These rules keep a client from holding memory for good. While memory is short
 
 - a finisher that is slower than 1 MiB/s (and five seconds) is closed;
-- a connection that does not go on with a large unfinished frame for ten seconds, although it is
-  being read from, is closed;
-- a connection that is blocked and holds more than a small request is asked to end its wait early.
-  If it is still blocked after ten seconds it is closed, unless all that it holds is the request
-  that waits, and that has no more than 1 MiB.
+- a connection is closed that has not sent more of a large incomplete frame for ten seconds,
+  although the broker reads from it;
+- the wait of a blocked connection that holds more than a small request is interrupted. If the
+  connection is still blocked after ten seconds it is closed, unless it holds nothing but the
+  request that waits, and that has no more than 1 MiB.
 
 Produce requests that wait for followers are not closed: replication answers them.
 
@@ -40,21 +40,23 @@ import logging
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from odradek.invariants import InvariantViolation, is_thorough
+
 logger = logging.getLogger("odradek.server")
 
-# A connection that holds no more than this is never stopped for want of memory: requests of
-# members, fetches and metadata go on while large ones wait.
+# The broker always reads from a connection that holds no more than this: heartbeats, fetches and
+# metadata requests are served while large requests wait.
 SMALL_BYTES: Final = 16 * 1024
-# How long the finisher has, besides its bytes at this rate.
+# The finisher has this time, and the time for its bytes at this rate.
 _FINISHER_S: Final = 5.0
-_FINISHER_BYTES_A_SECOND: Final = 1 << 20
-# How long a large unfinished frame may make no progress while memory is short.
-_SILENCE_S: Final = 10.0
+_FINISHER_BYTES_PER_SECOND: Final = 1 << 20
+# How long a large incomplete frame may make no progress while memory is short.
+_MAX_STALL_S: Final = 10.0
 # How long a blocked connection may hold much while memory is short, and how large a request may
 # be that only waits, for instance the JoinGroup of a member with many topics.
-_BLOCKED_S: Final = 10.0
-_WAITING_BYTES: Final = 1 << 20
-_CHECK_EVERY_S: Final = 1.0
+_MAX_BLOCKED_S: Final = 10.0
+_MAX_WAITING_BYTES: Final = 1 << 20
+_CHECK_INTERVAL_S: Final = 1.0
 
 
 class Sender(Protocol):
@@ -62,7 +64,7 @@ class Sender(Protocol):
 
     address: str
     port: int
-    # When bytes of an unfinished frame came last.
+    # When bytes of an incomplete frame arrived last.
     received_s: float
     # When a request was served or answered last.
     active_s: float
@@ -83,11 +85,13 @@ class Sender(Protocol):
 
 
 class RequestQueue:
-    """Counts for all connections of a broker; each tells it what it holds.
+    """Counts for all connections of a broker. Connections change `held_bytes` and `queued`
+    themselves, because they do so for each request.
 
     Invariant: `held_bytes` is the sum of what the open connections hold, and never negative. A
-    connection that is stopped for want of memory is in `_stopped`, one that is stopped because too
-    many wait for their turn is in `_crowded_out`; both are resumed when there is room.
+    connection that is not read from because memory is short is in `_stopped`, one that is not read
+    from because too many wait for their turn is in `_crowded_out`. Both are read from again when
+    there is room.
     """
 
     __slots__ = (
@@ -111,9 +115,9 @@ class RequestQueue:
         self.held_bytes = 0
         # How many connections have a request that waits for its turn.
         self.queued = 0
-        # The one that may complete its frame although memory is short.
+        # The connection that may complete its frame although memory is short.
         self.finisher: Sender | None = None
-        # The one that has done so, until its request is answered or dropped.
+        # The connection that has done so, until its request is answered or dropped.
         self._completed: Sender | None = None
         self._finish_by_s = 0.0
         self._senders = senders
@@ -128,7 +132,7 @@ class RequestQueue:
 
     def may_read(self, sender: Sender) -> bool:
         """Returns whether the connection is to be read from. If not, its `read_on` is called when
-        it may be again."""
+        there is room again."""
         if self.held_bytes < self.max_bytes and self.queued < self.max_queued:
             return True
         if sender is self.finisher:
@@ -145,9 +149,8 @@ class RequestQueue:
         return sender is self.finisher
 
     def settle(self) -> None:
-        """Called when something was answered or dropped, after it was taken off the counts."""
-        assert self.held_bytes >= 0, "more bytes were released than were held"
-        assert self.queued >= 0, "more requests were taken than were queued"
+        """Called when requests were answered or dropped, after they were taken off the counts."""
+        self.check()
         if self.held_bytes >= self.max_bytes:
             self._choose_finisher()
         else:
@@ -162,14 +165,16 @@ class RequestQueue:
                 sender.read_on()
 
     def finished(self, sender: Sender) -> None:
-        """The finisher's frame is whole. It may read no more, and nobody else may complete a
-        frame, until the request is answered or dropped: `settle` finds out."""
-        assert sender is self.finisher, "only the finisher completes a frame beyond the limit"
+        """Called when the finisher's frame is complete. The connection is not read from, and no
+        other connection may complete a frame, until the request is answered or dropped (`settle`
+        finds that out)."""
+        if sender is not self.finisher:
+            raise _violated("only the finisher completes a frame beyond the limit")
         self.finisher = None
         self._completed = sender
 
     def forget(self, sender: Sender) -> None:
-        """The connection is closed and holds nothing any more."""
+        """Called when a connection is closed. It holds nothing any more."""
         self._stopped.pop(sender, None)
         self._crowded_out.pop(sender, None)
         if sender is self.finisher:
@@ -184,25 +189,40 @@ class RequestQueue:
         if self.finisher is not None:
             if self.finisher.unfinished_bytes:
                 return
-            self.finisher = None  # It is being closed, and has dropped its frame.
+            self.finisher = None  # The connection is being closed, and has dropped its frame.
         if self._completed is not None:
-            # It is not read from while it holds much, so what it holds whole is that request and
-            # those in front of it.
+            # The connection is not read from while it holds much, so what it holds is that request
+            # and those in front of it.
             if self._completed.held_bytes - self._completed.unfinished_bytes > SMALL_BYTES:
                 return
             self._completed = None
-        # One whose size is not known yet holds other requests, and is read when those are answered.
+        # A connection whose frame has no size yet holds other requests, and is read from when those
+        # are answered.
         unfinished = [
             sender for sender in self._stopped if sender.missing_bytes and not sender.is_blocked
         ]
         if not unfinished:
-            return  # What is held is under way, or is closed when it waits for too long.
+            return  # What is held is under way, or its connection is closed after a while.
         chosen = min(unfinished, key=_missing)
-        patience_s = _FINISHER_S + chosen.missing_bytes / _FINISHER_BYTES_A_SECOND
-        self._finish_by_s = asyncio.get_running_loop().time() + patience_s
+        timeout_s = _FINISHER_S + chosen.missing_bytes / _FINISHER_BYTES_PER_SECOND
+        self._finish_by_s = asyncio.get_running_loop().time() + timeout_s
         self.finisher = chosen
         del self._stopped[chosen]
         chosen.read_on()
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if more was released than was counted."""
+        if self.held_bytes < 0 or self.queued < 0:
+            raise _violated(
+                f"held_bytes ({self.held_bytes}) and queued ({self.queued}) are not negative"
+            )
+        if is_thorough():
+            held_bytes = sum(sender.held_bytes for sender in self._senders)
+            if self.held_bytes < held_bytes:
+                raise _violated(
+                    f"held_bytes ({self.held_bytes}) is at least what the open connections hold"
+                    f" ({held_bytes})"
+                )
 
     # While memory is short
 
@@ -216,7 +236,7 @@ class RequestQueue:
             self._schedule_check()
 
     def _schedule_check(self) -> None:
-        self._check = asyncio.get_running_loop().call_later(_CHECK_EVERY_S, self._close_stalled)
+        self._check = asyncio.get_running_loop().call_later(_CHECK_INTERVAL_S, self._close_stalled)
 
     def _close_stalled(self) -> None:
         self._check = None
@@ -232,15 +252,15 @@ class RequestQueue:
             elif sender.is_blocked:
                 sender.interrupt_wait()
                 holds_much = (
-                    sender.unserved_bytes > SMALL_BYTES or sender.held_bytes > _WAITING_BYTES
+                    sender.unserved_bytes > SMALL_BYTES or sender.held_bytes > _MAX_WAITING_BYTES
                 )
-                is_stalled = holds_much and now_s - sender.active_s >= _BLOCKED_S
+                is_stalled = holds_much and now_s - sender.active_s >= _MAX_BLOCKED_S
             else:
                 is_stalled = (
                     sender not in self._stopped
                     and sender not in self._crowded_out
                     and sender.unfinished_bytes > SMALL_BYTES
-                    and now_s - sender.received_s >= _SILENCE_S
+                    and now_s - sender.received_s >= _MAX_STALL_S
                 )
             if is_stalled:
                 logger.warning(
@@ -251,6 +271,10 @@ class RequestQueue:
                     sender.held_bytes,
                 )
                 sender.abort()
+
+
+def _violated(rule: str) -> InvariantViolation:
+    return InvariantViolation("request queue", rule)
 
 
 def _missing(sender: Sender) -> int:

@@ -12,9 +12,10 @@ close            Sockets are released, whatever happened before.
 import asyncio
 from typing import Final, Protocol
 
-from odradek.broker.network.connection import Connection, Serve
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.listeners import Listeners, require_plaintext
+from odradek.broker.network.request_serving import Serve
 from odradek.config import BrokerSettings, Listener
 from odradek.config.live import LiveSettings
 from odradek.world import World

@@ -85,7 +85,7 @@ def test_replies_of_one_connection_leave_at_once() -> None:
     sent: list[int] = []
     put_off = 0
     for number in range(1000):
-        if batching.put_off(partial(sent.append, number)):
+        if batching.defer(partial(sent.append, number)):
             put_off += 1
         else:
             sent.append(number)
@@ -102,7 +102,7 @@ def test_replies_of_several_connections_leave_together_and_none_is_lost() -> Non
     for turn in range(100):
         for connection in range(8):
             number = turn * 8 + connection
-            if batching.put_off(partial(sent.append, number)):
+            if batching.defer(partial(sent.append, number)):
                 together += 1
             else:
                 sent.append(number)

@@ -10,13 +10,15 @@ import psutil
 import pytest
 
 from odradek.broker import Broker
-from odradek.broker.network.connection import Connection, Pending
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.connection_rate import ConnectionRate
 from odradek.broker.network.connections import Connections
 from odradek.broker.network.listeners import Listeners
+from odradek.broker.network.request_serving import Pending
 from odradek.broker.network.server import request_memory_bytes
 from odradek.config import BrokerSettings, Listener
 from odradek.config.setting import MAX_INT
+from odradek.invariants import InvariantViolation
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.fetch import FetchRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -443,3 +445,17 @@ async def test_nothing_is_lost_or_forgotten_whatever_comes_first(seed: int) -> N
     assert not any(left for _, _, left in senders)
     if len(peers.connections.open) == 12:
         assert peers.served == expected
+
+
+async def test_a_request_that_is_released_twice_is_an_invariant_violation() -> None:
+    peers = Peers(waits=True)
+    connection, _ = peers.connect()
+    connection.data_received((50).to_bytes(4, "big") + bytes(50))
+    assert peers.queue.held_bytes == 54
+    peers.queue.check()
+    peers.queue.held_bytes -= 54
+    with pytest.raises(InvariantViolation, match="at least what the open connections hold"):
+        peers.queue.settle()
+    peers.queue.held_bytes -= 1
+    with pytest.raises(InvariantViolation, match="not negative"):
+        peers.queue.settle()

@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from odradek.broker.network.connection import Connection, Pending
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.reply_writer import Parts
+from odradek.broker.network.request_serving import Pending
 from odradek.broker.network.server import Server
 from odradek.config import BrokerSettings
 from odradek.protocol.types import Buffer
