@@ -27,8 +27,8 @@ from odradek.protocol.messages.metadata import (
 )
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.world import World
-from simulation.brokers import Brokers, Program
 from simulation.checkers import Violation
+from simulation.simulated_cluster import Brokers, Program
 
 INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
 HIDDEN: Final = "hidden"

@@ -40,9 +40,9 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.replication.partition import INTERNAL_TOPICS, Partition
-from simulation.cluster import SimulatedBroker
 from simulation.compaction_workload import STATES
 from simulation.pages import Node
+from simulation.simulated_broker import SimulatedBroker
 from simulation.stores import Store
 from simulation.world import Simulation
 
@@ -106,7 +106,7 @@ class ClusterInvariants:
         self._leaders: dict[tuple[str, int], int] = {}
         self._committed: dict[TopicPartition, Committed] = {}
         # Of each leader's term, by broker, its life, partition and epoch.
-        self._marks: dict[tuple[int, int, bytes, TopicPartition, int], int] = {}
+        self._high_watermarks: dict[tuple[int, int, bytes, TopicPartition, int], int] = {}
         if isinstance(tree, Tree):
             self.watch(tree)
         else:
@@ -235,10 +235,10 @@ class ClusterInvariants:
             committed = self._committed[where]
             committed.start = max(committed.start, log.log_start_offset)
         key = (broker.node_id, broker.starts, partition.topic_id, where, partition.leader_epoch)
-        last = self._marks.get(key, 0)
+        last = self._high_watermarks.get(key, 0)
         if mark < last:
             raise _broken("went back", where, f"from {last} to {mark} on {broker.name}")
-        self._marks[key] = mark
+        self._high_watermarks[key] = mark
         if mark > last and self._is_of_this_topic(partition):
             self._commit(broker, where, mark)
 
@@ -327,7 +327,7 @@ class ClusterInvariants:
             return ()
         return TopicAssignment.decode(topic, node.value).replicas[where.partition]
 
-    def is_whole(self, broker: SimulatedBroker) -> bool:
+    def is_healthy(self, broker: SimulatedBroker) -> bool:
         """In sync wherever it has a replica, and registered."""
         if not self._is_registered(broker):
             return False

@@ -54,7 +54,7 @@ class Write:
     offset: int | None = None
 
 
-class CompactionDay:
+class CompactionWorkload:
     """What a seed draws for such a day, from its own source: other days stay as they are."""
 
     def __init__(self, random: Random) -> None:
@@ -91,16 +91,16 @@ class CompactionDay:
         )
 
 
-def compaction_of(simulation: Simulation) -> CompactionDay | None:
+def compaction_of(simulation: Simulation) -> CompactionWorkload | None:
     """None on most days."""
     random = simulation.random("compaction")
-    return CompactionDay(random) if random.random() < _COMPACTING_DAYS else None
+    return CompactionWorkload(random) if random.random() < _COMPACTING_DAYS else None
 
 
 class KeyedWriter:
     """Changes and deletes keys; each key has a partition and this one writer."""
 
-    def __init__(self, name: str, day: CompactionDay, options: Options) -> None:
+    def __init__(self, name: str, day: CompactionWorkload, options: Options) -> None:
         self.name = name
         self._day = day
         self._options: Options = {**options, "acks": "all", "enable_idempotence": True}

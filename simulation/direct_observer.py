@@ -46,8 +46,8 @@ from odradek.protocol.messages.offset_fetch import (
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import History, Violation
-from simulation.cluster import SimulatedBroker
 from simulation.group_checkers import Commit, GroupHistory, Observation
+from simulation.simulated_broker import SimulatedBroker
 from simulation.workload import Options
 
 _LATEST: Final = -1

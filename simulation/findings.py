@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from simulation.cluster_invariants import InvariantBroken
 from simulation.loop import SimulationError
-from simulation.scenarios.bad_day import Anomaly, Unseen
+from simulation.verdicts import Anomaly, NeverHappened
 
 
 class Finding(NamedTuple):
@@ -66,7 +66,7 @@ FINDINGS: Final = {
     "take-later-for-done": Finding("sink", 6, Anomaly, ("row lost",)),
     "commit-replays-by-task": Finding("sink", 24, Anomaly, ("row doubled",)),
     # Without its marker a transaction stays open for ever: what follows it is never seen.
-    "skip-a-marker": Finding("transactions", 1, Unseen, ("transactions that nobody ends",)),
+    "skip-a-marker": Finding("transactions", 1, NeverHappened, ("transactions that nobody ends",)),
 }
 
 

@@ -15,9 +15,9 @@ from odradek.groups.consumer import records as consumer_records
 from odradek.protocol.records import decode_records
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
-from simulation.cluster import SimulatedBroker
 from simulation.cluster_invariants import batches_in
 from simulation.group_checkers import Span
+from simulation.simulated_broker import SimulatedBroker
 
 OFFSETS: Final = "__consumer_offsets"
 _LOOK_S: Final = 0.25

@@ -28,20 +28,20 @@ def has_lost_its_place(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class MemberBehaviour:
     """How a member lives."""
 
     topic: str
     commits_async: bool
     # How often it thinks about a batch for so long that the group goes on without it.
-    dreams: float
-    longest_dream_s: float = 10.0
+    stall_probability: float
+    max_stall_s: float = 10.0
     # All topics if there are others beside the first one; or a pattern that they match.
     topics: tuple[str, ...] = ()
     pattern: str | None = None
 
 
-class OwnershipNotes(RebalanceListener):
+class OwnershipRecorder(RebalanceListener):
     """Notes what comes and where the member begins."""
 
     def __init__(self, name: str, groups: GroupHistory, log: History, world: World) -> None:
@@ -92,7 +92,7 @@ class GroupMember:
         groups: GroupHistory,
         log: History,
         options: Options,
-        habits: Habits,
+        habits: MemberBehaviour,
         *,
         is_current: Callable[[str], bool],
     ) -> None:
@@ -136,8 +136,8 @@ class GroupMember:
                 notes.polled(partition, record.offset, record.value)
             notes.done[partition] = records[-1].offset + 1
         habits = self._habits
-        if taken and world.randomness.fraction() < habits.dreams:
-            await asyncio.sleep(world.randomness.fraction() * habits.longest_dream_s)
+        if taken and world.randomness.fraction() < habits.stall_probability:
+            await asyncio.sleep(world.randomness.fraction() * habits.max_stall_s)
         held = set(consumer.assignment())
         # What is committed already is committed again now and then: a lost request that arrives
         # late may have put the group back, in Kafka too.
@@ -156,7 +156,7 @@ class GroupMember:
             await notes.commit(positions)
 
 
-class _CommitsWhenRevoked(OwnershipNotes):
+class _CommitsWhenRevoked(OwnershipRecorder):
     """And commits what is done before it gives partitions away."""
 
     def __init__(self, name: str, groups: GroupHistory, log: History, world: World) -> None:

@@ -3,7 +3,7 @@
     bugs        the seeds that each planted bug needs, in searches from several starts
     coverage    branch coverage of the rooms that matter, by scenarios alone
 
-Both tell where the weather should be steered: a bug that needs many seeds, a branch nobody takes.
+Both tell where the faults should be steered: a bug that needs many seeds, a branch nobody takes.
 """
 
 import argparse

@@ -36,7 +36,7 @@ from odradek.storage.producer_state import ProducerStates
 from odradek.transactions import machine as transactions
 from simulation import planted_client_bugs as client_bugs
 from simulation import planted_cluster_bugs as cluster_bugs
-from simulation import planted_row_bugs as row_bugs
+from simulation import planted_past_bugs as past_bugs
 
 Patch = tuple[object, str, Any]
 
@@ -162,42 +162,42 @@ def _forget_tombstones() -> list[Patch]:
 PLANTS: dict[str, Callable[[], list[Patch]]] = {
     "ack-before-replication": cluster_bugs.ack_before_replication,
     "apply-after-commit": _apply_after_commit,
-    "coordinate-without-lease": row_bugs.coordinate_without_lease,
-    "die-without-descriptors": row_bugs.die_without_descriptors,
+    "coordinate-without-lease": past_bugs.coordinate_without_lease,
+    "die-without-descriptors": past_bugs.die_without_descriptors,
     "elect-unclean": cluster_bugs.elect_unclean,
-    "fence-by-one-epoch": row_bugs.fence_by_one_epoch,
+    "fence-by-one-epoch": past_bugs.fence_by_one_epoch,
     "forget-fencing": _forget_fencing,
     "forget-leader-fencing": cluster_bugs.forget_leader_fencing,
-    "forget-producer-ids": row_bugs.forget_producer_ids,
-    "forget-producers": row_bugs.forget_producers,
+    "forget-producer-ids": past_bugs.forget_producer_ids,
+    "forget-producers": past_bugs.forget_producers,
     "forget-sequences": client_bugs.forget_sequences,
-    "forget-the-next-id": row_bugs.forget_the_next_id,
+    "forget-the-next-id": past_bugs.forget_the_next_id,
     "forget-tombstones": _forget_tombstones,
     "go-on-unseen": client_bugs.go_on_unseen,
-    "ignore-broker-epochs": row_bugs.ignore_broker_epochs,
+    "ignore-broker-epochs": past_bugs.ignore_broker_epochs,
     "ignore-min-isr": cluster_bugs.ignore_min_isr,
-    "ignore-the-proposal": row_bugs.ignore_the_proposal,
-    "keep-a-log-start": row_bugs.keep_a_log_start,
-    "keep-the-broker-epoch": row_bugs.keep_the_broker_epoch,
+    "ignore-the-proposal": past_bugs.ignore_the_proposal,
+    "keep-a-log-start": past_bugs.keep_a_log_start,
+    "keep-the-broker-epoch": past_bugs.keep_the_broker_epoch,
     "keep-the-oldest": _keep_the_oldest,
-    "lead-with-an-empty-log": row_bugs.lead_with_an_empty_log,
+    "lead-with-an-empty-log": past_bugs.lead_with_an_empty_log,
     "lose-a-pending-offset": _lose_a_pending_offset,
-    "name-itself-leader": row_bugs.name_itself_leader,
-    "never-make-it-again": row_bugs.never_make_it_again,
-    "no-leader-lease": row_bugs.no_leader_lease,
-    "ordinary-internal-topics": row_bugs.ordinary_internal_topics,
-    "overwrite-settings": row_bugs.overwrite_settings,
+    "name-itself-leader": past_bugs.name_itself_leader,
+    "never-make-it-again": past_bugs.never_make_it_again,
+    "no-leader-lease": past_bugs.no_leader_lease,
+    "ordinary-internal-topics": past_bugs.ordinary_internal_topics,
+    "overwrite-settings": past_bugs.overwrite_settings,
     "reuse-a-producer-id": _reuse_a_producer_id,
-    "show-by-id": row_bugs.show_by_id,
+    "show-by-id": past_bugs.show_by_id,
     "skip-a-marker": _skip_a_marker,
     "skip-truncation": cluster_bugs.skip_truncation,
     "split-in-front": client_bugs.split_in_front,
-    "take-nonsense": row_bugs.take_nonsense,
+    "take-nonsense": past_bugs.take_nonsense,
     "take-later-for-done": client_bugs.take_later_for_done,
     "commit-replays-by-task": client_bugs.commit_replays_by_task,
-    "tell-unstable-offsets": row_bugs.tell_unstable_offsets,
-    "trust-stale-epochs": row_bugs.trust_stale_epochs,
-    "wait-for-slow-followers": row_bugs.wait_for_slow_followers,
+    "tell-unstable-offsets": past_bugs.tell_unstable_offsets,
+    "trust-stale-epochs": past_bugs.trust_stale_epochs,
+    "wait-for-slow-followers": past_bugs.wait_for_slow_followers,
 }
 
 

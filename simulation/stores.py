@@ -32,7 +32,7 @@ _PORT: Final = 2181
 SESSION_TIMEOUT_MS: Final = 6_000
 
 
-class Line(Protocol):
+class StoreConnection(Protocol):
     """What one broker has to its store, through all its lives."""
 
     # A Unix socket cannot be cut: what is written lies before the other side.
@@ -63,7 +63,7 @@ class Line(Protocol):
 
 
 class Store(Protocol):
-    def line(self, broker: str) -> Line: ...
+    def line(self, broker: str) -> StoreConnection: ...
 
     def listen(self, to: Callable[[Tree], None]) -> None:
         """Calls back with the tree, now and whenever another one takes its place."""
@@ -139,7 +139,7 @@ class MemoryStore:
     def __init__(self, metadata: MemoryMetadata) -> None:
         self._metadata = metadata
 
-    def line(self, broker: str) -> Line:
+    def line(self, broker: str) -> StoreConnection:
         return MemoryLine(self._metadata)
 
     def listen(self, to: Callable[[Tree], None]) -> None:
@@ -227,7 +227,7 @@ class SocketStore:
         self._on_tree: Callable[[Tree], None] = lambda tree: None
         self.starts = 0
 
-    def line(self, broker: str) -> Line:
+    def line(self, broker: str) -> StoreConnection:
         return SocketLine(self._simulation, broker)
 
     def listen(self, to: Callable[[Tree], None]) -> None:
@@ -285,8 +285,8 @@ class LoneStore:
         self._database: _LoneDatabase | None = None
         self._on_tree: Callable[[Tree], None] = lambda tree: None
 
-    def line(self, broker: str) -> Line:
-        return cast("Line", self)
+    def line(self, broker: str) -> StoreConnection:
+        return cast("StoreConnection", self)
 
     def listen(self, to: Callable[[Tree], None]) -> None:
         self._on_tree = to

@@ -11,7 +11,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import History, Send
 from simulation.group_checkers import GroupHistory
-from simulation.group_workload import OwnershipNotes, Refusal, has_lost_its_place
+from simulation.group_workload import OwnershipRecorder, Refusal, has_lost_its_place
 from simulation.transaction_checkers import Attempt, ShutOut, TransactionHistory
 from simulation.workload import Options
 
@@ -20,8 +20,8 @@ class Temper(NamedTuple):
     """How often a transaction is aborted on purpose, or slept in, and how long at most."""
 
     aborts: float
-    dreams: float
-    longest_dream_s: float
+    stall_probability: float
+    max_stall_s: float
 
 
 class _Transactional:
@@ -101,8 +101,8 @@ class _Transactional:
         )
 
     async def dream(self, world: World) -> None:
-        if world.randomness.fraction() < self._temper.dreams:
-            await asyncio.sleep(world.randomness.fraction() * self._temper.longest_dream_s)
+        if world.randomness.fraction() < self._temper.stall_probability:
+            await asyncio.sleep(world.randomness.fraction() * self._temper.max_stall_s)
 
     async def end(self, producer: Producer, attempt: Attempt, world: World) -> None:
         """Commits, or aborts on purpose."""
@@ -196,7 +196,9 @@ class Worker(_Transactional):
 
     async def run(self, world: World) -> None:
         settings = ConsumerSettings.from_options(self._route.consumer_options)
-        self._notes = OwnershipNotes(self.name, self._route.groups, self._history.committed, world)
+        self._notes = OwnershipRecorder(
+            self.name, self._route.groups, self._history.committed, world
+        )
         # A zombie whose static membership another one has must not take it back, nor the
         # transactional id: the two would fence each other for ever. It may do so to its
         # successor while it sleeps half; the successor comes back.

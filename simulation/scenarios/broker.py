@@ -19,9 +19,9 @@ from odradek.metadata.memory import MemoryMetadata, Weakness
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
+from simulation.batch_staging import staged_by_seed
 from simulation.checkers import History, violations
-from simulation.cluster import SimulatedBroker
-from simulation.stages import staged_by_seed
+from simulation.simulated_broker import SimulatedBroker
 from simulation.workload import ConsumingClient, Options, ProducingClient, read_to_the_end
 from simulation.world import Simulation
 
@@ -29,7 +29,7 @@ TOPIC = "orders"
 _PATIENCE_S = 300.0
 
 
-class BadDay:
+class FaultyCluster:
     """One run."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -100,7 +100,7 @@ class BadDay:
             "fetch_max_bytes": self._random.choice((100, 10_000, 50 << 20)),
         }
 
-    async def live_through(self) -> None:
+    async def run(self) -> None:
         simulation, broker = self._simulation, self._broker
         broker.start()
         await self._operator(self._create_topic)
@@ -278,7 +278,7 @@ def _broker_properties(random: Random, *, flushes: bool) -> dict[str, str]:
 
 async def broker(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
-    day = BadDay(simulation)
+    day = FaultyCluster(simulation)
     with staged_by_seed(simulation):
-        await day.live_through()
+        await day.run()
     return day.summary()

@@ -16,11 +16,11 @@ from odradek.client.errors import ClientError
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
-from simulation.brokers import Brokers
 from simulation.checkers import History, Violation, violations
-from simulation.scenarios.bad_day import judge
-from simulation.scribe import Scribe
+from simulation.on_demand_producer import OnDemandProducer
+from simulation.simulated_cluster import Brokers
 from simulation.transaction_workload import read_all
+from simulation.verdicts import require_no_violations
 from simulation.walk import Walk
 from simulation.workload import Options
 from simulation.world import Simulation
@@ -73,9 +73,9 @@ class ClientWalk:
         self._brokers = Brokers(simulation, random.choice((1, 2)), _properties(random))
         self._partitions = [TopicPartition(TOPIC, n) for n in range(random.choice((1, 2)))]
         self._history = History()
-        self._scribes = [
-            Scribe(
-                f"scribe-{n}",
+        self._producers = [
+            OnDemandProducer(
+                f"producer-{n}",
                 self._history,
                 self._partitions,
                 self._producer_options(),
@@ -139,8 +139,8 @@ class ClientWalk:
 
     # Steps
 
-    def _any_scribe(self) -> Scribe:
-        return self._random.choice(self._scribes)
+    def _any_scribe(self) -> OnDemandProducer:
+        return self._random.choice(self._producers)
 
     async def _write(self) -> None:
         self._any_scribe().write(self._random.randint(1, 5))
@@ -148,11 +148,11 @@ class ClientWalk:
 
     async def _write_much(self) -> None:
         """At once, so that several large batches are in flight to a broker that knows us."""
-        scribe = self._any_scribe()
+        producer = self._any_scribe()
         for partition in self._partitions:
-            scribe.write(1, to=partition)
+            producer.write(1, to=partition)
         await asyncio.sleep(0.2)
-        scribe.write(self._random.randint(30, 90), to=self._random.choice(self._partitions))
+        producer.write(self._random.randint(30, 90), to=self._random.choice(self._partitions))
         await asyncio.sleep(self._random.choice((0.0, 0.1)))
 
     async def _idle(self) -> None:
@@ -176,10 +176,10 @@ class ClientWalk:
 
     async def _cut(self) -> None:
         broker = self._random.choice(self._brokers.all)
-        scribe, network = self._any_scribe(), self._simulation.network
-        network.cut(broker.name, scribe.name, both_ways=self._random.random() < 0.5)
+        producer, network = self._any_scribe(), self._simulation.network
+        network.cut(broker.name, producer.name, both_ways=self._random.random() < 0.5)
         await asyncio.sleep(self._random.choice((0.5, 3.0)))
-        network.heal(broker.name, scribe.name)
+        network.heal(broker.name, producer.name)
 
     async def _kill(self) -> None:
         broker = self._random.choice(self._brokers.all)
@@ -189,22 +189,22 @@ class ClientWalk:
 
     # The run
 
-    def _start(self, client: Scribe | InterruptedReader) -> None:
+    def _start(self, client: OnDemandProducer | InterruptedReader) -> None:
         self._simulation.host(client.name).start(client.run, client.name)
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         brokers = self._brokers
         brokers.start()
         try:
             configs = {"max.message.bytes": self._random.choice(("700", "1200", "1048588"))}
             await brokers.create_topic(TOPIC, len(self._partitions), len(brokers.all), configs)
-            for scribe in self._scribes:
-                self._start(scribe)
+            for producer in self._producers:
+                self._start(producer)
             self._start(self._reader)
             await self._walk.take(self._random.randint(5, 25))
             self._simulation.trace.add("-", "everything heals")
             await brokers.heal()
-            await brokers.until(brokers.is_whole, brokers.what_is_ill)
+            await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
             await self._judge()
         finally:
             brokers.end()
@@ -212,15 +212,17 @@ class ClientWalk:
 
     async def _all_is_answered(self) -> None:
         await self._brokers.until(
-            lambda: not any(scribe.unanswered for scribe in self._scribes),
-            lambda: f"{[scribe.unanswered for scribe in self._scribes]} sends without an answer",
+            lambda: not any(producer.unanswered for producer in self._producers),
+            lambda: (
+                f"{[producer.unanswered for producer in self._producers]} sends without an answer"
+            ),
         )
 
     async def _write_in_peace(self) -> None:
         """Whatever a producer went through, it works when brokers do."""
         await self._all_is_answered()
         self._sent_in_trouble = len(self._history.sends)
-        for _ in self._scribes:
+        for _ in self._producers:
             await self._write_much()
         await self._all_is_answered()
 
@@ -244,11 +246,11 @@ class ClientWalk:
 
         wrong = violations(self._history, idempotent=True)
         wrong += self._undelivered()
-        judge(wrong)
+        require_no_violations(wrong)
         deadline_s = self._simulation.loop.time() + 30
         while not is_read() and self._simulation.loop.time() < deadline_s:  # noqa: ASYNC110 - virtual
             await asyncio.sleep(0.2)
-        judge(
+        require_no_violations(
             [
                 Violation("given to nobody", partition, f"{offset} was committed, and never seen")
                 for partition, offset in sorted(missing)
@@ -291,4 +293,4 @@ def _properties(random: Random) -> dict[str, str]:
 
 async def clients(simulation: Simulation) -> str:
     """Plays one walk and says what it came to."""
-    return await ClientWalk(simulation).live_through()
+    return await ClientWalk(simulation).run()

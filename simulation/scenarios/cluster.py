@@ -3,7 +3,7 @@
 Producers write with acks=all and idempotence, some with acks=1, some in transactions; consumers
 read by assignment and in a group, with both isolation levels; an operator moves partitions, elects
 preferred leaders, makes and deletes topics and restarts brokers one after the other. Meanwhile
-everything goes wrong that `cluster_weather` knows, within its fault budget, and the store is as
+everything goes wrong that `cluster_faults` knows, within its fault budget, and the store is as
 weak as an ensemble may be. On some days brokers compact all the time, and a writer changes the
 keys of a compacted topic.
 
@@ -25,9 +25,9 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
 from simulation.checkers import History, Send, Violation, violations
-from simulation.cluster import SimulatedBroker
+from simulation.client_pool import ClientPool
+from simulation.cluster_faults import Budget, ClusterFaults
 from simulation.cluster_invariants import ClusterInvariants
-from simulation.cluster_weather import Budget, ClusterWeather
 from simulation.compaction_workload import (
     STATES,
     Found,
@@ -35,10 +35,9 @@ from simulation.compaction_workload import (
     compaction_of,
     read_keyed,
 )
-from simulation.crew import Crew
 from simulation.group_checkers import GroupHistory, two_owners
-from simulation.group_workload import GroupMember, Habits
-from simulation.scenarios.bad_day import Unseen, judge
+from simulation.group_workload import GroupMember, MemberBehaviour
+from simulation.simulated_broker import SimulatedBroker
 from simulation.transaction_checkers import TransactionHistory, transaction_violations
 from simulation.transaction_workload import (
     Reader,
@@ -47,6 +46,7 @@ from simulation.transaction_workload import (
     read_all,
     read_ends,
 )
+from simulation.verdicts import NeverHappened, require_no_violations
 from simulation.workload import ConsumingClient, Options, ProducingClient
 from simulation.world import Simulation
 
@@ -75,15 +75,15 @@ class _Orders(History):
         self._on_acknowledged(send.partition, offset)
 
 
-class ClusterDay:
+class ClusterScenario:
     def __init__(self, simulation: Simulation) -> None:
         random = self._random = simulation.random("day")
         self._simulation = simulation
         simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
-        self._budget = random.choice(list(Budget))
+        self._allowed_loss = random.choice(list(Budget))
         self._weakness = _weakness(random)
         store = MemoryMetadata(self._weakness)
-        properties = _properties(random, flushes=self._budget is Budget.FLUSHED)
+        properties = _properties(random, flushes=self._allowed_loss is Budget.FLUSHED)
         self._compaction = compaction_of(simulation)
         if self._compaction is not None:
             properties |= self._compaction.properties
@@ -93,12 +93,12 @@ class ClusterDay:
         ]
         self._bootstrap = ",".join(broker.address for broker in self._brokers)
         self._invariants = ClusterInvariants(simulation, store.tree, self._brokers)
-        self._weather = ClusterWeather(
+        self._faults = ClusterFaults(
             simulation,
             random,
             self._brokers,
-            budget=self._budget,
-            is_whole=self._invariants.is_whole,
+            budget=self._allowed_loss,
+            is_healthy=self._invariants.is_healthy,
         )
         self._orders, self._clicks = _Orders(self._was_acknowledged), History()
         self._ledger, self._groups = TransactionHistory(), GroupHistory()
@@ -114,11 +114,11 @@ class ClusterDay:
         self._consumers: list[ConsumingClient] = []
         self._readers: list[Reader] = []
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._crews: list[Crew] = []
+        self._pools: list[ClientPool] = []
         self._operations = 0
 
     def _was_acknowledged(self, partition: TopicPartition, offset: int) -> None:
-        if self._budget is Budget.KILLS:
+        if self._allowed_loss is Budget.KILLS:
             self._invariants.require_replicated(partition, offset, MIN_IN_SYNC)
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
@@ -157,10 +157,10 @@ class ClusterDay:
             host = self._simulation.host(client.name)
             self._running[client.name] = host.start(client.run, client.name)
         if self._partitions(LEDGER):
-            self._crews.append(Crew(self._simulation, random, {"banker": self._banker}))
+            self._pools.append(ClientPool(self._simulation, random, {"banker": self._banker}))
         if self._has_group:
             members = {f"member-{number}": self._member for number in range(2)}
-            self._crews.append(Crew(self._simulation, random, members))
+            self._pools.append(ClientPool(self._simulation, random, members))
 
     def _producer_options(self) -> Options:
         random = self._random
@@ -188,7 +188,7 @@ class ClusterDay:
         return ConsumingClient(name, history, partitions, self._reader_options())
 
     def _is_current(self, name: str) -> bool:
-        return any(crew.is_current(name) for crew in self._crews)
+        return any(pool.is_current(name) for pool in self._pools)
 
     def _banker(self, name: str) -> TransactionalFeeder:
         random = self._random
@@ -198,7 +198,9 @@ class ClusterDay:
             "transaction_timeout_ms": random.choice((3000, 10_000)),
         }
         temper = Temper(
-            aborts=random.choice((0.0, 0.3)), dreams=random.choice((0.0, 0.2)), longest_dream_s=4.0
+            aborts=random.choice((0.0, 0.3)),
+            stall_probability=random.choice((0.0, 0.2)),
+            max_stall_s=4.0,
         )
         return TransactionalFeeder(
             name,
@@ -220,7 +222,7 @@ class ClusterDay:
             "session_timeout_ms": 6000,
             "heartbeat_interval_ms": 1000,
         }
-        habits = Habits(ORDERS, commits_async=False, dreams=0.0)
+        habits = MemberBehaviour(ORDERS, commits_async=False, stall_probability=0.0)
         return GroupMember(
             name,
             self._groups,
@@ -232,7 +234,7 @@ class ClusterDay:
 
     # The day
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         for broker in self._brokers:
             broker.start()
         looking = asyncio.ensure_future(self._look())
@@ -245,7 +247,7 @@ class ClusterDay:
             await self._something_happens()
             self._require_alive()
         self._simulation.trace.add("-", "the day is over: everything heals")
-        await self._weather.clear()
+        await self._faults.heal()
         self._weakness.lost_replies = 0.0
         await self._evening()
         looking.cancel()
@@ -256,13 +258,13 @@ class ClusterDay:
         chance = self._random.random()
         if chance < 0.15:
             await self._operator(self._choose_operation(), 10.0)
-        elif chance < 0.25 and self._crews:
-            self._random.choice(self._crews).turn()
+        elif chance < 0.25 and self._pools:
+            self._random.choice(self._pools).inject()
         elif chance < 0.3:
-            self._weather.begin_rolling_restart()
+            self._faults.begin_rolling_restart()
         else:
-            hosts = [*self._running, *(name for crew in self._crews for name in crew.hosts)]
-            self._weather.turn(hosts)
+            hosts = [*self._running, *(name for pool in self._pools for name in pool.hosts)]
+            self._faults.inject(hosts)
 
     async def _look(self) -> None:
         """Ends the run when something is wrong: nobody waits for this task."""
@@ -343,19 +345,19 @@ class ClusterDay:
 
     async def _evening(self) -> None:
         simulation = self._simulation
-        for crew in self._crews:
-            crew.rest()
+        for pool in self._pools:
+            pool.stop_faults()
         await self._until(self._is_healed, self._what_is_ill)
         finishing = [self._running[one.name] for one in self._producers]
         async with asyncio.timeout(_PATIENCE_S):
             await asyncio.gather(*finishing)
             if self._partitions(LEDGER):
-                await self._crews[0].finished()
+                await self._pools[0].finished()
         await self._everything_is_decided()
         await self._read_everything()
         await self._consumers_catch_up()
         if self._has_group:
-            self._crews[-1].end()
+            self._pools[-1].kill_all()
         self._require_alive()
         await self._until(self._is_healed, self._what_is_ill)
         self._invariants.look()
@@ -369,11 +371,11 @@ class ClusterDay:
         while not holds():
             self._require_alive()
             if self._simulation.loop.time() >= deadline_s:
-                raise Unseen(what())
+                raise NeverHappened(what())
             await asyncio.sleep(0.1)
 
     def _is_healed(self) -> bool:
-        return all(self._invariants.is_whole(broker) for broker in self._brokers) and all(
+        return all(self._invariants.is_healthy(broker) for broker in self._brokers) and all(
             state.leader > 0 for state in self._invariants.states.values()
         )
 
@@ -383,7 +385,7 @@ class ClusterDay:
             for path, state in self._invariants.states.items()
             if len(state.isr) < len(self._invariants.replicas_of(path)) or state.leader < 0
         ]
-        missing = [one.name for one in self._brokers if not self._invariants.is_whole(one)]
+        missing = [one.name for one in self._brokers if not self._invariants.is_healthy(one)]
         return f"not healed after {_PATIENCE_S:.0f} s: {missing}, {ill}"
 
     async def _everything_is_decided(self) -> None:
@@ -405,7 +407,7 @@ class ClusterDay:
                 await self._simulation.host("auditor").start(look, "auditor")
         except TimeoutError:
             told = f"transactions that nobody ends: stable to {ends[0]}, written to {ends[1]}"
-            raise Unseen(told) from None
+            raise NeverHappened(told) from None
 
     async def _read_everything(self) -> None:
         async def read(world: World) -> None:
@@ -443,7 +445,7 @@ class ClusterDay:
                     Violation(one.rule, one.partition, f"on {name}: {one.detail}")
                     for one in day.violations(partition, held)
                 ]
-        judge(found)
+        require_no_violations(found)
 
     async def _consumers_catch_up(self) -> None:
         ends = {
@@ -465,7 +467,7 @@ class ClusterDay:
     def _judge(self) -> None:
         # With acks=1 an acknowledgement promises nothing; what was seen once stays all the same.
         self._clicks.sends = [Send(s.producer, s.partition, s.value) for s in self._clicks.sends]
-        judge(
+        require_no_violations(
             [
                 *violations(self._orders, idempotent=True),
                 *violations(self._clicks),
@@ -477,11 +479,11 @@ class ClusterDay:
     def _summary(self) -> str:
         sends = len(self._orders.sends)
         return (
-            f"{self._weather.faults} faults, {self._operations} operations,"
+            f"{self._faults.count} faults, {self._operations} operations,"
             f" {sum(broker.starts for broker in self._brokers)} starts,"
             f" {self._invariants.checks} changes of partitions,"
             f" {self._orders.acknowledged_count()} of {sends} sends acknowledged"
-            f", {self._budget.name.lower()}"
+            f", {self._allowed_loss.name.lower()}"
             + ("" if self._compaction is None else f", {self._compaction.summary()}")
         )
 
@@ -520,4 +522,4 @@ def _properties(random: Random, *, flushes: bool) -> dict[str, str]:
 
 async def cluster(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
-    return await ClusterDay(simulation).live_through()
+    return await ClusterScenario(simulation).run()

@@ -13,11 +13,11 @@ from typing import Final
 from odradek.metadata.memory import MemoryMetadata
 from simulation.checkers import Violation
 from simulation.cluster_invariants import ClusterInvariants
-from simulation.coordinator_weather import CoordinatorWeather
+from simulation.coordinator_faults import CoordinatorFaults
 from simulation.direct_observer import Committer, DirectObserver
 from simulation.group_checkers import GroupHistory, wrong_observations
-from simulation.scenarios.bad_day import GROUP, BadDay
-from simulation.scenarios.transactions import TransactionDay, in_force, last_epoch
+from simulation.scenarios.faulty_cluster import GROUP, FaultyCluster
+from simulation.scenarios.transactions import TransactionScenario, in_force, last_epoch
 from simulation.stores import SocketStore
 from simulation.world import Simulation
 
@@ -29,7 +29,7 @@ _LOOK_S: Final = 0.2
 _LEDGER: Final = "ledger"
 
 
-class FailoverDay(TransactionDay):
+class FailoverScenario(TransactionScenario):
     def __init__(self, simulation: Simulation) -> None:
         random = simulation.random("failover")
         properties = {
@@ -43,10 +43,10 @@ class FailoverDay(TransactionDay):
             "replica.fetch.wait.max.ms": "500",
             "leader.imbalance.check.interval.seconds": random.choice(("5", "300")),
         }
-        day = BadDay(simulation, BROKERS, properties)
+        day = FaultyCluster(simulation, BROKERS, properties)
         day.longest_day_s = 28.0
-        self._keeper = day.store if isinstance(day.store, SocketStore) else None
-        day.weather = CoordinatorWeather(simulation, random, day.brokers, self._keeper)
+        self._store_service = day.store if isinstance(day.store, SocketStore) else None
+        day.faults = CoordinatorFaults(simulation, random, day.brokers, self._store_service)
         super().__init__(simulation, day)
         store = day.store
         watched = store.tree if isinstance(store, MemoryMetadata) else store
@@ -90,19 +90,19 @@ class FailoverDay(TransactionDay):
         found = [one for observer in self._observers for one in observer.found]
         return [*found, *wrong_observations(self._ledger)]
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         try:
-            return await super().live_through()
+            return await super().run()
         finally:
             if self._looking is not None:
                 self._looking.cancel()
-            if self._keeper is not None:
-                self._keeper.end()
+            if self._store_service is not None:
+                self._store_service.end()
 
 
 async def failover(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
-    day = FailoverDay(simulation)
+    day = FailoverScenario(simulation)
     in_force(simulation, day.version)
     last_epoch(simulation)
-    return await day.live_through()
+    return await day.run()

@@ -29,10 +29,10 @@ from odradek.protocol.messages.init_producer_id import (
 )
 from odradek.protocol.schema import Request, Response
 from odradek.world import World
-from simulation.brokers import Brokers
 from simulation.checkers import Violation
-from simulation.scenarios.bad_day import judge
 from simulation.scenarios.transactions import few_epochs
+from simulation.simulated_cluster import Brokers
+from simulation.verdicts import require_no_violations
 from simulation.walk import Walk
 from simulation.world import Simulation
 
@@ -309,7 +309,7 @@ class FencingWalk:
             detail = f"{life} asked to {what} and was not refused"
             self._found.append(Violation("zombie", ID, detail))
 
-    # Weather
+    # Faults
 
     def _cut(self) -> None:
         self._simulation.network.cut("broker-1", "broker-2")
@@ -334,7 +334,7 @@ class FencingWalk:
 
     # The run
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         brokers = self._brokers
         if self._random.random() < 0.5:
             few_epochs(self._simulation)
@@ -344,8 +344,8 @@ class FencingWalk:
             await self._walk.take(self._random.randint(8, 25))
             self._simulation.trace.add("-", "everything heals")
             await brokers.heal()
-            await brokers.until(brokers.is_whole, brokers.what_is_ill)
-            judge(self._found)
+            await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
+            require_no_violations(self._found)
         finally:
             brokers.end()
         fenced = len(self._fenced)
@@ -365,4 +365,4 @@ def _properties(random: Random) -> dict[str, Any]:
 
 async def fencing(simulation: Simulation) -> str:
     """Plays one walk and says what it came to."""
-    return await FencingWalk(simulation).live_through()
+    return await FencingWalk(simulation).run()

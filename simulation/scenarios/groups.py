@@ -3,7 +3,7 @@
 They share a topic by the classic protocol (eager or cooperative) or by the new one, and commit
 what they have read. When the day is over the group must have been given every record, nobody may
 have owned what another one did, and its position may never have gone back. Some days are more
-varied (`group_variety`), and a night may follow in which what nobody uses expires.
+varied (`group_variations`), and a night may follow in which what nobody uses expires.
 """
 
 import asyncio
@@ -15,14 +15,15 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import History, Violation, violations
-from simulation.crew import Crew
+from simulation.client_pool import ClientPool
+from simulation.group_administrator import DRAFTS, GroupAdministrator
 from simulation.group_checkers import GroupHistory, Log, group_violations
-from simulation.group_clerk import DRAFTS, Clerk
 from simulation.group_resets import ResetWatch
-from simulation.group_variety import NIGHT_MS, GroupVariety
-from simulation.group_workload import GroupMember, Habits, Observer
-from simulation.scenarios.bad_day import GROUP, OFFSETS_PARTITIONS, Anomaly, BadDay, judge
+from simulation.group_variations import EXPIRATION_MS, GroupVariations
+from simulation.group_workload import GroupMember, MemberBehaviour, Observer
+from simulation.scenarios.faulty_cluster import GROUP, OFFSETS_PARTITIONS, FaultyCluster
 from simulation.transaction_workload import read_all
+from simulation.verdicts import Anomaly, require_no_violations
 from simulation.workload import Options, ProducingClient
 from simulation.world import Simulation
 
@@ -37,36 +38,36 @@ class Feeder(ProducingClient):
     is_leaving = False
 
 
-class GroupDay:
+class GroupScenario:
     def __init__(self, simulation: Simulation) -> None:
-        self._variety = GroupVariety(simulation, TOPIC)
-        self.day = day = BadDay(simulation, 1, self._variety.properties())
+        self._variations = GroupVariations(simulation, TOPIC)
+        self.day = day = FaultyCluster(simulation, 1, self._variations.properties())
         random = day.random
         self._log = History()
         self._groups = GroupHistory()
         self._partitions = [TopicPartition(TOPIC, n) for n in range(random.randint(1, 5))]
         self._members = random.randint(2, 4)
-        self._dreams = random.choice((0.0, 0.05))
+        self._stall_probability = random.choice((0.0, 0.05))
         self._is_static = random.random() < 0.2
-        self._crews: list[Crew] = []
+        self._pools: list[ClientPool] = []
         observing: Options = {"bootstrap_servers": day.bootstrap, "group_id": GROUP}
         self._observer = Observer("observer", self._groups, self._partitions, observing)
         self._resets: ResetWatch | None = None
-        if self._variety.is_mixed and not day.is_compacting:
+        if self._variations.is_mixed and not day.is_compacting:
             (broker,) = day.brokers
             self._resets = ResetWatch(broker, GROUP, OFFSETS_PARTITIONS)
-        self._clerk = Clerk(simulation, GROUP, self._partitions, day.bootstrap)
+        self._administrator = GroupAdministrator(simulation, GROUP, self._partitions, day.bootstrap)
 
     def _member(self, name: str) -> GroupMember:
         options = self.day.member_options()
         if self._is_static:
             options["group_instance_id"] = name.partition(".")[0]
-        options = self._variety.member_options(options)
-        topics, pattern = self._variety.subscription(options)
-        habits = Habits(
+        options = self._variations.member_options(options)
+        topics, pattern = self._variations.subscription(options)
+        habits = MemberBehaviour(
             TOPIC,
             self.day.random.random() < 0.5,
-            self._dreams,
+            self._stall_probability,
             topics=tuple(topics),
             pattern=pattern,
         )
@@ -75,7 +76,7 @@ class GroupDay:
         )
 
     def _is_current(self, name: str) -> bool:
-        return any(crew.is_current(name) for crew in self._crews)
+        return any(pool.is_current(name) for pool in self._pools)
 
     def _feeder(self, name: str) -> Feeder:
         options: Options = {
@@ -85,45 +86,47 @@ class GroupDay:
         }
         return Feeder(name, self._log, self._partitions, self.day.random.randint(20, 60), options)
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         day, simulation = self.day, self.day.simulation
-        await day.morning({TOPIC: len(self._partitions), **self._variety.more_topics})
+        await day.start({TOPIC: len(self._partitions), **self._variations.more_topics})
         places = {f"member-{n}": self._member for n in range(self._members)}
         # In place before their programs ask who is current.
-        self._crews = [
-            Crew(simulation, day.random, {"feeder": self._feeder}),
-            Crew(simulation, day.random, places),
+        self._pools = [
+            ClientPool(simulation, day.random, {"feeder": self._feeder}),
+            ClientPool(simulation, day.random, places),
         ]
-        feeders, members = self._crews
+        feeders, members = self._pools
         watching = simulation.host("observer")
         watching.start(self._observer.run, "observer")
         if self._resets is not None:
             simulation.host("watch").start(self._resets.run, "watch")
-        clerks_day = None
-        if self._variety.has_clerk:
-            clerks_day = simulation.host("clerk").start(self._clerk.run, "clerk")
-        await day.pass_time([members, members, feeders])
-        await day.weather.clear()
-        feeders.rest(refill=False)
-        members.rest()
+        administering = None
+        if self._variations.has_administrator:
+            administering = simulation.host("administrator").start(
+                self._administrator.run, "administrator"
+            )
+        await day.run_with_faults([members, members, feeders])
+        await day.faults.heal()
+        feeders.stop_faults(refill=False)
+        members.stop_faults()
         await feeders.finished()
         watching.kill()
-        if clerks_day is not None:
-            if clerks_day.done():
-                clerks_day.result()  # It never ends but by an error.
-            simulation.host("clerk").kill()
+        if administering is not None:
+            if administering.done():
+                administering.result()  # It never ends but by an error.
+            simulation.host("administrator").kill()
         final = await day.operator(self._read)
         for partition, records in final.items():
             self._log.read_at_the_end(partition, records)
         ends = {one: records[-1][0] + 1 for one, records in final.items() if records}
         await self._group_catches_up(ends)
-        if self._variety.has_night:
+        if self._variations.has_expiration:
             await self._unused_groups_expire(ends)
-        members.end()
+        members.kill_all()
         found = violations(self._log, idempotent=True)
         log = {one: [offset for offset, _ in records] for one, records in final.items()}
-        judge([*found, *self._group_violations(log), *self._clerk.found])
-        if self._variety.has_night:
+        require_no_violations([*found, *self._group_violations(log), *self._administrator.found])
+        if self._variations.has_expiration:
             await self._group_expires()
         return self._summary(members)
 
@@ -133,7 +136,7 @@ class GroupDay:
             self._resets.look(self.day.simulation.loop.time())
             self._groups.resets = self._resets.resets
         found = group_violations(self._groups, log)
-        if self._variety.is_mixed and self._resets is None:
+        if self._variations.is_mixed and self._resets is None:
             return [violation for violation in found if violation.rule != "two owners"]
         return found
 
@@ -143,8 +146,8 @@ class GroupDay:
         """While its members live, a group keeps its positions; groups without members do not."""
         if not await self.day.operator(self._is_active):
             return
-        self.day.brokers[0].host.clock.step(NIGHT_MS)
-        unused = {*self._clerk.ledgers, DRAFTS}
+        self.day.brokers[0].host.clock.step(EXPIRATION_MS)
+        unused = {*self._administrator.ledgers, DRAFTS}
         await self.day.until(
             lambda: self._are_gone(unused), lambda: f"the end of the groups {sorted(unused)}"
         )
@@ -157,7 +160,7 @@ class GroupDay:
         """When its members are gone too, nothing is left of it, nor after a restart."""
         broker = self.day.brokers[0]
         await asyncio.sleep(_SESSIONS_ARE_OVER_S)
-        broker.host.clock.step(NIGHT_MS)
+        broker.host.clock.step(EXPIRATION_MS)
         await self.day.until(lambda: self._are_gone({GROUP}), lambda: f"the end of {GROUP}")
         broker.kill()
         broker.start()
@@ -207,11 +210,11 @@ class GroupDay:
 
         await self.day.until(is_done, lambda: f"the group stands at {told}, the ends are {ends}")
 
-    def _summary(self, members: Crew) -> str:
+    def _summary(self, members: ClientPool) -> str:
         commits = self._groups.commits
         generations = {one.generation for one in self._groups.ownerships}
         return (
-            f"{self.day.protocol} {self.day.assignor}, {self.day.weather.faults} faults,"
+            f"{self.day.protocol} {self.day.assignor}, {self.day.faults.count} faults,"
             f" {members.replaced} members replaced, {len(generations)} generations,"
             f" {sum(one.is_acknowledged for one in commits)} of {len(commits)} commits"
             f" acknowledged, {len(self._log.sends)} records"
@@ -220,4 +223,4 @@ class GroupDay:
 
 async def groups(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
-    return await GroupDay(simulation).live_through()
+    return await GroupScenario(simulation).run()

@@ -1,7 +1,7 @@
 """Three brokers that lose their store, their sleep and each other, and what they still say.
 
 A producer writes, a committer moves a group, and an observer at each broker asks it directly,
-whoever leads by then (`direct_observer`). The weather is that of coordinators, without the workers
+whoever leads by then (`direct_observer`). The faults is that of coordinators, without the workers
 of `failover`: a cheap way to hear a broker that answers although it has lost its lease, or late
 because of a slow follower.
 """
@@ -11,14 +11,14 @@ from random import Random
 from typing import Final
 
 from odradek.protocol.types import TopicPartition
-from simulation.brokers import Brokers
 from simulation.checkers import History, violations
-from simulation.coordinator_weather import CoordinatorWeather
+from simulation.coordinator_faults import CoordinatorFaults
 from simulation.direct_observer import Committer, DirectObserver
 from simulation.group_checkers import GroupHistory, wrong_observations
-from simulation.scenarios.bad_day import judge
-from simulation.scribe import Scribe
+from simulation.on_demand_producer import OnDemandProducer
+from simulation.simulated_cluster import Brokers
 from simulation.transaction_workload import read_all
+from simulation.verdicts import require_no_violations
 from simulation.workload import Options
 from simulation.world import Simulation
 
@@ -28,15 +28,17 @@ BROKERS: Final = 3
 _MAX_ANSWER_S: Final = 9.0
 
 
-class LeaseDay:
+class LeaseScenario:
     def __init__(self, simulation: Simulation) -> None:
         random = self._random = simulation.random("leases")
         self._simulation = simulation
         self._brokers = brokers = Brokers(simulation, BROKERS, _properties(random))
-        self._weather = CoordinatorWeather(simulation, random, brokers.all, brokers.keeper)
+        self._faults = CoordinatorFaults(simulation, random, brokers.all, brokers.store_service)
         self._history, self._groups = History(), GroupHistory()
         self._partitions = [TopicPartition(TOPIC, n) for n in range(2)]
-        self._scribe = Scribe("scribe", self._history, self._partitions, self._producer_options())
+        self._producer = OnDemandProducer(
+            "producer", self._history, self._partitions, self._producer_options()
+        )
         self._observers = [
             DirectObserver(
                 broker,
@@ -58,25 +60,28 @@ class LeaseDay:
             "max_block_ms": 2000,
         }
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         brokers, simulation = self._brokers, self._simulation
         brokers.start()
         try:
             await brokers.create_topic(TOPIC, len(self._partitions), BROKERS)
-            watchers: list[Scribe | Committer | DirectObserver] = [self._scribe, self._committer]
+            watchers: list[OnDemandProducer | Committer | DirectObserver] = [
+                self._producer,
+                self._committer,
+            ]
             watchers += self._observers
             for watcher in watchers:
                 simulation.host(watcher.name).start(watcher.run, watcher.name)
             await asyncio.sleep(2)
             for _ in range(self._random.randint(3, 9)):
-                await self._weather.turn([self._scribe.name, self._committer.name])
+                await self._faults.inject([self._producer.name, self._committer.name])
                 for _ in range(self._random.choice((1, 3, 8))):
-                    self._scribe.write(1)
+                    self._producer.write(1)
                     await asyncio.sleep(self._random.uniform(0.2, 2))
-            await self._weather.clear()
+            await self._faults.heal()
             await brokers.heal()
-            await brokers.until(brokers.is_whole, brokers.what_is_ill)
-            await brokers.until(lambda: not self._scribe.unanswered, lambda: "a send")
+            await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
+            await brokers.until(lambda: not self._producer.unanswered, lambda: "a send")
             for watcher in watchers:
                 simulation.host(watcher.name).kill()
             await self._judge()
@@ -91,7 +96,7 @@ class LeaseDay:
         for partition, records in found.items():
             self._history.read_at_the_end(partition, records)
         wrong = [one for observer in self._observers for one in observer.found]
-        judge(
+        require_no_violations(
             [
                 *wrong,
                 *wrong_observations(self._groups),
@@ -102,7 +107,7 @@ class LeaseDay:
     def _summary(self) -> str:
         commits = self._groups.commits
         return (
-            f"{self._weather.faults} faults, {sum(one.is_acknowledged for one in commits)} of"
+            f"{self._faults.count} faults, {sum(one.is_acknowledged for one in commits)} of"
             f" {len(commits)} commits acknowledged, {len(self._groups.observations)} observations,"
             f" {self._history.acknowledged_count()} of {len(self._history.sends)} sends"
         )
@@ -123,4 +128,4 @@ def _properties(random: Random) -> dict[str, str]:
 
 async def leases(simulation: Simulation) -> str:
     """Plays one day and says what it came to."""
-    return await LeaseDay(simulation).live_through()
+    return await LeaseScenario(simulation).run()

@@ -36,10 +36,10 @@ from odradek.protocol.messages.produce import (
 from odradek.protocol.records import BatchBuilder
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
-from simulation.brokers import Brokers
 from simulation.checkers import Violation
 from simulation.compaction_workload import STATES, read_keyed
-from simulation.scenarios.bad_day import judge
+from simulation.simulated_cluster import Brokers
+from simulation.verdicts import require_no_violations
 from simulation.walk import Walk
 from simulation.workload import Options
 from simulation.world import Simulation
@@ -252,7 +252,7 @@ class RetryWalk:
 
     async def _until_whole(self) -> None:
         self._start_all()
-        await self._brokers.until(self._brokers.is_whole, self._brokers.what_is_ill)
+        await self._brokers.until(self._brokers.is_healthy, self._brokers.describe_unhealthy)
 
     async def _rebuild(self) -> None:
         """A follower gets an empty disk and copies the log as it is by now, compacted."""
@@ -296,7 +296,7 @@ class RetryWalk:
 
     # The run
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         brokers = self._brokers
         brokers.start()
         try:
@@ -304,11 +304,11 @@ class RetryWalk:
             await self._walk.take(self._random.randint(8, 24))
             self._simulation.trace.add("-", "everything heals")
             await brokers.heal()
-            await brokers.until(brokers.is_whole, brokers.what_is_ill)
+            await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
             for writer in self._writers:
                 while writer.is_waiting:
                     await self._send(writer, is_heard=True)
-                    judge(self._found)
+                    require_no_violations(self._found)
             await self._judge()
         finally:
             brokers.end()
@@ -332,7 +332,7 @@ class RetryWalk:
             assert record.key is not None
             assert record.value is not None
             self._note(record.key, record.value, record.offset)
-        judge(self._found)
+        require_no_violations(self._found)
 
     def _summary(self) -> str:
         return (
@@ -362,4 +362,4 @@ def _topic_settings(random: Random) -> dict[str, str]:
 
 async def retries(simulation: Simulation) -> str:
     """Plays one walk and says what it came to."""
-    return await RetryWalk(simulation).live_through()
+    return await RetryWalk(simulation).run()

@@ -4,7 +4,7 @@ A few brokers hold one or two partitions. Producers write with acks=all and with
 killed, stopped cleanly, paused, cut off, lose power or get an empty disk, and come back in any
 order, while the checkpoints beside their logs are up to a minute old. `min.insync.replicas` is 1 or
 2, unclean elections are allowed on some days. What that may lose, and nothing else, is forgiven
-(`loss_budget`).
+(`allowed_loss`).
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from typing import Final
 from odradek.client.admin.partitions import ElectionType
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
-from simulation.brokers import Brokers, is_level
+from simulation.allowed_loss import AllowedLoss
 from simulation.checkers import History, Violation, violations
-from simulation.cluster import SimulatedBroker
 from simulation.cluster_invariants import values_of
-from simulation.loss_budget import LossBudget
-from simulation.scenarios.bad_day import Unseen, judge
-from simulation.scribe import Scribe
+from simulation.on_demand_producer import OnDemandProducer
+from simulation.simulated_broker import SimulatedBroker
+from simulation.simulated_cluster import Brokers, is_level
 from simulation.transaction_workload import read_all
+from simulation.verdicts import NeverHappened, require_no_violations
 from simulation.walk import Step, Walk
 from simulation.workload import ConsumingClient, Options
 from simulation.world import Simulation
@@ -61,7 +61,7 @@ _THEMES: Final = (
 )
 
 
-class RoleHistory:
+class RoleWalk:
     def __init__(self, simulation: Simulation) -> None:
         random = self._random = simulation.random("roles")
         self._simulation = simulation
@@ -77,15 +77,17 @@ class RoleHistory:
             allows_unclean=True,
         )
         self._history = History()
-        self._budget = LossBudget(self._brokers, self._history, self._partitions, self._min_in_sync)
+        self._allowed_loss = AllowedLoss(
+            self._brokers, self._history, self._partitions, self._min_in_sync
+        )
         self._brokers.invariants.on_unclean = self._note_unclean
         self._unclean: list[TopicPartition] = []
         self._elected_unclean: list[TopicPartition] = []
         options = self._producer_options()
-        self._scribe = Scribe(
-            "scribe", self._history, self._partitions, {**options, "enable_idempotence": True}
+        self._producer = OnDemandProducer(
+            "producer", self._history, self._partitions, {**options, "enable_idempotence": True}
         )
-        self._clicker = Scribe(
+        self._clicker = OnDemandProducer(
             "clicker",
             self._history,
             self._partitions,
@@ -118,7 +120,7 @@ class RoleHistory:
         """What was acknowledged before may be lost, if somebody wanted it so."""
         if where.topic == TOPIC:
             self._unclean.append(where)
-            self._budget.forgive(where, set())
+            self._allowed_loss.forgive(where, set())
 
     # Steps
 
@@ -150,11 +152,11 @@ class RoleHistory:
             "replace-disk": self._replace_disk,
             "lose-store": self._lose_store,
             "expire": self._expire,
-            **({} if self._brokers.keeper is None else {"keeper": self._keeper_dies}),
+            **({} if self._brokers.store_service is None else {"keeper": self._store_service_dies}),
         }
 
     async def _write(self) -> None:
-        self._scribe.write(self._random.randint(1, 6))
+        self._producer.write(self._random.randint(1, 6))
         await asyncio.sleep(self._random.choice((0.02, 0.1, 0.5)))
 
     async def _write_to_one(self) -> None:
@@ -182,7 +184,7 @@ class RoleHistory:
             else:
                 network.cut(leader.name, other.name)
         for _ in range(self._random.randint(1, 3)):
-            self._random.choice((self._scribe, self._clicker)).write(self._random.randint(1, 3))
+            self._random.choice((self._producer, self._clicker)).write(self._random.randint(1, 3))
             await asyncio.sleep(self._random.uniform(0.02, 0.2))
         leader.kill(is_noticed=self._random.random() < 0.8)
         for other in others:
@@ -219,7 +221,7 @@ class RoleHistory:
         await asyncio.sleep(self._random.choice((0.5, 2.0)))
         second.start()
         await self._settle()
-        self._scribe.write(2)
+        self._producer.write(2)
         await asyncio.sleep(0.3)
 
     async def _flap(self) -> None:
@@ -227,9 +229,9 @@ class RoleHistory:
         leader = self._leader()
         follower = self._random.choice([one for one in self._brokers.all if one is not leader])
         for _ in range(self._random.randint(3, 8)):
-            self._scribe.write(self._random.randint(1, 3))
-            if self._budget.may_forget(follower):
-                self._budget.power_off(follower)
+            self._producer.write(self._random.randint(1, 3))
+            if self._allowed_loss.may_forget(follower):
+                self._allowed_loss.power_off(follower)
             else:
                 follower.kill()
             follower.start()
@@ -242,13 +244,13 @@ class RoleHistory:
         leader = self._leader()
         follower = self._random.choice([one for one in self._brokers.all if one is not leader])
         follower.kill()
-        self._scribe.write(2)
+        self._producer.write(2)
         await asyncio.sleep(self._random.choice((0.1, 1.5)))
         follower.start()
         network = self._simulation.network
         await asyncio.sleep(self._random.uniform(0, 0.5))
         network.cut(leader.name, follower.name)
-        self._scribe.write(3)
+        self._producer.write(3)
         await asyncio.sleep(self._random.uniform(0, 0.6))
         leader.kill()
         network.heal(leader.name, follower.name)
@@ -259,11 +261,11 @@ class RoleHistory:
         leader = self._leader()
         follower = self._random.choice([one for one in self._brokers.all if one is not leader])
         follower.kill()
-        self._scribe.write(3)
+        self._producer.write(3)
         await asyncio.sleep(self._random.choice((0.1, 1.5)))
         leader.slow_store(self._random.choice((1.0, 2.5)))
         follower.start()
-        with suppress(Unseen):
+        with suppress(NeverHappened):
             await self._brokers.until(
                 lambda: is_level(follower, leader, self._partitions),
                 lambda: "a follower that catches up",
@@ -271,12 +273,12 @@ class RoleHistory:
             )
         await asyncio.sleep(self._random.uniform(0, 0.1))
         network = self._simulation.network
-        if self._random.random() < 0.5 and self._budget.may_forget(follower):
-            self._budget.power_off(follower)
+        if self._random.random() < 0.5 and self._allowed_loss.may_forget(follower):
+            self._allowed_loss.power_off(follower)
             follower.start()
         else:
             network.cut(leader.name, follower.name)
-            self._scribe.write(3)
+            self._producer.write(3)
         await asyncio.sleep(self._random.uniform(1.0, 3.0))
         leader.slow_store(0.0)
         network.heal(leader.name, follower.name)
@@ -288,10 +290,10 @@ class RoleHistory:
         for other in others:
             if not other.is_paused:
                 await other.stop()
-        self._scribe.write(2)
+        self._producer.write(2)
         await asyncio.sleep(0.5)
-        if self._budget.may_forget(last):
-            self._budget.replace_disk(last)
+        if self._allowed_loss.may_forget(last):
+            self._allowed_loss.replace_disk(last)
             last.start()
             await asyncio.sleep(self._random.choice((0.5, 2.0)))
         for other in others:
@@ -354,9 +356,11 @@ class RoleHistory:
         )
 
     async def _settle(self) -> None:
-        with suppress(Unseen):
+        with suppress(NeverHappened):
             patience_s = self._random.choice((2.0, 8.0))
-            await self._brokers.until(self._brokers.is_whole, self._brokers.what_is_ill, patience_s)
+            await self._brokers.until(
+                self._brokers.is_healthy, self._brokers.describe_unhealthy, patience_s
+            )
 
     async def _wait(self) -> None:
         await asyncio.sleep(self._random.choice((0.1, 1.0, 3.0, 8.0)))
@@ -370,42 +374,42 @@ class RoleHistory:
 
     async def _power_cut(self) -> None:
         broker = self._random.choice((self._any(), self._leader()))
-        if self._budget.may_forget(broker):
-            self._budget.power_off(broker)
+        if self._allowed_loss.may_forget(broker):
+            self._allowed_loss.power_off(broker)
 
     async def _replace_disk(self) -> None:
         broker = self._random.choice((self._any(), self._leader()))
-        if self._budget.may_forget(broker):
-            self._budget.replace_disk(broker)
+        if self._allowed_loss.may_forget(broker):
+            self._allowed_loss.replace_disk(broker)
 
     async def _lose_store(self) -> None:
         broker = self._random.choice((self._any(), self._leader()))
-        broker.cut_from_store()
-        self._later(self._random.choice((0.5, 5.0, 9.0)), broker.back_at_store)
+        broker.cut_store()
+        self._later(self._random.choice((0.5, 5.0, 9.0)), broker.reconnect_store)
 
     async def _expire(self) -> None:
         self._any().expire_session()
 
-    async def _keeper_dies(self) -> None:
+    async def _store_service_dies(self) -> None:
         """Or is stopped for a while: the service of the metadata store."""
-        keeper = self._brokers.keeper
-        assert keeper is not None
+        store_service = self._brokers.store_service
+        assert store_service is not None
         away_s = self._random.choice((0.2, 2.0, 7.0))
         if self._random.random() < 0.5:
-            keeper.kill()
-            self._later(away_s, keeper.start)
+            store_service.kill()
+            self._later(away_s, store_service.start)
         else:
-            keeper.pause()
-            self._later(away_s, keeper.resume)
+            store_service.pause()
+            self._later(away_s, store_service.resume)
 
     # The run
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         brokers, simulation = self._brokers, self._simulation
         brokers.start()
         replicas = min(len(brokers.all), self._random.choice((2, 3)))
         await brokers.create_topic(TOPIC, len(self._partitions), replicas)
-        for client in (self._scribe, self._clicker):
+        for client in (self._producer, self._clicker):
             simulation.host(client.name).start(client.run, client.name)
         has_reader = self._min_in_sync > 1 and not self._allows_unclean
         if has_reader:
@@ -414,14 +418,14 @@ class RoleHistory:
         simulation.trace.add("-", "everything heals")
         await brokers.heal()
         await self._lead_again()
-        await brokers.until(brokers.is_whole, brokers.what_is_ill)
+        await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
         await brokers.until(self._is_answered, lambda: "sends without an answer")
         await self._judge()
         brokers.end()
         return self._summary()
 
     def _is_answered(self) -> bool:
-        return self._scribe.unanswered == 0 and self._clicker.unanswered == 0
+        return self._producer.unanswered == 0 and self._clicker.unanswered == 0
 
     async def _lead_again(self) -> None:
         """Where the last replica in sync lost its disk nobody may lead unless an operator says
@@ -430,7 +434,7 @@ class RoleHistory:
         offline = [
             where
             for where in self._partitions
-            if self._brokers.leader_of(where) is None and where in self._budget.forgiven
+            if self._brokers.leader_of(where) is None and where in self._allowed_loss.forgiven
         ]
         self._require_kept(offline)
         if not offline:
@@ -454,7 +458,7 @@ class RoleHistory:
                 for send in self._history.sends
                 if send.partition == where and send.offset is not None and send.value not in there
             ]
-        judge(found)
+        require_no_violations(found)
 
     async def _judge(self) -> None:
         options = {**self._reader_options(), "isolation_level": "read_uncommitted"}
@@ -462,7 +466,7 @@ class RoleHistory:
         for partition, records in found.items():
             self._history.read_at_the_end(partition, records)
         self._forgive_other_offsets()
-        judge(violations(self._history, idempotent=not self._unclean))
+        require_no_violations(violations(self._history, idempotent=not self._unclean))
         await asyncio.sleep(1)
         self._brokers.invariants.require_equal_replicas()
 
@@ -504,4 +508,4 @@ def _properties(random: Random, min_in_sync: int, *, allows_unclean: bool) -> di
 
 async def roles(simulation: Simulation) -> str:
     """Plays one history and says what it came to."""
-    return await RoleHistory(simulation).live_through()
+    return await RoleWalk(simulation).run()

@@ -21,12 +21,12 @@ from odradek.spark.markers import ReplayDiffers, TaskWrite, WriteRefused
 from odradek.spark.replays import CommitFailed, TaskShare
 from odradek.world import World
 from simulation.blocking_programs import BlockingProgram
-from simulation.brokers import Brokers
 from simulation.checkers import Violation
-from simulation.scenarios.bad_day import Unseen, judge
+from simulation.simulated_cluster import Brokers
 from simulation.sink_steps import Step
 from simulation.spark_sink import SinkOptions, attempt, commit, sink_in_simulation
 from simulation.transaction_workload import read_all
+from simulation.verdicts import NeverHappened, require_no_violations
 from simulation.walk import Walk
 from simulation.workload import Options
 from simulation.world import Simulation
@@ -186,7 +186,7 @@ class SinkWalk:
             self._refused += 1
             if not self._is_old and self._tasks == self._tasks_before:
                 detail = f"batch {batch}, though nothing was changed: {error}"
-                judge([Violation("refused", TOPIC, detail[:200])])
+                require_no_violations([Violation("refused", TOPIC, detail[:200])])
             if self._is_old:
                 self._checkpoint = self._newest().copy()
             self._tasks = self._tasks_before
@@ -220,7 +220,7 @@ class SinkWalk:
             if outcome is not None:
                 return TaskShare(write, outcome.rows, outcome.was_done_before, outcome.pending)
             await asyncio.sleep(0.2)
-        raise Unseen(f"unseen: {write} in {_MAX_ATTEMPTS} attempts")
+        raise NeverHappened(f"unseen: {write} in {_MAX_ATTEMPTS} attempts")
 
     async def _try(self, write: TaskWrite, values: list[bytes]) -> Outcome | None:
         self._attempts += 1
@@ -261,14 +261,14 @@ class SinkWalk:
 
     # The run
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         brokers = self._brokers
         brokers.start()
         try:
             await brokers.create_topic(TOPIC, len(self._partitions), len(brokers.all))
             await self._walk.take(self._random.randint(6, 22))
             await brokers.heal()
-            await brokers.until(brokers.is_whole, brokers.what_is_ill)
+            await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
             await self._run_batch()
             await asyncio.sleep(15)  # What a zombie left open ends by itself.
             await self._judge()
@@ -302,7 +302,7 @@ class SinkWalk:
             for row, count in sorted(counts.items())
             if count > 1
         ]
-        judge(wrong)
+        require_no_violations(wrong)
 
     def _summary(self) -> str:
         return (
@@ -332,4 +332,4 @@ def _properties(random: Random) -> dict[str, str]:
 async def sink(simulation: Simulation) -> str:
     """Plays one walk and says what it came to."""
     with sink_in_simulation():
-        return await SinkWalk(simulation).live_through()
+        return await SinkWalk(simulation).run()

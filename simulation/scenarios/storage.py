@@ -23,8 +23,8 @@ from odradek.storage import AppendResult, Log, LogManager, StorageError
 from odradek.storage.staging import room_for
 from odradek.storage.validation import TakesLong
 from odradek.world import World
+from simulation.batch_staging import staged_by_seed
 from simulation.disk import PowerCut
-from simulation.stages import staged_by_seed
 from simulation.world import Host, Simulation
 
 TOPIC = "words"

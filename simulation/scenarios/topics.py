@@ -3,7 +3,7 @@
 One or two brokers. A producer writes, an operator deletes records, deletes the topic and makes it
 anew, and changes settings beside a second one. Brokers are killed, stopped, run short of file
 descriptors; a lone one also loses its metadata store and adopts the logs it finds. Every life of
-the topic is judged by itself (`topic_lives`).
+the topic is judged by itself (`topic_incarnation`).
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.administrators import Administrators
-from simulation.brokers import Brokers
 from simulation.checkers import Violation
-from simulation.poison import send_poison
-from simulation.scenarios.bad_day import judge
-from simulation.scribe import Scribe
+from simulation.malformed_batches import send_malformed_batch
+from simulation.on_demand_producer import OnDemandProducer
+from simulation.simulated_cluster import Brokers
 from simulation.stores import LoneStore
-from simulation.topic_lives import TopicLife
+from simulation.topic_incarnation import TopicIncarnation
 from simulation.transaction_workload import read_all
+from simulation.verdicts import require_no_violations
 from simulation.walk import Step, Walk
 from simulation.workload import Options
 from simulation.world import Simulation
@@ -37,7 +37,7 @@ _THEMES: Final = (
     ("write", "rebirth", "renew", "delete-records", "kill", "stop", "start"),
     ("write", "descriptors", "starve", "create", "wait"),
     ("write", "lose-store", "start", "commit", "kill"),
-    ("write", "settings", "internal", "peek", "poison", "kill", "start"),
+    ("write", "settings", "internal", "peek", "malformed-batch", "kill", "start"),
     ("write", "wait", "delete-records", "stop", "kill", "start"),
 )
 
@@ -54,17 +54,17 @@ class TopicWalk:
             simulation, count, _properties(random, count, self._has_retention), store=self._store
         )
         self._partitions = [TopicPartition(TOPIC, n) for n in range(random.choice((1, 1, 2)))]
-        self._life = TopicLife(has_retention=self._has_retention)
+        self._life = TopicIncarnation(has_retention=self._has_retention)
         self._lives = 1
         self._settled_s = 0.0
-        self._scribes = 0
-        self._scribe = self._new_scribe()
+        self._producers = 0
+        self._producer = self._new_scribe()
         self._admins = Administrators(self._brokers, random)
         self._created: list[str] = []
         self._walk = Walk(simulation, self._steps(), _WEIGHTS, _ALWAYS, _THEMES)
 
-    def _new_scribe(self) -> Scribe:
-        self._scribes += 1
+    def _new_scribe(self) -> OnDemandProducer:
+        self._producers += 1
         options: Options = {
             "bootstrap_servers": self._brokers.bootstrap,
             "enable_idempotence": True,
@@ -73,8 +73,8 @@ class TopicWalk:
             "delivery_timeout_ms": round(_DELIVERY_S * 1000),
             "max_block_ms": 1500,
         }
-        name = f"scribe-{self._scribes}"
-        return Scribe(name, self._life.history, self._partitions, options)
+        name = f"producer-{self._producers}"
+        return OnDemandProducer(name, self._life.history, self._partitions, options)
 
     def _steps(self) -> dict[str, Step]:
         steps: dict[str, Step] = {
@@ -92,7 +92,7 @@ class TopicWalk:
             "starve": self._starve,
             "settings": self._settings,
             "commit": self._commit,
-            "poison": self._poison,
+            "malformed-batch": self._malformed_batch,
             "internal": self._admins.ask_for_internal,
             "peek": self._peek,
         }
@@ -103,14 +103,14 @@ class TopicWalk:
     # Steps
 
     async def _write(self) -> None:
-        self._scribe.write(self._random.choice((1, 1, 3, 12)))
+        self._producer.write(self._random.choice((1, 1, 3, 12)))
         await asyncio.sleep(self._random.choice((0.02, 0.1, 0.5)))
 
     async def _another_producer(self) -> None:
         await self._quiet()
-        self._simulation.host(self._scribe.name).kill()
-        self._scribe = self._new_scribe()
-        self._simulation.host(self._scribe.name).start(self._scribe.run, self._scribe.name)
+        self._simulation.host(self._producer.name).kill()
+        self._producer = self._new_scribe()
+        self._simulation.host(self._producer.name).start(self._producer.run, self._producer.name)
 
     async def _delete_records(self) -> None:
         partition = self._random.choice(self._partitions)
@@ -133,7 +133,7 @@ class TopicWalk:
     async def _quiet(self) -> None:
         """Nothing is on its way any more: what follows belongs to the next life."""
         self._start_all()
-        await self._brokers.until(lambda: not self._scribe.unanswered, lambda: "a send", 30.0)
+        await self._brokers.until(lambda: not self._producer.unanswered, lambda: "a send", 30.0)
 
     async def _renew(self) -> None:
         """The topic is deleted, and another one of its name is made."""
@@ -151,7 +151,7 @@ class TopicWalk:
                     await asyncio.sleep(0.05)
 
         await self._brokers.ask(delete)
-        self._life = TopicLife(has_retention=self._has_retention)
+        self._life = TopicIncarnation(has_retention=self._has_retention)
         self._lives += 1
         self._settled_s = self._simulation.loop.time() + 1.0
         self._admins.forget_settings(TOPIC)
@@ -159,16 +159,16 @@ class TopicWalk:
         await self._make_topic()
         if self._random.random() < 0.5:
             await self._another_producer()
-        self._scribe.history = self._life.history
+        self._producer.history = self._life.history
 
     async def _rebirth(self) -> None:
         """Records are deleted, the topic is made anew, and a broker starts again: nothing that was
         noted of the first topic may count for the second."""
-        self._scribe.write(12)
+        self._producer.write(12)
         await self._quiet()
         await self._delete_records()
         await self._renew()
-        self._scribe.write(self._random.choice((1, 4, 12)))
+        self._producer.write(self._random.choice((1, 4, 12)))
         await self._quiet()
         await self._random.choice((self._stop, self._kill))()
         await self._start()
@@ -220,7 +220,7 @@ class TopicWalk:
 
     async def _starve(self) -> None:
         """No file can be opened when records come of age."""
-        self._scribe.write(6)
+        self._producer.write(6)
         await asyncio.sleep(self._random.uniform(3, 5))
         await self._descriptors()
         await asyncio.sleep(self._random.uniform(1, 4))
@@ -234,8 +234,8 @@ class TopicWalk:
         await asyncio.sleep(max(0.0, self._settled_s - self._simulation.loop.time()))
         await self._admins.commit(self._random.choice(self._partitions))
 
-    async def _poison(self) -> None:
-        await send_poison(self._brokers, self._random, TOPIC, self._admins.found)
+    async def _malformed_batch(self) -> None:
+        await send_malformed_batch(self._brokers, self._random, TOPIC, self._admins.found)
 
     async def _peek(self) -> None:
         await self._admins.look_for_hidden(TOPIC)
@@ -248,7 +248,7 @@ class TopicWalk:
             # One of few words: whoever gets its id next begins with the same sequence numbers.
             await self._another_producer()
             for _ in range(self._random.randint(1, 3)):
-                self._scribe.write(1)
+                self._producer.write(1)
                 await asyncio.sleep(0.1)
         await self._quiet()
         if self._random.random() < 0.5:
@@ -267,12 +267,12 @@ class TopicWalk:
             await self._create_again(missing)
         if self._random.random() < 0.7:
             await self._another_producer()
-            self._scribe.write(1)
+            self._producer.write(1)
 
     async def _create_again(self, missing: list[TopicPartition]) -> None:
         """Creates the partitions that no log told the new store of: there was no descriptor left
         to make their logs, so only the lost store knew them, and nothing was written to them."""
-        judge(
+        require_no_violations(
             Violation("lost log", send.partition, f"{send.value!r} was acknowledged")
             for send in self._life.history.sends
             if send.partition in missing and send.offset is not None
@@ -299,18 +299,20 @@ class TopicWalk:
             TOPIC, len(self._partitions), len(self._brokers.all), configs
         )
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         brokers = self._brokers
         brokers.start()
         try:
             await self._make_topic()
             if self._random.random() < 0.3:
                 await self._admins.hide_a_topic()
-            self._simulation.host(self._scribe.name).start(self._scribe.run, self._scribe.name)
+            self._simulation.host(self._producer.name).start(
+                self._producer.run, self._producer.name
+            )
             await self._walk.take(self._random.randint(8, 30))
             self._simulation.trace.add("-", "everything heals")
             await brokers.heal()
-            await brokers.until(brokers.is_whole, brokers.what_is_ill)
+            await brokers.until(brokers.is_healthy, brokers.describe_unhealthy)
             await self._quiet()
             await self._judge()
         finally:
@@ -332,13 +334,13 @@ class TopicWalk:
         await self._brokers.ask(
             lambda world: self._admins.check_internal(world, _COORDINATOR_PARTITIONS)
         )
-        judge([*wrong, *self._admins.found, *await self._useless()])
+        require_no_violations([*wrong, *self._admins.found, *await self._useless()])
 
     async def _useless(self) -> list[Violation]:
         """Topics that somebody was told to be there, and that nobody can write to."""
         if not self._created:
             return []
-        life = TopicLife()
+        life = TopicIncarnation()
         options: Options = {
             "bootstrap_servers": self._brokers.bootstrap,
             "delivery_timeout_ms": 20_000,
@@ -346,11 +348,11 @@ class TopicWalk:
             "request_timeout_ms": 2000,
         }
         partitions = [TopicPartition(name, 0) for name in self._created]
-        scribe = Scribe("last-scribe", life.history, partitions, options)
-        host = self._simulation.host(scribe.name)
-        host.start(scribe.run, scribe.name)
-        scribe.write(4 * len(partitions))
-        await self._brokers.until(lambda: not scribe.unanswered, lambda: "a send", 60.0)
+        producer = OnDemandProducer("last-producer", life.history, partitions, options)
+        host = self._simulation.host(producer.name)
+        host.start(producer.run, producer.name)
+        producer.write(4 * len(partitions))
+        await self._brokers.until(lambda: not producer.unanswered, lambda: "a send", 60.0)
         host.kill()
         return [
             Violation("useless", send.partition, "a topic that was made takes no records")
@@ -394,4 +396,4 @@ def _properties(random: Random, count: int, has_retention: bool) -> dict[str, st
 
 async def topics(simulation: Simulation) -> str:
     """Plays one walk and says what it came to."""
-    return await TopicWalk(simulation).live_through()
+    return await TopicWalk(simulation).run()

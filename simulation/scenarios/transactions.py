@@ -14,10 +14,10 @@ from odradek.protocol.types import TopicPartition
 from odradek.transactions import machine, transaction
 from odradek.world import World
 from simulation.checkers import Violation
-from simulation.crew import Crew, Program
+from simulation.client_pool import ClientPool, Program
 from simulation.group_checkers import GroupHistory, group_violations
 from simulation.group_workload import Observer
-from simulation.scenarios.bad_day import GROUP, BadDay, judge
+from simulation.scenarios.faulty_cluster import GROUP, FaultyCluster
 from simulation.scenarios.groups import Feeder
 from simulation.transaction_checkers import (
     TransactionHistory,
@@ -34,6 +34,7 @@ from simulation.transaction_workload import (
     read_all,
     read_ends,
 )
+from simulation.verdicts import require_no_violations
 from simulation.workload import Options
 from simulation.world import Simulation
 
@@ -42,9 +43,9 @@ SOURCE, TARGET = "source", "target"
 _FEW_EPOCHS, _LAST_OF_FEW = 0.25, 7
 
 
-class TransactionDay:
-    def __init__(self, simulation: Simulation, day: BadDay | None = None) -> None:
-        self.day = day = day or BadDay(simulation)
+class TransactionScenario:
+    def __init__(self, simulation: Simulation, day: FaultyCluster | None = None) -> None:
+        self.day = day = day or FaultyCluster(simulation)
         random = day.random
         self.version = random.choice((1, 2, 2))
         self.history = TransactionHistory()
@@ -56,10 +57,10 @@ class TransactionDay:
         self._is_static = random.random() < 0.2
         self._temper = Temper(
             aborts=random.choice((0.0, 0.1, 0.3)),
-            dreams=random.choice((0.0, 0.05, 0.2)),
-            longest_dream_s=random.choice((0.1, 2.0, 12.0)),
+            stall_probability=random.choice((0.0, 0.05, 0.2)),
+            max_stall_s=random.choice((0.1, 2.0, 12.0)),
         )
-        self._crews: list[Crew] = []
+        self._pools: list[ClientPool] = []
         self._readers = [
             Reader(
                 f"reader-{number}",
@@ -88,7 +89,7 @@ class TransactionDay:
         return options
 
     def _is_current(self, name: str) -> bool:
-        return any(crew.is_current(name) for crew in self._crews)
+        return any(pool.is_current(name) for pool in self._pools)
 
     def _feeder(self, name: str) -> Program:
         place = name.partition(".")[0]
@@ -123,30 +124,33 @@ class TransactionDay:
 
     # The day
 
-    async def live_through(self) -> str:
+    async def run(self) -> str:
         day, simulation = self.day, self.day.simulation
-        await day.morning({SOURCE: len(self.sources), TARGET: len(self._targets)})
+        await day.start({SOURCE: len(self.sources), TARGET: len(self._targets)})
         feeders = {f"feeder-{n}": self._feeder for n in range(day.random.randint(1, 2))}
         workers = {f"worker-{n}": self._worker for n in range(self._workers)}
         # In place before their programs ask who is current.
-        self._crews = [Crew(simulation, day.random, feeders), Crew(simulation, day.random, workers)]
-        feeding, working = self._crews
+        self._pools = [
+            ClientPool(simulation, day.random, feeders),
+            ClientPool(simulation, day.random, workers),
+        ]
+        feeding, working = self._pools
         for reader in self._readers:
             simulation.host(reader.name).start(reader.run, reader.name)
         watching = simulation.host("observer")
         watching.start(self._observer.run, "observer")
         self.begin_watching()
-        await day.pass_time([feeding, working, working])
-        await day.weather.clear()
-        feeding.rest(refill=False)
-        working.rest()
+        await day.run_with_faults([feeding, working, working])
+        await day.faults.heal()
+        feeding.stop_faults(refill=False)
+        working.stop_faults()
         await feeding.finished()
         watching.kill()
         self.end_watching()
         # A commit is answered before its markers are written: only then the input is all there.
         await self._everything_is_decided(self.sources)
         await self._input_is_used_up()
-        working.end()
+        working.kill_all()
         await self._everything_is_decided([*self.sources, *self._targets])
         await self._read_everything()
         await self._readers_catch_up()
@@ -224,7 +228,7 @@ class TransactionDay:
         readable = {
             one: [offset for offset, _ in history.committed.final[one]] for one in self.sources
         }
-        judge(
+        require_no_violations(
             [
                 *transaction_violations(history),
                 *exactly_once(history, self.sources, self._targets),
@@ -233,12 +237,12 @@ class TransactionDay:
             ]
         )
 
-    def _summary(self, working: Crew) -> str:
+    def _summary(self, working: ClientPool) -> str:
         attempts = self.history.attempts
         committed = sum(one.is_committed for one in attempts)
         return (
             f"version {self.version}, {self.day.protocol} {self.day.assignor},"
-            f" {self.day.weather.faults} faults, {working.replaced} workers replaced,"
+            f" {self.day.faults.count} faults, {working.replaced} workers replaced,"
             f" {committed} of {len(attempts)} transactions committed,"
             f" {sum(one.is_aborted for one in attempts)} aborted,"
             f" {len(self.history.log.sends)} records"
@@ -278,7 +282,7 @@ def in_force(simulation: Simulation, version: int) -> None:
 
 async def transactions(simulation: Simulation) -> str:
     """Plays a bad day and says what it came to."""
-    day = TransactionDay(simulation)
+    day = TransactionScenario(simulation)
     in_force(simulation, day.version)
     last_epoch(simulation)
-    return await day.live_through()
+    return await day.run()

@@ -18,8 +18,8 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation import Simulation, run
-from simulation.cluster import SimulatedBroker
 from simulation.scenarios.broker import broker
+from simulation.simulated_broker import SimulatedBroker
 from simulation.workload import read_to_the_end
 
 

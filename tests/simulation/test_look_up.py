@@ -21,8 +21,8 @@ from odradek.protocol.errors import KafkaError
 from odradek.storage.key_index.index import KeyIndexLimits
 from odradek.storage.key_index.keeper import KeyIndexes
 from odradek.world import World
-from simulation.cluster import SimulatedBroker
 from simulation.run import run
+from simulation.simulated_broker import SimulatedBroker
 from simulation.world import Simulation
 
 TOPIC = "table"
@@ -92,7 +92,7 @@ async def trouble(brokers: list[SimulatedBroker], random: Random, table: Table) 
             victim.resume()
         else:
             victim.start()
-        while not is_whole(brokers):
+        while not is_healthy(brokers):
             for broker in brokers:
                 broker.supervise()
             await asyncio.sleep(0.1)
@@ -103,7 +103,7 @@ async def trouble(brokers: list[SimulatedBroker], random: Random, table: Table) 
         )
 
 
-def is_whole(brokers: list[SimulatedBroker]) -> bool:
+def is_healthy(brokers: list[SimulatedBroker]) -> bool:
     terms = [
         one.leadership
         for broker in brokers
@@ -126,7 +126,7 @@ async def cluster(simulation: Simulation) -> AsyncIterator[list[SimulatedBroker]
         await admin.create_topics(
             [NewTopic(TOPIC, partitions=1, replication_factor=3, configs=config)]
         )
-    while not is_whole(brokers):  # noqa: ASYNC110
+    while not is_healthy(brokers):  # noqa: ASYNC110
         await asyncio.sleep(0.1)
     try:
         yield brokers

@@ -12,7 +12,7 @@ from odradek.world.workers import WorkerLock
 
 class Sizes:
     """From which size on a batch is staged, and how much of it is written at a time. The simulation
-    makes both smaller (`simulation.stages`)."""
+    makes both smaller (`simulation.batch_staging`)."""
 
     __slots__ = ("large_bytes", "piece_bytes")
 

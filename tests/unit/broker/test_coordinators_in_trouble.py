@@ -126,7 +126,7 @@ def test_a_coordinator_that_is_cut_off_does_not_answer_with_old_offsets() -> Non
         await cluster.create_topic([1, 2, 3])
         old = await coordinator_of(cluster, "g", 0)
         await insist_on_commit(cluster, old, "g", 50)
-        cluster.brokers[old].cut_from_store()
+        cluster.brokers[old].cut_store()
         for other in {1, 2, 3} - {old}:
             cluster.simulation.network.cut(f"broker-{old}", f"broker-{other}")
         new = await another_coordinator(cluster, "g", old)
@@ -241,7 +241,7 @@ def test_what_waits_at_a_broker_that_loses_its_lease_is_sent_away() -> None:
         await join_alone(cluster, broker, "m")
         for other in others:
             cluster.simulation.network.cut(f"broker-{broker}", f"broker-{other}")
-        cluster.brokers[broker].cut_from_store()
+        cluster.brokers[broker].cut_store()
         clients = [cluster.another_client() for _ in range(3)]
         join = JoinGroupRequest(
             group_id="m",
@@ -300,10 +300,10 @@ def test_a_coordinator_whose_lease_comes_back_goes_on_where_it_was() -> None:
 
         await as_client(cluster, decide)
         session_s = cluster.metadata.session_timeout_s
-        cluster.brokers[broker].cut_from_store()
+        cluster.brokers[broker].cut_store()
         await asyncio.sleep(session_s * 5 / 6)
         assert await fetch(cluster, broker, group) == (ErrorCode.NOT_COORDINATOR, -1)
-        cluster.brokers[broker].back_at_store()
+        cluster.brokers[broker].reconnect_store()
         for number in others:
             cluster.simulation.network.admit(f"broker-{number}")
         found = await as_client(cluster, lambda world: read_committed(world, 3))

@@ -28,8 +28,8 @@ def test_it_registers_when_the_store_is_in_reach_again(
             logs: LogManager, settings_of: Callable[[str], TopicSettings] | None = None
         ) -> None:
             await loads(logs, settings_of)
-            broker.cut_from_store()
-            asyncio.get_running_loop().call_later(away_s, broker.back_at_store)
+            broker.cut_store()
+            asyncio.get_running_loop().call_later(away_s, broker.reconnect_store)
 
         monkeypatch.setattr(LogManager, "load", slow)
         broker.start()

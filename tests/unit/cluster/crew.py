@@ -19,7 +19,7 @@ from odradek.protocol.messages.create_topics import (
 from odradek.protocol.schema import Request, Response
 from odradek.world import World
 from simulation import Simulation, run
-from simulation.cluster import SimulatedBroker
+from simulation.simulated_broker import SimulatedBroker
 
 R = TypeVar("R", bound=Response)
 

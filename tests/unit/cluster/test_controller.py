@@ -145,7 +145,7 @@ def test_a_deposed_controller_resumes_and_changes_nothing() -> None:
         await crew.create(assignment={0: [others[0], others[1], old]}, by=others[0])
         frozen = crew.brokers[old]
         frozen.host.stop()
-        frozen.cut_from_store()
+        frozen.cut_store()
         await crew.until(lambda: crew.image.controller_id in others, 10)
         crew.brokers[others[0]].kill()
         await crew.until(lambda: crew.partition().leader == others[1])
@@ -154,7 +154,7 @@ def test_a_deposed_controller_resumes_and_changes_nothing() -> None:
         frozen.host.resume()
         await asyncio.sleep(0.5)
         assert crew.partition() == settled
-        frozen.back_at_store()
+        frozen.reconnect_store()
         await crew.until(lambda: old in crew.image.brokers)
         assert crew.image.controller_id == others[1]
         assert crew.partition().leader == others[1]

@@ -17,7 +17,7 @@ from odradek.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from simulation.cluster import SimulatedBroker
+from simulation.simulated_broker import SimulatedBroker
 from tests.unit.broker.harness import batch
 from tests.unit.cluster.crew import Crew, with_crew
 

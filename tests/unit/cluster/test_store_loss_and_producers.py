@@ -26,7 +26,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.records import BatchBuilder
 from odradek.protocol.types import BrokerId
-from simulation.cluster import SimulatedBroker
+from simulation.simulated_broker import SimulatedBroker
 from tests.unit.cluster.crew import Crew, with_crew
 from tests.unit.cluster.test_lost_store import log_end
 

@@ -32,8 +32,8 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.records import decode_records, split_batches
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch
-from simulation.cluster import PORT, SimulatedBroker
 from simulation.run import run
+from simulation.simulated_broker import PORT, SimulatedBroker
 from simulation.world import Simulation
 from tests.unit.broker.harness import batch
 

@@ -42,10 +42,10 @@ def test_a_stop_is_tried_again_while_the_metadata_store_is_away() -> None:
         await cluster.create_topic([1, 2])
         assert (await cluster.produce(1, b"a")).error_code == 0
         epoch = (await cluster.state()).leader_epoch
-        cluster.brokers[1].cut_from_store()
+        cluster.brokers[1].cut_store()
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        loop.call_later(0.7, cluster.brokers[1].back_at_store, context=cluster.simulation.nobody)
+        loop.call_later(0.7, cluster.brokers[1].reconnect_store, context=cluster.simulation.nobody)
         await cluster.brokers[1].stop()
         assert loop.time() - began_s >= 1.0, "two times 500 ms"
         state = await cluster.state()
@@ -62,7 +62,7 @@ def test_a_stop_is_tried_again_while_the_metadata_store_is_away() -> None:
 def test_a_stop_without_retries_does_not_wait_for_the_metadata_store() -> None:
     async def test(cluster: Cluster) -> None:
         await cluster.create_topic([1, 2])
-        cluster.brokers[1].cut_from_store()
+        cluster.brokers[1].cut_store()
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         await cluster.brokers[1].stop()

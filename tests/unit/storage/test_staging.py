@@ -16,8 +16,8 @@ from odradek.storage.errors import AppendRejected
 from odradek.storage.validation import TakesLong
 from odradek.world import World
 from odradek.world.disk import Buffer, File
+from simulation.batch_staging import large_from
 from simulation.run import run
-from simulation.stages import large_from
 from simulation.world import Simulation
 from tests.unit.storage.storage_world import (
     NOW_MS,

@@ -15,10 +15,10 @@ from odradek.metadata.memory import MemoryMetadata, Weakness
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
-from simulation.cluster import SimulatedBroker
 from simulation.cluster_invariants import ClusterInvariants
-from simulation.scenarios.bad_day import Unseen
+from simulation.simulated_broker import SimulatedBroker
 from simulation.stores import MemoryStore, SocketStore, Store
+from simulation.verdicts import NeverHappened
 from simulation.world import Simulation
 
 T = TypeVar("T")
@@ -53,10 +53,10 @@ class Brokers:
             longest_read_lag_s=random.choice((0.0, 0.0, 0.3)),
             lost_replies=random.choice((0.0, 0.0, 0.05)),
         )
-        self.keeper: SocketStore | None = None
+        self.store_service: SocketStore | None = None
         if store is None:
             if simulation.random("store").random() < _SOCKET_STORES:
-                store = self.keeper = SocketStore(simulation)
+                store = self.store_service = SocketStore(simulation)
             else:
                 store = MemoryStore(MemoryMetadata(self.weakness))
         self.all = [
@@ -77,8 +77,8 @@ class Brokers:
         return [broker for broker in self.all if broker.is_running]
 
     def start(self) -> None:
-        if self.keeper is not None:
-            self.keeper.start()
+        if self.store_service is not None:
+            self.store_service.start()
         for broker in self.all:
             broker.start()
         self._looking = asyncio.ensure_future(self._look())
@@ -86,8 +86,8 @@ class Brokers:
     def end(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
-        if self.keeper is not None:
-            self.keeper.end()
+        if self.store_service is not None:
+            self.store_service.end()
 
     async def _look(self) -> None:
         """Ends the run when an invariant is broken: nobody waits for this task."""
@@ -153,21 +153,21 @@ class Brokers:
         deadline_s = self.simulation.loop.time() + patience_s
         while not holds():
             if self.simulation.loop.time() >= deadline_s:
-                raise Unseen(f"unseen: {what()}")
+                raise NeverHappened(f"unseen: {what()}")
             await asyncio.sleep(0.1)
 
     async def heal(self) -> None:
         """Everything runs and is connected again."""
         network = self.simulation.network
         network.heal_all()
-        if self.keeper is not None:
-            self.keeper.resume()
-            self.keeper.start()
+        if self.store_service is not None:
+            self.store_service.resume()
+            self.store_service.start()
         for broker in self.all:
             network.admit(broker.name)
             broker.host.disk.heal()
             broker.resume()
-            broker.back_at_store()
+            broker.reconnect_store()
             broker.slow_store(0.0)
             for name in self.simulation.hosts:
                 if name != broker.name:
@@ -175,19 +175,19 @@ class Brokers:
             broker.start()
         self.weakness.lost_replies = 0.0
 
-    def is_whole(self) -> bool:
+    def is_healthy(self) -> bool:
         """Every replica is in sync and every partition has a leader."""
-        return all(map(self.invariants.is_whole, self.all)) and all(
+        return all(map(self.invariants.is_healthy, self.all)) and all(
             state.leader > 0 for state in self.invariants.states.values()
         )
 
-    def what_is_ill(self) -> str:
+    def describe_unhealthy(self) -> str:
         ill = [
             f"{path}: {state} of {self.invariants.replicas_of(path)}"
             for path, state in self.invariants.states.items()
             if len(state.isr) < len(self.invariants.replicas_of(path)) or state.leader < 0
         ]
-        missing = [one.name for one in self.all if not self.invariants.is_whole(one)]
+        missing = [one.name for one in self.all if not self.invariants.is_healthy(one)]
         return f"not healed: {missing}, {ill}"
 
     def leader_of(self, where: TopicPartition) -> SimulatedBroker | None:

@@ -14,7 +14,7 @@ Records = dict[TopicPartition, list[tuple[int, bytes]]]
 
 
 @dataclass(slots=True)
-class TopicLife:
+class TopicIncarnation:
     """`asked` and `deleted` are offsets below which records may be gone, and must be gone."""
 
     history: History = field(default_factory=History)

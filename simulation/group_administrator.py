@@ -1,6 +1,6 @@
 """Works on groups from outside, all day: lists, describes, moves and deletes them.
 
-The clerk's own groups (ledgers) have no members, and nobody else touches them: what was
+The administrator's own groups (ledgers) have no members, and nobody else touches them: what was
 acknowledged about them must be so. A request whose answer came late may have been sent twice, and
 the first one may still be on its way; nothing more is expected of that ledger then, and another one
 is opened. Rules:
@@ -22,7 +22,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import World
 from simulation.checkers import Violation
-from simulation.group_variety import BROKER_PATTERNS, MORE, PATTERNS, WRONG_PATTERNS
+from simulation.group_variations import BROKER_PATTERNS, MORE, PATTERNS, WRONG_PATTERNS
 from simulation.group_workload import Refusal
 from simulation.workload import Options
 from simulation.world import Simulation
@@ -36,8 +36,8 @@ _MOODS: Final = (0.0, 1.0, 1.0, 3.0)
 Step = Callable[[Admin, World], Awaitable[None]]
 
 
-class Clerk:
-    name = "clerk"
+class GroupAdministrator:
+    name = "administrator"
 
     def __init__(
         self, simulation: Simulation, group: str, partitions: list[TopicPartition], bootstrap: str
@@ -56,7 +56,7 @@ class Clerk:
         self._positions: dict[TopicPartition, int] = {}
         self._is_deleted = False
         self._commits = 0
-        self._random = simulation.random("clerk")
+        self._random = simulation.random("administrator")
         steps: dict[Step, float] = {
             self._commit: 3,
             self._forget: 1,

@@ -16,7 +16,7 @@ from enum import Enum, auto
 from random import Random
 from typing import Any
 
-from simulation.cluster import SimulatedBroker
+from simulation.simulated_broker import SimulatedBroker
 from simulation.world import Simulation
 
 
@@ -34,7 +34,7 @@ class Budget(Enum):
 _FAILING = ("write", "sync", "rename", "sync_directory", "truncate", "read")
 
 
-class ClusterWeather:
+class ClusterFaults:
     def __init__(
         self,
         simulation: Simulation,
@@ -42,21 +42,21 @@ class ClusterWeather:
         brokers: Sequence[SimulatedBroker],
         *,
         budget: Budget,
-        is_whole: Callable[[SimulatedBroker], bool],
+        is_healthy: Callable[[SimulatedBroker], bool],
     ) -> None:
-        """`is_whole` says whether a broker is in sync wherever it has a replica."""
-        self.faults = 0
+        """`is_healthy` says whether a broker is in sync wherever it has a replica."""
+        self.count = 0
         self._simulation = simulation
         self._random = random
         self._brokers = brokers
-        self._budget = budget
-        self._is_whole = is_whole
+        self._allowed_loss = budget
+        self._is_whole = is_healthy
         self._suffering: dict[str, asyncio.Task[None]] = {}
         self._lost: dict[str, SimulatedBroker] = {}
 
-    def turn(self, clients: Sequence[str]) -> None:
+    def inject(self, clients: Sequence[str]) -> None:
         """Something begins to go wrong."""
-        self.faults += 1
+        self.count += 1
         self._look()
         if self._random.random() < 0.4:
             self._network_suffers(clients)
@@ -114,11 +114,11 @@ class ClusterWeather:
         )
 
     def _may_lose_power(self) -> bool:
-        return self._budget is not Budget.KILLS
+        return self._allowed_loss is not Budget.KILLS
 
     def _may_forget(self, broker: SimulatedBroker) -> bool:
         """Notes that it does, if it may."""
-        if self._budget is Budget.ONE_AT_A_TIME:
+        if self._allowed_loss is Budget.ONE_AT_A_TIME:
             if self._lost.keys() - {broker.name}:
                 return False
             self._lost[broker.name] = broker
@@ -182,9 +182,9 @@ class ClusterWeather:
         broker.start()
 
     async def _store_is_away(self, broker: SimulatedBroker) -> None:
-        broker.cut_from_store()
+        broker.cut_store()
         await asyncio.sleep(self._delay_s())
-        broker.back_at_store()
+        broker.reconnect_store()
 
     async def _session_expires(self, broker: SimulatedBroker) -> None:
         broker.expire_session()
@@ -231,7 +231,7 @@ class ClusterWeather:
 
     # The end
 
-    async def clear(self) -> None:
+    async def heal(self) -> None:
         """Everything heals, and every broker runs."""
         while self._suffering:
             await asyncio.wait(list(self._suffering.values()))

@@ -9,13 +9,13 @@ is replaced is gone; everything else must stay, on some disk at least.
 from collections.abc import Callable, Sequence
 
 from odradek.protocol.types import TopicPartition
-from simulation.brokers import Brokers
 from simulation.checkers import History
-from simulation.cluster import SimulatedBroker
 from simulation.cluster_invariants import values_of
+from simulation.simulated_broker import SimulatedBroker
+from simulation.simulated_cluster import Brokers
 
 
-class LossBudget:
+class AllowedLoss:
     def __init__(
         self,
         brokers: Brokers,
@@ -33,9 +33,9 @@ class LossBudget:
 
     def may_forget(self, broker: SimulatedBroker) -> bool:
         """Whether it may lose its tail or its disk now; notes that it does."""
-        is_whole = self._brokers.invariants.is_whole
+        is_healthy = self._brokers.invariants.is_healthy
         for name, one in list(self._lost.items()):
-            if one.is_running and is_whole(one):
+            if one.is_running and is_healthy(one):
                 del self._lost[name]
         others = len(self._lost.keys() - {broker.name})
         if self._min_in_sync > 1 and others:

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Sequence
 from random import Random
 
-from simulation.cluster import SimulatedBroker
+from simulation.simulated_broker import SimulatedBroker
 from simulation.world import Simulation
 
 
-class Weather:
+class Faults:
     def __init__(
         self,
         simulation: Simulation,
@@ -21,19 +21,19 @@ class Weather:
         *,
         cuts_power: bool,
     ) -> None:
-        self.faults = 0
+        self.count = 0
         self._simulation = simulation
         self._random = random
         self._brokers = brokers
         self._cuts_power = cuts_power
 
-    async def turn(self, clients: Sequence[str]) -> None:
+    async def inject(self, clients: Sequence[str]) -> None:
         """Something happens to a broker, or between it and one of the clients' hosts."""
         broker = self._random.choice(self._brokers)
         if not broker.is_running:
             broker.start()
             return
-        self.faults += 1
+        self.count += 1
         network = self._simulation.network
         client = self._random.choice(clients)
         match self._random.randrange(9):
@@ -80,7 +80,7 @@ class Weather:
             await asyncio.sleep(1)
             broker.host.disk.keep_power()
 
-    async def clear(self) -> None:
+    async def heal(self) -> None:
         """Everything heals, and every broker runs."""
         network = self._simulation.network
         network.heal_all()

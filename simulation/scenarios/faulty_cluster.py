@@ -1,12 +1,12 @@
-"""What the days of groups and transactions have in common: brokers, topics, weather, an evening.
+"""What the days of groups and transactions have in common: brokers, topics, faults, an evening.
 
 The seed draws the settings and everything that happens. With `flush.messages=1` power cuts are
-part of the weather; without, brokers are killed and stopped only, which loses nothing. On some days
+part of the faults; without, brokers are killed and stopped only, which loses nothing. On some days
 the coordinators' topics are compacted all the time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from odradek.client import Admin
@@ -14,12 +14,12 @@ from odradek.client.errors import ClientError
 from odradek.metadata.memory import MemoryMetadata, Weakness
 from odradek.protocol.errors import KafkaError
 from odradek.world import Randomness, World
-from simulation.checkers import Violation
-from simulation.cluster import SimulatedBroker
+from simulation.client_pool import ClientPool
 from simulation.compaction_workload import compaction_of
-from simulation.crew import Crew
+from simulation.faults import Faults
+from simulation.simulated_broker import SimulatedBroker
 from simulation.stores import SocketStore
-from simulation.weather import Weather
+from simulation.verdicts import NeverHappened
 from simulation.workload import Options
 from simulation.world import Simulation
 
@@ -54,25 +54,17 @@ _SOCKET_STORES = 0.25
 T = TypeVar("T")
 
 
-class Anomaly(AssertionError):
-    """The history breaks a rule: the finding that a scenario is made for."""
+class FaultInjector(Protocol):
+    count: int
 
-
-class Unseen(AssertionError):
-    """What must come to pass by itself did not, however long one waited."""
-
-
-class AnyWeather(Protocol):
-    faults: int
-
-    async def turn(self, clients: Sequence[str]) -> None:
+    async def inject(self, clients: Sequence[str]) -> None:
         """Something goes wrong."""
 
-    async def clear(self) -> None:
+    async def heal(self) -> None:
         """Everything heals, and every broker runs."""
 
 
-class BadDay:
+class FaultyCluster:
     """A number of brokers and what happens to them; what clients do is for others to say."""
 
     def __init__(
@@ -110,7 +102,7 @@ class BadDay:
         self.bootstrap = ",".join(broker.address for broker in self.brokers)
         self.longest_day_s = 40.0
         self.protocol, self.assignor = random.choice(_MANNERS)
-        self.weather: AnyWeather = Weather(simulation, random, self.brokers, cuts_power=flushes)
+        self.faults: FaultInjector = Faults(simulation, random, self.brokers, cuts_power=flushes)
 
     def member_options(self) -> Options:
         """Settings of a consumer in the group; it commits itself."""
@@ -142,7 +134,7 @@ class BadDay:
             "fetch_max_bytes": self.random.choice((100, 10_000, 50 << 20)),
         }
 
-    async def morning(self, topics: dict[str, int]) -> None:
+    async def start(self, topics: dict[str, int]) -> None:
         """Brokers run and topics are there."""
         if isinstance(self.store, SocketStore):
             self.store.start()
@@ -162,14 +154,14 @@ class BadDay:
 
         await self.operator(create)
 
-    async def pass_time(self, crews: Sequence[Crew]) -> None:
+    async def run_with_faults(self, pools: Sequence[ClientPool]) -> None:
         day_s = self.random.uniform(5, self.longest_day_s)
         while self.simulation.loop.time() < day_s:
             await asyncio.sleep(self.random.uniform(0, 2))
             if self.random.random() < 0.5:
-                self.random.choice(crews).turn()
+                self.random.choice(pools).inject()
             else:
-                await self.weather.turn([name for crew in crews for name in crew.hosts])
+                await self.faults.inject([name for pool in pools for name in pool.hosts])
             self.require_alive()
 
     def require_alive(self) -> None:
@@ -188,7 +180,7 @@ class BadDay:
         while not await holds():
             self.require_alive()
             if self.simulation.loop.time() >= deadline_s:
-                raise Unseen(f"unseen: {what()}")
+                raise NeverHappened(f"unseen: {what()}")
             # Looking costs real time, so what takes long is looked at less often.
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _MAX_PAUSE_S)
@@ -206,8 +198,3 @@ async def _until_it_works(ask: Callable[[], Awaitable[object]]) -> None:
         else:
             return
         await asyncio.sleep(0.1)
-
-
-def judge(violations: Iterable[Violation]) -> None:
-    if found := list(violations):
-        raise Anomaly(f"{len(found)} anomalies\n" + "\n".join(map(str, found[:10])))

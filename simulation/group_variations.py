@@ -1,9 +1,10 @@
-"""On some days a group is more than members of one kind that share one topic.
+"""What makes some runs of `groups` more varied than members of one kind that share one topic.
 
-The seed switches each of these on or off, from a source of its own, so that other days stay what
-they were: members of both protocols in one group, subscriptions by pattern or to two topics, racks,
-a limit to the number of members, a clerk who works on groups all day (`group_clerk`), and a night
-after the day in which time passes and what nobody uses expires.
+The seed switches each variation on or off, from a random source of its own, so that runs without
+variations stay what they were: members of both protocols in one group, subscriptions by pattern or
+to two topics, racks, a limit to the number of members, an administrator who works on groups while
+the faults go on (`group_administrator`), and a jump of the clock after the faults, which expires
+the groups that have no members.
 """
 
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from simulation.workload import Options
 from simulation.world import Simulation
 
-# A second topic, which the clerk makes, enlarges and deletes. Nobody writes to it.
+# A second topic, which the administrator creates, enlarges and deletes. Nobody writes to it.
 MORE: Final = "orders-more"
 # Both topics match each of them: those that a client compares, and those that only a broker can.
 PATTERNS: Final = (
@@ -34,12 +35,12 @@ BROKER_PATTERNS: Final = (
 WRONG_PATTERNS: Final = ("(", "[a", "a{3,1}", r"\8", "*")
 _RETENTION_MINUTES: Final = 10
 # After this time what was not used before it is expired.
-NIGHT_MS: Final = (_RETENTION_MINUTES + 1) * 60_000
+EXPIRATION_MS: Final = (_RETENTION_MINUTES + 1) * 60_000
 _RACKS: Final = ("a", "b")
 _POLICIES: Final = ("bidirectional", "bidirectional", "upgrade", "downgrade", "disabled")
 
 
-class GroupVariety:
+class GroupVariations:
     def __init__(self, simulation: Simulation, main_topic: str) -> None:
         random = self.random = simulation.random("group variety")
         is_varied = random.random() < 0.6
@@ -48,8 +49,8 @@ class GroupVariety:
         self.has_patterns = is_varied and random.random() < 0.3
         self.has_two_topics = is_varied and random.random() < 0.3
         self.has_racks = is_varied and random.random() < 0.2
-        self.has_clerk = is_varied and random.random() < 0.6
-        self.has_night = is_varied and random.random() < 0.4
+        self.has_administrator = is_varied and random.random() < 0.6
+        self.has_expiration = is_varied and random.random() < 0.4
         self._max_members = random.choice((2, 3)) if is_varied and random.random() < 0.2 else None
         self._policy = random.choice(_POLICIES)
 
@@ -62,7 +63,7 @@ class GroupVariety:
             found["broker.rack"] = _RACKS[0]
         if self._max_members is not None:
             found["group.max.size"] = found["group.consumer.max.size"] = str(self._max_members)
-        if self.has_night:
+        if self.has_expiration:
             found["offsets.retention.minutes"] = str(_RETENTION_MINUTES)
             found["offsets.retention.check.interval.ms"] = "5000"
         return found
@@ -74,7 +75,7 @@ class GroupVariety:
             options = {**options, **self._protocol(options)}
         if self.has_racks:
             options["client_rack"] = self.random.choice(_RACKS)
-        if self.has_patterns or self.has_two_topics or self.has_clerk:
+        if self.has_patterns or self.has_two_topics or self.has_administrator:
             # A member that asks for a topic that was deleted would make it again.
             options["allow_auto_create_topics"] = False
             options["metadata_max_age_ms"] = 5000
@@ -109,4 +110,4 @@ class GroupVariety:
     @property
     def more_topics(self) -> dict[str, int]:
         """Beside the main one, with their partitions."""
-        return {MORE: 2} if self.has_two_topics or self.has_clerk else {}
+        return {MORE: 2} if self.has_two_topics or self.has_administrator else {}

@@ -11,7 +11,7 @@ from simulation.checkers import History
 from simulation.workload import Options
 
 
-class Scribe:
+class OnDemandProducer:
     """One long-lived producer on a host of its own. `counts_acks` is False where an
     acknowledgement promises nothing, as with acks=1."""
 

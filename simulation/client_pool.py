@@ -18,13 +18,13 @@ _MAX_PAUSE_S = 15.0
 
 class Program(Protocol):
     name: str
-    # Set by the crew; the program ends itself in good order.
+    # Set by the pool; the program ends itself in good order.
     is_leaving: bool
 
     async def run(self, world: World) -> None: ...
 
 
-class _Life:
+class _Instance:
     """One program on its host."""
 
     def __init__(self, program: Program, host: Host) -> None:
@@ -38,16 +38,16 @@ class _Life:
         return not self.host.processes
 
 
-class Crew:
+class ClientPool:
     def __init__(
         self, simulation: Simulation, random: Random, places: Mapping[str, Callable[[str], Program]]
     ) -> None:
-        """`places` make the program of a place, by the name of this life of it."""
+        """`places` make the program of a place, by the name of this instance of it."""
         self._simulation = simulation
         self._random = random
         self._places = places
-        self._lives: dict[str, _Life] = {}
-        self._zombies: list[_Life] = []
+        self._instances: dict[str, _Instance] = {}
+        self._zombies: list[_Instance] = []
         self._count = 0
         self.replaced = 0
         for place in places:
@@ -57,79 +57,81 @@ class Crew:
         self._count += 1
         name = f"{place}.{self._count}"
         program = self._places[place](name)
-        self._lives[place] = _Life(program, self._simulation.host(name))
+        self._instances[place] = _Instance(program, self._simulation.host(name))
 
     @property
     def hosts(self) -> list[str]:
         """Where programs run, zombies included."""
-        return [life.host.name for life in (*self._lives.values(), *self._zombies)]
+        return [instance.host.name for instance in (*self._instances.values(), *self._zombies)]
 
     def is_current(self, name: str) -> bool:
-        return any(life.program.name == name for life in self._lives.values())
+        return any(instance.program.name == name for instance in self._instances.values())
 
-    def turn(self) -> None:
+    def inject(self) -> None:
         """Something happens to one of the programs."""
-        self.look()
+        self.raise_failures()
         place = self._random.choice(list(self._places))
-        life = self._lives[place]
-        if life.is_over:
+        instance = self._instances[place]
+        if instance.is_over:
             self.start(place)
             return
         match self._random.randrange(6):
             case 0 | 1:
                 self.replaced += 1
-                life.host.kill()
+                instance.host.kill()
                 self.start(place)
             case 2:
-                self._pause(life)
+                self._pause(instance)
             case 3:
-                life.program.is_leaving = True
+                instance.program.is_leaving = True
             case _:
                 self.replaced += 1
-                self._pause(life)
-                self._zombies.append(life)
+                self._pause(instance)
+                self._zombies.append(instance)
                 self.start(place)
 
-    def _pause(self, life: _Life) -> None:
-        if life.is_stopped:
+    def _pause(self, instance: _Instance) -> None:
+        if instance.is_stopped:
             return
-        life.is_stopped = True
-        life.host.stop()
+        instance.is_stopped = True
+        instance.host.stop()
         after_s = self._random.uniform(0, _MAX_PAUSE_S)
-        self._simulation.loop.call_later(after_s, self._wake, life, context=self._simulation.nobody)
+        self._simulation.loop.call_later(
+            after_s, self._wake, instance, context=self._simulation.nobody
+        )
 
-    def _wake(self, life: _Life) -> None:
-        if life.is_stopped:
-            life.is_stopped = False
-            life.host.resume()
+    def _wake(self, instance: _Instance) -> None:
+        if instance.is_stopped:
+            instance.is_stopped = False
+            instance.host.resume()
 
-    def look(self) -> None:
+    def raise_failures(self) -> None:
         """Raises what a program ended with, if it ended by itself."""
-        for life in (*self._lives.values(), *self._zombies):
-            if life.task.done() and not life.task.cancelled():
-                life.task.result()
-        self._zombies = [life for life in self._zombies if not life.is_over]
+        for instance in (*self._instances.values(), *self._zombies):
+            if instance.task.done() and not instance.task.cancelled():
+                instance.task.result()
+        self._zombies = [instance for instance in self._zombies if not instance.is_over]
 
-    def rest(self, *, refill: bool = True) -> None:
+    def stop_faults(self, *, refill: bool = True) -> None:
         """No more of it: everyone wakes, and every place has a program unless told otherwise."""
-        for life in (*self._lives.values(), *self._zombies):
-            self._wake(life)
-        self.look()
-        for place, life in list(self._lives.items()):
-            if refill and (life.is_over or life.program.is_leaving):
-                self._zombies.append(life)
+        for instance in (*self._instances.values(), *self._zombies):
+            self._wake(instance)
+        self.raise_failures()
+        for place, instance in list(self._instances.items()):
+            if refill and (instance.is_over or instance.program.is_leaving):
+                self._zombies.append(instance)
                 self.start(place)
 
     async def finished(self) -> None:
         """Returns when every program has ended by itself."""
-        for life in (*self._lives.values(), *self._zombies):
-            if not life.is_over:
-                await asyncio.wait([life.task])
-        self.look()
+        for instance in (*self._instances.values(), *self._zombies):
+            if not instance.is_over:
+                await asyncio.wait([instance.task])
+        self.raise_failures()
 
-    def end(self) -> None:
+    def kill_all(self) -> None:
         """Kills what still runs."""
-        self.look()
-        for life in (*self._lives.values(), *self._zombies):
-            if not life.is_over:
-                life.host.kill()
+        self.raise_failures()
+        for instance in (*self._instances.values(), *self._zombies):
+            if not instance.is_over:
+                instance.host.kill()

@@ -11,15 +11,15 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder, assemble, read_header
 from odradek.world import World
-from simulation.brokers import Brokers
 from simulation.checkers import Violation
+from simulation.simulated_cluster import Brokers
 
 _MAX_RECORDS: Final = 2**31 - 1
 # The highest version that names topics by their names.
 _VERSION: Final = 9
 
 
-def poisoned(random: Random, now_ms: int) -> bytes:
+def malformed_batch(random: Random, now_ms: int) -> bytes:
     """A batch with a right checksum and nonsense inside."""
     builder = BatchBuilder()
     builder.append(b"key", b"value", (), now_ms)
@@ -38,11 +38,13 @@ def poisoned(random: Random, now_ms: int) -> bytes:
             return assemble(header, bytes(broken))
 
 
-async def send_poison(brokers: Brokers, random: Random, topic: str, found: list[Violation]) -> None:
+async def send_malformed_batch(
+    brokers: Brokers, random: Random, topic: str, found: list[Violation]
+) -> None:
     """Notes it in `found` if a broker takes the batch."""
 
     async def send(world: World) -> None:
-        batch = poisoned(random, world.clock.now_ms())
+        batch = malformed_batch(random, world.clock.now_ms())
         async with brokers.admin(world) as admin:
             connection = await admin.connection(None)
             data = [PartitionProduceData(index=0, records=batch)]

@@ -18,14 +18,14 @@ from odradek.replication.partition import Partition
 from odradek.replication.replicas import Replicas
 from odradek.world import World
 from simulation.disk import PowerCut
-from simulation.stores import SESSION_TIMEOUT_MS, Line, LoneStore, MemoryStore, Store
+from simulation.stores import SESSION_TIMEOUT_MS, LoneStore, MemoryStore, Store, StoreConnection
 from simulation.world import Host, Simulation
 
 PORT = 9092
 _RECONNECTS_S = 0.005
 
 
-class OpenBroker(Broker):
+class InspectableBroker(Broker):
     """Lets the simulation look at its replicas."""
 
     replicas: Replicas | None = None
@@ -69,9 +69,9 @@ class SimulatedBroker:
         }
         self.starts = 0
         self._is_alone = isinstance(store, LoneStore)
-        self._line: Line = store.line(self.name)
+        self._store_connection: StoreConnection = store.line(self.name)
         self._task: asyncio.Task[None] | None = None
-        self._broker: OpenBroker | None = None
+        self._broker: InspectableBroker | None = None
         self._is_paused = False
         # How often something stopped it, let it go on, or made it ready.
         self.interruptions = 0
@@ -83,7 +83,7 @@ class SimulatedBroker:
     @property
     def session_id(self) -> int | None:
         """Of the process that runs now."""
-        return self._line.session_id
+        return self._store_connection.session_id
 
     def expire_session(self) -> None:
         """The store ends its session, and the broker hears of it.
@@ -94,7 +94,7 @@ class SimulatedBroker:
         is_in_touch = self._cut_off_s is None and not self._is_paused
         if self.is_running and self.session_id is not None and is_in_touch:
             self.host.trace("the store gives its session up")
-            self._line.expire()
+            self._store_connection.expire()
 
     @property
     def is_paused(self) -> bool:
@@ -123,7 +123,7 @@ class SimulatedBroker:
         if self.is_running:
             return
         self._note_failed_start()
-        self._line.died()
+        self._store_connection.died()
         self.starts += 1
         self.interruptions += 1
         self._cut_off_s = None
@@ -131,7 +131,9 @@ class SimulatedBroker:
 
     async def _program(self, world: World) -> None:
         settings = BrokerSettings.from_properties(self.properties)
-        broker = self._broker = OpenBroker(settings, world, self._line.open(world))
+        broker = self._broker = InspectableBroker(
+            settings, world, self._store_connection.open(world)
+        )
         broker.is_alone = self._is_alone
         await broker.run(self._note_ready)
 
@@ -145,14 +147,14 @@ class SimulatedBroker:
         self.interruptions += 1
         self._broker = None
         self.host.kill()
-        self._line.died(is_noticed=is_noticed)
+        self._store_connection.died(is_noticed=is_noticed)
 
     def power_off(self, *, is_noticed: bool = True) -> None:
         self._is_paused = False
         self.interruptions += 1
         self._broker = None
         self.host.power_off()
-        self._line.died(is_noticed=is_noticed)
+        self._store_connection.died(is_noticed=is_noticed)
 
     def pause(self) -> None:
         """Stops it as SIGSTOP does: the store hears nothing of it either."""
@@ -160,7 +162,7 @@ class SimulatedBroker:
             self._is_paused = True
             self.interruptions += 1
             self.host.stop()
-            self._line.pause()
+            self._store_connection.pause()
 
     def resume(self) -> None:
         if self._is_paused:
@@ -169,28 +171,30 @@ class SimulatedBroker:
             self.host.resume()
             # What has queued up comes first, news of the store a moment later.
             loop = self.host.simulation.loop
-            loop.call_later(_RECONNECTS_S, self.back_at_store, context=self.host.simulation.nobody)
+            loop.call_later(
+                _RECONNECTS_S, self.reconnect_store, context=self.host.simulation.nobody
+            )
 
-    def cut_from_store(self) -> None:
+    def cut_store(self) -> None:
         """Where there is no link that could be cut, it loses its session instead."""
-        if not self._line.can_be_cut:
+        if not self._store_connection.can_be_cut:
             self.expire_session()
             return
         self.host.trace("the store is out of reach")
         if self._cut_off_s is None:
             self._cut_off_s = self._simulation.loop.time()
-        self._line.cut()
+        self._store_connection.cut()
 
-    def back_at_store(self) -> None:
+    def reconnect_store(self) -> None:
         if not self._is_paused:
             self.host.trace("the store is in reach")
             self._cut_off_s = None
-            self._line.mend()
+            self._store_connection.mend()
 
     def slow_store(self, delay_s: float) -> None:
         """What it writes reaches the store so much later from now on."""
         self.host.trace(f"its words reach the store after {delay_s} s")
-        self._line.slow(delay_s)
+        self._store_connection.slow(delay_s)
 
     async def stop(self) -> None:
         """Stops it cleanly, as Ctrl-C does."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final
 
-from simulation.cluster import SimulatedBroker
+from simulation.simulated_broker import SimulatedBroker
 from simulation.stores import SocketStore
 from simulation.walk import Step, Walk
 from simulation.world import Simulation
@@ -24,19 +24,19 @@ _THEMES: Final = (
 )
 
 
-class CoordinatorWeather:
+class CoordinatorFaults:
     def __init__(
         self,
         simulation: Simulation,
         random: Random,
         brokers: Sequence[SimulatedBroker],
-        keeper: SocketStore | None,
+        store_service: SocketStore | None,
     ) -> None:
-        self.faults = 0
+        self.count = 0
         self._simulation = simulation
         self._random = random
         self._brokers = brokers
-        self._keeper = keeper
+        self._store_service = store_service
         steps: dict[str, Step] = {
             "kill": self._kill,
             "bounce": self._bounce,
@@ -49,14 +49,14 @@ class CoordinatorWeather:
             "slow-link": self._slow_link,
             "client": self._client_suffers,
         }
-        if keeper is not None:
-            steps["keeper"] = self._keeper_dies
+        if store_service is not None:
+            steps["keeper"] = self._store_service_dies
         self._walk = Walk(simulation, steps, {"lose-store": 3.0}, themes=_THEMES)
         self._clients: Sequence[str] = ()
 
-    async def turn(self, clients: Sequence[str]) -> None:
+    async def inject(self, clients: Sequence[str]) -> None:
         """Something happens to a broker, or between it and others."""
-        self.faults += 1
+        self.count += 1
         self._clients = clients
         await self._walk.take(1)
 
@@ -106,8 +106,8 @@ class CoordinatorWeather:
     async def _lose_store(self) -> None:
         """The store alone is out of reach; clients and other brokers are not."""
         broker = self._chosen()
-        broker.cut_from_store()
-        self._later(self._random.choice((3.0, 12.0, 20.0)), broker.back_at_store)
+        broker.cut_store()
+        self._later(self._random.choice((3.0, 12.0, 20.0)), broker.reconnect_store)
 
     async def _expire(self) -> None:
         self._chosen().expire_session()
@@ -143,30 +143,30 @@ class CoordinatorWeather:
         network.cut(broker.name, client, both_ways=self._random.random() < 0.5)
         self._later(self._random.choice((1.0, 6.0)), network.heal, broker.name, client)
 
-    async def _keeper_dies(self) -> None:
-        keeper = self._keeper
-        assert keeper is not None
+    async def _store_service_dies(self) -> None:
+        store_service = self._store_service
+        assert store_service is not None
         after_s = self._random.choice((0.2, 2.0, 7.0))
         if self._random.random() < 0.5:
-            keeper.kill()
-            self._later(after_s, keeper.start)
+            store_service.kill()
+            self._later(after_s, store_service.start)
         else:
-            keeper.pause()
-            self._later(after_s, keeper.resume)
+            store_service.pause()
+            self._later(after_s, store_service.resume)
 
     # The end
 
-    async def clear(self) -> None:
+    async def heal(self) -> None:
         """Everything heals, and every broker runs."""
         network = self._simulation.network
         network.heal_all()
-        if self._keeper is not None:
-            self._keeper.resume()
-            self._keeper.start()
+        if self._store_service is not None:
+            self._store_service.resume()
+            self._store_service.start()
         for broker in self._brokers:
             network.admit(broker.name)
             broker.resume()
-            broker.back_at_store()
+            broker.reconnect_store()
             for name in self._simulation.hosts:
                 if name != broker.name:
                     network.set_delay(broker.name, name, network.delay_s)
