@@ -36,7 +36,7 @@ from typing import Any
 from odradek.broker import broker as broker_module
 from odradek.broker import components, log_adoption
 from odradek.broker.client_metadata import ClientMetadata
-from odradek.broker.guards import metadata as metadata_guard
+from odradek.broker.handlers import metadata as metadata_handler
 from odradek.cluster import internal_topics, topics
 from odradek.cluster.configs import Configs, _validated
 from odradek.cluster.membership import Membership
@@ -46,7 +46,7 @@ from odradek.metadata.compare_and_set import attempt, change_node
 from odradek.metadata.node_values import ConfigOverrides
 from odradek.metadata.paths import broker_path
 from odradek.metadata.store import ANY_VERSION, Check, Create
-from odradek.protocol.acls import Operation
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.replication import in_sync_sets
@@ -229,16 +229,16 @@ def overwrite_settings() -> list[Patch]:
 
 
 def show_by_id() -> list[Patch]:
-    may_look = metadata_guard._may_look
+    may_look = metadata_handler._may_look
 
-    def may_look_by_name(access: Any, request: Any, topic: Any) -> bool:
+    def may_look_by_name(services: Any, context: Any, request: Any, topic: Any) -> bool:
         if topic.name is None:
-            return may_look(access, request, topic)
-        return bool(access.may_on_topic(Operation.DESCRIBE, topic.name))
+            return may_look(services, context, request, topic)
+        return bool(context.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic.name))
 
     return [
-        (metadata_guard, "_may_look", may_look_by_name),
-        (metadata_guard, "_as_seen", lambda access, answered: answered),
+        (metadata_handler, "_may_look", may_look_by_name),
+        (metadata_handler, "_hide_if_denied", lambda context, answered: answered),
     ]
 
 

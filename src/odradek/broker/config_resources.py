@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
-from odradek.broker.services import Services
+from odradek.broker.services import RequestContext, Services
+from odradek.protocol import acls
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId
@@ -16,6 +18,17 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+# The ACLs of topics and groups cover their settings too; those of the cluster cover the rest.
+_PROTECTED: Final = {
+    int(ResourceType.TOPIC): acls.ResourceType.TOPIC,
+    int(ResourceType.GROUP): acls.ResourceType.GROUP,
+}
+_DENIALS: Final = {
+    int(ResourceType.TOPIC): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    int(ResourceType.GROUP): ErrorCode.GROUP_AUTHORIZATION_FAILED,
+}
 
 
 def broker_resource(services: Services, name: str) -> BrokerId | None:
@@ -35,6 +48,9 @@ class Resource(Protocol):
 
     resource_type: int
     resource_name: str
+
+
+AnyResource = TypeVar("AnyResource", bound=Resource)
 
 
 async def change_overrides(
@@ -78,3 +94,25 @@ async def _change(
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Resource type {resource_type} has no settings here."
         )
+
+
+def split_authorized(
+    context: RequestContext, operation: Operation, resources: list[AnyResource]
+) -> tuple[list[AnyResource], list[AnyResource]]:
+    """Returns the resources on which the operation is allowed, and those on which it is denied."""
+    allowed: list[AnyResource] = []
+    denied: list[AnyResource] = []
+    for resource in resources:
+        kind = _PROTECTED.get(resource.resource_type)
+        is_allowed = (
+            context.authorize_cluster(operation)
+            if kind is None
+            else context.authorize(operation, kind, resource.resource_name)
+        )
+        (allowed if is_allowed else denied).append(resource)
+    return allowed, denied
+
+
+def denial(resource: Resource) -> ErrorCode:
+    """Returns the error for a resource whose settings the client may not see or change."""
+    return _DENIALS.get(resource.resource_type, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

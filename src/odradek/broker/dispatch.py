@@ -13,12 +13,13 @@ between (`world.timeslice`, `broker.request_splitting`).
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from odradek.broker.handlers import find_handler
 from odradek.broker.network.connection import Connection
 from odradek.broker.network.reply_writer import Parts
 from odradek.broker.network.request_serving import Pending, encoded_already
+from odradek.broker.permissions import Required
 from odradek.broker.request_splitting import split_requests
 from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
 from odradek.protocol.apis import API_VERSIONS_KEY, AnyApi, declare_all
@@ -97,7 +98,7 @@ class Dispatcher:
                     is_pipelined=False,
                 )
             request = decoded
-        context = RequestContext(connection, version, client_id)
+        context = RequestContext(self._services, handler.api, connection, version, client_id)
         reply = handler.handle(self._services, context, request)
         return _answer(handler, version, correlation_id, reply)
 
@@ -106,7 +107,8 @@ class Dispatcher:
     ) -> Parts | None:
         version = large.version
         request = await Timeslice.of_running_loop().run(large.steps)
-        context = RequestContext(connection, version, client_id)
+        api = large.handler.api
+        context = RequestContext(self._services, api, connection, version, client_id)
         reply = large.handler.handle(self._services, context, request)
         if isinstance(reply, Pipelined):
             reply = reply.response
@@ -119,10 +121,8 @@ class Dispatcher:
         if found is None:
             raise MalformedMessage(f"API {key} is not served here")
         handle: Handle = found.handle
-        if self._services.authorizer is not None:
-            from odradek.broker.guards import guarded  # noqa: PLC0415 - if anybody needs permission
-
-            handle = guarded(found.api, handle)
+        if self._services.authorizer is not None and isinstance(found.permission, Required):
+            handle = _ask_permission(found.permission, handle)
         # Permission is asked piece by piece too: it takes as long as many a handler.
         handle = split_requests(found.splitting, handle)
         if self._wrap is not None:
@@ -140,6 +140,16 @@ class Dispatcher:
 
         response = supported(ErrorCode.UNSUPPORTED_VERSION, 0)
         return cast("Parts", encode_response(response, 0, correlation_id))
+
+
+def _ask_permission(permission: Required[Any], handle: Handle) -> Handle:
+    def handle_if_allowed(
+        services: Services, context: RequestContext, request: Request
+    ) -> Reply | Awaitable[Reply] | Pipelined:
+        refusal = permission.refusal(context.authorize, request)
+        return handle(services, context, request) if refusal is None else refusal
+
+    return handle_if_allowed
 
 
 async def declare_apis() -> None:

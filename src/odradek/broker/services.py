@@ -1,10 +1,12 @@
-"""What handlers work with: the broker's parts, and who asks."""
+"""What the dispatcher gives to handlers: the parts of the broker, and the context of a request."""
 
-from collections.abc import Awaitable
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from odradek.broker.all_topics_cache import AllTopicsCache
+from odradek.broker.authorized_operations import CLUSTER_OPERATIONS
 from odradek.broker.client_metadata import ClientMetadata
 from odradek.broker.config_descriptions import ConfigDescriptionCache
 from odradek.broker.consumer_joins import ConsumerJoins
@@ -18,10 +20,12 @@ from odradek.cluster.controller import LongestLog
 from odradek.cluster.producer_ids import ProducerIds
 from odradek.cluster.topics import Topics
 from odradek.config.live import LiveSettings
+from odradek.protocol.acls import CLUSTER_NAME, Operation, ResourceType
 from odradek.protocol.api_error import ApiError
+from odradek.protocol.apis import AnyApi
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.schema import Response
-from odradek.protocol.types import BrokerId, Part
+from odradek.protocol.types import NO_TOPIC_ID, BrokerId, Part, TopicId
 from odradek.replication.in_sync_sets import InSyncSets
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import Authorizer
@@ -30,10 +34,14 @@ from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.world import World
 
+logger: Final = logging.getLogger("odradek.authorizer")
+
+Item = TypeVar("Item")
+
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One for each broker, given to every handler."""
+    """The parts of one broker that handlers use."""
 
     broker_id: BrokerId
     world: World
@@ -57,11 +65,12 @@ class Services:
     config_descriptions: ConfigDescriptionCache
     longest_log: LongestLog
     access_rules: AccessRules
-    # None where everybody may do everything.
+    # None if every client may do everything.
     authorizer: Authorizer | None
 
     def require_authorizer(self) -> None:
-        """Access rules that nobody follows are not taken: somebody might rely on them."""
+        """Raises `ApiError` if there is no authorizer. ACLs that the broker would not obey are
+        refused, because an administrator would rely on them."""
         if self.authorizer is None:
             raise ApiError(
                 ErrorCode.SECURITY_DISABLED,
@@ -70,30 +79,153 @@ class Services:
 
 
 class RequestContext:
-    """Who asks, and in which version."""
+    """One request: over which connection and in which version it came, and what its client may do.
 
-    __slots__ = ("client_id", "connection", "version")
+    Handlers ask here for permission, with the words of Kafka's ACLs: an operation (READ) on a
+    resource, which has a type (TOPIC) and a name. A broker without an authorizer allows everything.
+    """
 
-    def __init__(self, connection: Connection, version: int, client_id: str | None) -> None:
+    __slots__ = ("_services", "api", "client_id", "connection", "version")
+
+    def __init__(
+        self,
+        services: Services,
+        api: AnyApi,
+        connection: Connection,
+        version: int,
+        client_id: str | None,
+    ) -> None:
+        self._services = services
+        self.api = api
         self.connection = connection
         self.version = version
         self.client_id = client_id
 
     @property
     def address(self) -> str:
-        """Of the connection, as it stands in logs."""
+        """The address of the client and its port, as log lines show them."""
         return f"{self.connection.address}:{self.connection.port}"
+
+    def authorize(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Returns whether the client may do what it asks for. A denial is logged, as in Kafka."""
+        authorizer = self._services.authorizer
+        if authorizer is None:
+            return True
+        connection = self.connection
+        is_allowed = authorizer.allows(
+            connection.principal, connection.address, operation, resource_type, name
+        )
+        if not is_allowed:
+            self._log_decision(logging.INFO, operation, resource_type, name)
+        elif logger.isEnabledFor(logging.DEBUG):
+            self._log_decision(logging.DEBUG, operation, resource_type, name)
+        return is_allowed
+
+    def authorize_quietly(
+        self, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Returns whether an operation is allowed, and logs nothing. For resources that the request
+        does not name: what the client may not see is only left out of the response. And for
+        permissions of which another one is enough too."""
+        authorizer = self._services.authorizer
+        return authorizer is None or authorizer.allows(
+            self.connection.principal, self.connection.address, operation, resource_type, name
+        )
+
+    def authorize_cluster(self, operation: Operation) -> bool:
+        return self.authorize(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def authorize_cluster_quietly(self, operation: Operation) -> bool:
+        return self.authorize_quietly(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def authorize_any(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Returns whether the operation is allowed on any resource of a type."""
+        authorizer = self._services.authorizer
+        return authorizer is None or authorizer.allows_any(
+            self.connection.principal, self.connection.address, operation, resource_type
+        )
+
+    def split_authorized(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        items: list[Item],
+        name_of: Callable[[Item], str | None],
+    ) -> tuple[list[Item], list[Item]]:
+        """Returns the items on which the operation is allowed, and those on which it is denied.
+
+        An item without a name (an unknown topic id) is among the first: the handler says that it
+        does not exist.
+        """
+        if self._services.authorizer is None:
+            return items, []
+        allowed: list[Item] = []
+        denied: list[Item] = []
+        for item in items:
+            name = name_of(item)
+            is_allowed = name is None or self.authorize(operation, resource_type, name)
+            (allowed if is_allowed else denied).append(item)
+        return allowed, denied
+
+    def authorized_operations(self, resource_type: ResourceType, name: str, possible: int) -> int:
+        """Returns those of the possible operations that the client may do, as a set of bits."""
+        if self._services.authorizer is None:
+            return possible
+        return sum(
+            1 << operation
+            for operation in Operation
+            if possible >> operation & 1 and self.authorize_quietly(operation, resource_type, name)
+        )
+
+    def authorized_cluster_operations(self) -> int:
+        """Returns the operations on the cluster that the client may do, as a set of bits: none for
+        a client that may not describe the cluster."""
+        if not self.authorize_cluster(Operation.DESCRIBE):
+            return 0
+        return self.authorized_operations(ResourceType.CLUSTER, CLUSTER_NAME, CLUSTER_OPERATIONS)
+
+    def topic_name(self, name: str | None, topic_id: TopicId) -> str | None:
+        """Returns the name of the topic that a request means, and None for an unknown id.
+
+        Where a request has both a name and an id, the id counts. Handlers answer by the id too, so
+        permission is asked for the topic that is answered, and not for the one that is named.
+        """
+        if topic_id == NO_TOPIC_ID:
+            return name
+        topic = self._services.images.image.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def _log_decision(
+        self, level: int, operation: Operation, resource_type: ResourceType, name: str
+    ) -> None:
+        authorizer = self._services.authorizer
+        assert authorizer is not None  # It has decided.
+        principal, host = self.connection.principal, self.connection.address
+        logger.log(
+            level,
+            "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s"
+            " for request = %s: %s",
+            principal,
+            "Denied" if level >= logging.INFO else "Allowed",
+            operation.name,
+            host,
+            resource_type.title,
+            name,
+            self.api.module_name.upper(),
+            authorizer.reason(principal, host, operation, resource_type, name),
+        )
 
 
 class Encoded(NamedTuple):
-    """A response that its handler has encoded: because others get the same bytes, or in steps."""
+    """A response that its handler has encoded itself: in steps, or because it sends the same bytes
+    to many clients. `head` is the message that says how the frame begins."""
 
     head: Response
     parts: list[Part]
 
 
 class Pipelined(NamedTuple):
-    """A response still to come, of a request whose order no longer matters: its appends are
-    done, and the next produce request of the connection may append too."""
+    """A response that is not complete yet, to a request whose appends are done. So the next produce
+    request of the same connection may append at once, without changing the order."""
 
     response: Awaitable[Response | None]

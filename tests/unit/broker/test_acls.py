@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from odradek.broker.guards import OPEN, guard_of
 from odradek.broker.handlers import served_apis
 from odradek.protocol.acls import Operation, PatternType, Permission, ResourceType
 from odradek.protocol.apis import all_apis
@@ -73,11 +72,6 @@ async def found(
         for resource in response.resources
         for acl in resource.acls
     ]
-
-
-def test_every_api_has_a_guard_or_is_open() -> None:
-    for api in served_apis().values():
-        assert (guard_of(api) is None) == (api.module_name in OPEN)
 
 
 @pytest.mark.parametrize("key", sorted(set(REQUESTS)), ids=lambda key: all_apis()[key].name)

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from odradek.broker.handlers import describe_log_dirs, offset_fetch
+from odradek.broker.network.connection import Connection
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import FetchedOffset, FetchOffsets
 from odradek.protocol.api_error import ApiError
@@ -25,6 +26,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from odradek.protocol.messages.offset_fetch import (
+    API,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -105,14 +107,18 @@ class CountedGroups:
 
 async def fetch(groups: CountedGroups, sizes: dict[str, int]) -> OffsetFetchResponse:
     image = SimpleNamespace(topics={}, topics_by_id={})
-    services = SimpleNamespace(groups=groups, images=SimpleNamespace(image=image))
+    services = cast(
+        Services,
+        SimpleNamespace(groups=groups, images=SimpleNamespace(image=image), authorizer=None),
+    )
+    connection = cast(Connection, None)
     topics = [
         OffsetFetchRequestTopics(name=name, partition_indexes=list(range(size)))
         for name, size in sizes.items()
     ]
     return await offset_fetch.handle(
-        cast(Services, services),
-        cast(RequestContext, SimpleNamespace(version=9)),
+        services,
+        RequestContext(services, API, connection, version=9, client_id=None),
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)]),
     )
 

@@ -8,11 +8,10 @@ from typing import Final
 
 from odradek.broker.fetching.due_partitions import FetchEntry
 from odradek.broker.services import RequestContext, Services
-from odradek.protocol.acls import Operation
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
-    API,
     AbortedTransaction,
     EpochEndOffset,
     FetchRequest,
@@ -30,7 +29,7 @@ class ConsumerReader:
     """A `PartitionReader` for one fetch of a consumer."""
 
     __slots__ = (
-        "_access",
+        "_context",
         "_is_committed_only",
         "_may_read_follower",
         "_rack",
@@ -51,11 +50,8 @@ class ConsumerReader:
         is_selecting = request.rack_id and is_rack_aware(settings.replica_selector_class)
         self._rack = request.rack_id if is_selecting else None
         self._is_committed_only = request.isolation_level == _READ_COMMITTED
-        self._access = None
-        if services.authorizer is not None:
-            from odradek.broker.guards.access import Access  # noqa: PLC0415 - if there are guards
-
-            self._access = Access(services, context, API)
+        # Whom to ask for permission; None if everything is allowed.
+        self._context = None if services.authorizer is None else context
 
     @property
     def may_skip_idle(self) -> bool:
@@ -70,9 +66,10 @@ class ConsumerReader:
         self, entry: FetchEntry, data: PartitionData, max_bytes: int, *, is_first: bool
     ) -> int:
         # Checked at every read, because rules may change while a fetch waits or a session lasts.
-        if self._access is not None:
-            name = self._access.topic_name(entry.topic, entry.topic_id)
-            if name is not None and not self._access.may_on_topic(Operation.READ, name):
+        context = self._context
+        if context is not None:
+            name = context.topic_name(entry.topic, entry.topic_id)
+            if name is not None and not context.authorize(Operation.READ, ResourceType.TOPIC, name):
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.partitions[entry] = self._partition(entry)
         partition.check_epoch(entry.current_leader_epoch)

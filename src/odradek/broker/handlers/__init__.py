@@ -3,7 +3,7 @@
 A handler module is named like the module of its messages (`odradek.protocol.messages`). It ends
 with a declaration:
 
-    HANDLER: Final = Handler(API, handle, splitting=[...])
+    HANDLER: Final = Handler(API, handle, permission=..., splitting=[...])
 
 A new module in this package is one more API that the broker serves and that ApiVersions
 advertises, in all versions in which its messages are declared. There is no list to add it to.
@@ -14,6 +14,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, Generic, TypeVar
 
+from odradek.broker.permissions import Permission
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import Encoded, Pipelined, RequestContext, Services
 from odradek.protocol.apis import AnyApi, Api, all_apis, find_api
@@ -30,6 +31,8 @@ class Handler(Generic[AnyRequest, AnyResponse]):
 
     - `handle(services, context, request)` returns the response, or an awaitable of it, or None
       where the client wants no reply.
+    - `permission` says what a client needs permission for, and who asks for it
+      (`broker.permissions`).
     - `splitting` says how a request with many elements is served in pieces
       (`broker.request_splitting`). Without it the handler gets every request whole.
     - `has_small_responses` promises that a response never has so many elements that it must be
@@ -37,7 +40,7 @@ class Handler(Generic[AnyRequest, AnyResponse]):
       elements of each response takes time.
     """
 
-    __slots__ = ("api", "handle", "has_small_responses", "splitting")
+    __slots__ = ("api", "handle", "has_small_responses", "permission", "splitting")
 
     def __init__(
         self,
@@ -47,11 +50,13 @@ class Handler(Generic[AnyRequest, AnyResponse]):
             AnyResponse | Encoded | Awaitable[AnyResponse | Encoded | None] | Pipelined | None,
         ],
         *,
+        permission: Permission,
         splitting: Sequence[Splitting] = (),
         has_small_responses: bool = False,
     ) -> None:
         self.api = api
         self.handle = handle
+        self.permission = permission
         self.splitting = splitting
         self.has_small_responses = has_small_responses
 

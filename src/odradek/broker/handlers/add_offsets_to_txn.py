@@ -6,8 +6,10 @@ They are written to the group's partition of `__consumer_offsets`, so that parti
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, ensure
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import (
@@ -25,6 +27,12 @@ _FIRST_VERSION_WITH_FENCED: Final = 2
 async def handle(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
+    if not context.authorize(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+    ):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     error = await _add(services, context, request)
     if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -52,4 +60,6 @@ async def _add(
     return cast(Added, answer).error
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(
+    API, handle, permission=CheckedByHandler("WRITE on the transactional id, READ on the group")
+)

@@ -9,10 +9,12 @@ from collections.abc import Sequence, Set
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import TRANSACTIONS
 from odradek.metadata.paths import topic_path
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_partitions_to_txn import (
@@ -39,6 +41,9 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     version = context.version
     if version < _FIRST_VERSION_OF_BROKERS:
+        denied = _denied_to_producer(context, request)
+        if denied is not None:
+            return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=denied)
         asked = AddPartitionsToTxnTransaction(
             transactional_id=request.v3_and_below_transactional_id,
             producer_id=request.v3_and_below_producer_id,
@@ -47,6 +52,8 @@ async def handle(
         )
         results = await _add(services, context, asked)
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+    if not context.authorize_cluster(Operation.CLUSTER_ACTION):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     # Side by side: their records are replicated together.
     answers = await asyncio.gather(
         *(_add(services, context, asked) for asked in request.transactions)
@@ -57,6 +64,27 @@ async def handle(
             for asked, results in zip(request.transactions, answers, strict=True)
         ]
     )
+
+
+def _denied_to_producer(
+    context: RequestContext, request: AddPartitionsToTxnRequest
+) -> list[AddPartitionsToTxnTopicResult] | None:
+    """Returns the answer if the transactional id or one of the topics is denied: then no partition
+    is added. Brokers that ask for many transactions have asked for these permissions before."""
+    topics, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
+    if not context.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return _answer(
+            topics, frozenset(), _NOT_ATTEMPTED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        )
+    _, denied = context.split_authorized(
+        Operation.WRITE, ResourceType.TOPIC, topics, lambda topic: topic.name
+    )
+    if not denied:
+        return None
+    partitions = frozenset(
+        TopicPartition(topic.name, index) for topic in denied for index in topic.partitions
+    )
+    return _answer(topics, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NOT_ATTEMPTED)
 
 
 async def _add(
@@ -134,5 +162,10 @@ def _answer(
 
 
 HANDLER: Final = Handler(
-    API, handle, splitting=[Splitting("transactions", "results_by_transaction")]
+    API,
+    handle,
+    permission=CheckedByHandler(
+        "WRITE on the transactional id and on all topics; for brokers CLUSTER_ACTION on the cluster"
+    ),
+    splitting=[Splitting("transactions", "results_by_transaction")],
 )

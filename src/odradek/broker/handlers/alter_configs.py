@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from odradek.broker.config_resources import change_overrides
+from odradek.broker.config_resources import change_overrides, denial, split_authorized
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_configs import (
@@ -26,19 +28,27 @@ async def handle(
     services: Services, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     responses = []
-    for asked in request.resources:
+    allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, request.resources)
+    for asked in allowed:
         code, message = await change_overrides(
             services, asked, partial(_given, asked), validate_only=request.validate_only
         )
-        responses.append(
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=asked.resource_type,
-                resource_name=asked.resource_name,
-            )
-        )
+        responses.append(_result(asked, code, message))
+    for asked in denied:
+        error = denial(asked)
+        responses.append(_result(asked, error, error.message))
     return AlterConfigsResponse(responses=responses)
+
+
+def _result(
+    asked: AlterConfigsResource, code: ErrorCode, message: str | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
 
 
 def _given(asked: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, str]:
@@ -52,4 +62,11 @@ def _given(asked: AlterConfigsResource, before: Mapping[str, str]) -> dict[str, 
     return given
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("resources", "responses")])
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler(
+        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers"
+    ),
+    splitting=[Splitting("resources", "responses")],
+)

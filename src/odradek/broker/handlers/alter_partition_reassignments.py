@@ -7,9 +7,11 @@ The partitions of one topic are written together, each refused for itself.
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.reassignment import reassign
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_partition_reassignments import (
@@ -57,6 +59,19 @@ def _shown(topic: ReassignableTopic, refusals: dict[int, ApiError]) -> Reassigna
     return ReassignableTopicResponse(name=topic.name, partitions=answers)
 
 
+def _refused(
+    request: AlterPartitionReassignmentsRequest, error: ErrorCode
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=error,
+        error_message=error.message,
+    )
+
+
 HANDLER: Final = Handler(
-    API, handle, splitting=[Splitting("topics", "responses", "partitions", "partitions")]
+    API,
+    handle,
+    permission=required_on_cluster(Operation.ALTER, _refused),
+    splitting=[Splitting("topics", "responses", "partitions", "partitions")],
 )

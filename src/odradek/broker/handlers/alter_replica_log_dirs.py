@@ -6,10 +6,13 @@ moved from one directory to another: that is refused.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_replica_log_dirs import (
     API,
@@ -35,6 +38,23 @@ def handle(
                 results[topic.name].append(
                     AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
                 )
+    return _response(results)
+
+
+def _refused(request: AlterReplicaLogDirsRequest, error: ErrorCode) -> AlterReplicaLogDirsResponse:
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
+    for directory in request.dirs:
+        for topic in directory.topics:
+            results[topic.name] += [
+                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error)
+                for index in topic.partitions
+            ]
+    return _response(results)
+
+
+def _response(
+    results: Mapping[str, list[AlterReplicaLogDirPartitionResult]],
+) -> AlterReplicaLogDirsResponse:
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
@@ -60,4 +80,4 @@ def _place(
     return ErrorCode.UNSUPPORTED_VERSION
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.ALTER, _refused))

@@ -9,7 +9,9 @@ from functools import partial
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_user_scram_credentials import (
@@ -98,4 +100,18 @@ def _without(user: str, mechanism: ScramMechanism, before: Mapping[str, str]) ->
     return {name: value for name, value in before.items() if name != mechanism.title}
 
 
-HANDLER: Final = Handler(API, handle)
+def _refused(
+    request: AlterUserScramCredentialsRequest, error: ErrorCode
+) -> AlterUserScramCredentialsResponse:
+    changes: list[Change] = [*request.deletions, *request.upsertions]
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(
+                user=user, error_code=error, error_message=error.message
+            )
+            for user in dict.fromkeys(change.name for change in changes)
+        ]
+    )
+
+
+HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.ALTER, _refused))

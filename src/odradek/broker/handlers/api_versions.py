@@ -14,6 +14,7 @@ from typing import Final
 
 from odradek.broker.features import EPOCH, FEATURES
 from odradek.broker.handlers import Handler, served_apis
+from odradek.broker.permissions import OpenToAll
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import (
@@ -84,4 +85,9 @@ def _is_software_name(name: str) -> bool:
     )
 
 
-HANDLER: Final = Handler(API, handle, has_small_responses=True)
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=OpenToAll("clients ask before they authenticate"),
+    has_small_responses=True,
+)

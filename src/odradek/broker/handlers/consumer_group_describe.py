@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from odradek.broker.authorized_operations import GROUP_OPERATIONS
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import (
@@ -19,7 +20,9 @@ from odradek.groups.consumer.commands import (
 from odradek.groups.consumer.member import TopicIdPartition
 from odradek.groups.consumer.records import by_topic
 from odradek.metadata import ClusterImage
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import (
     API,
     Assignment,
@@ -37,12 +40,49 @@ _CONSUMER_MEMBER: Final = 1
 async def handle(
     services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    groups = [await _describe(services, group_id) for group_id in request.group_ids]
+    allowed, denied = context.split_authorized(
+        Operation.DESCRIBE, ResourceType.GROUP, request.group_ids, lambda group_id: group_id
+    )
+    described = [await _describe(services, group_id) for group_id in allowed]
+    groups = [_hide_topics(services, context, group) for group in described]
     if request.include_authorized_operations:
         for group in groups:
             if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
+                group.authorized_operations = context.authorized_operations(
+                    ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
+                )
+    groups += [_denied(group_id) for group_id in denied]
     return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _denied(group_id: str) -> DescribedGroup:
+    error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return DescribedGroup(group_id=group_id, error_code=error, error_message=error.message)
+
+
+def _hide_topics(
+    services: Services, context: RequestContext, group: DescribedGroup
+) -> DescribedGroup:
+    """Returns the group, or an error if its members read a topic that the client may not describe:
+    a group that is shown in part would look like another one."""
+    if services.authorizer is None:
+        return group
+    topics = {
+        part.topic_name
+        for member in group.members
+        for assignment in (member.assignment, member.target_assignment)
+        for part in assignment.topic_partitions
+    }.union(*(member.subscribed_topic_names for member in group.members))
+    if all(
+        context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+        for topic in sorted(topics)
+    ):
+        return group
+    return DescribedGroup(
+        group_id=group.group_id,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message="Members of the group read topics that the client may not see.",
+    )
 
 
 async def _describe(services: Services, group_id: str) -> DescribedGroup:
@@ -91,4 +131,9 @@ def _assignment(partitions: Iterable[TopicIdPartition], image: ClusterImage) -> 
     )
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("group_ids", "groups")])
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("DESCRIBE on each group and on the topics that its members read"),
+    splitting=[Splitting("group_ids", "groups")],
+)

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Final, cast
 
 from odradek.broker.group_record_size import check_group_record, size_of_texts
-from odradek.broker.guards.access import Access
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
 from odradek.groups.consumer.member import JOINING_EPOCH, TopicIdPartition
@@ -38,6 +38,9 @@ _REST_BYTES: Final = 500
 async def handle(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
+    error = _denied(context, request)
+    if error is not None:
+        return ConsumerGroupHeartbeatResponse(error_code=error)
     if "consumer" not in services.settings.broker.group_coordinator_rebalance_protocols:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
@@ -68,6 +71,15 @@ async def handle(
     )
 
 
+def _denied(context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> ErrorCode | None:
+    if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    topics = request.subscribed_topic_names or ()
+    if all(context.authorize(Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
+        return None
+    return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
 def _check_size(
     services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> None:
@@ -88,8 +100,7 @@ def _may_describe(services: Services, context: RequestContext) -> Callable[[str]
     """Topics that match a pattern are left out if the member may not describe them (KIP-848)."""
     if services.authorizer is None:
         return None
-    access = Access(services, context, API)
-    return partial(access.sees, Operation.DESCRIBE, ResourceType.TOPIC)
+    return partial(context.authorize_quietly, Operation.DESCRIBE, ResourceType.TOPIC)
 
 
 def _command(
@@ -120,4 +131,9 @@ def _command(
     )
 
 
-HANDLER: Final = Handler(API, handle, has_small_responses=True)
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("READ on the group, DESCRIBE on each topic of the subscription"),
+    has_small_responses=True,
+)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import (
@@ -91,4 +92,18 @@ def _complaint(resource: ResourcePattern, entry: AccessEntry) -> str | None:
     return complaint
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("creations", "results")])
+def _refused(request: CreateAclsRequest, error: ErrorCode) -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(error_code=error, error_message=error.message)
+            for _ in request.creations
+        ]
+    )
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=required_on_cluster(Operation.ALTER, _refused),
+    splitting=[Splitting("creations", "results")],
+)

@@ -4,14 +4,17 @@ from collections import Counter
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_partitions import (
     API,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
+    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 
@@ -19,9 +22,12 @@ from odradek.protocol.messages.create_partitions import (
 async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    named = Counter(topic.name for topic in request.topics)
+    allowed, denied = context.split_authorized(
+        Operation.ALTER, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
+    named = Counter(topic.name for topic in allowed)
     results = []
-    for topic in request.topics:
+    for topic in allowed:
         result = CreatePartitionsTopicResult(name=topic.name)
         results.append(result)
         assignment = topic.assignments
@@ -31,12 +37,24 @@ async def handle(
             await services.topics.grow(
                 topic.name,
                 topic.count,
-                None if assignment is None else [one.broker_ids for one in assignment],
+                None if assignment is None else [partition.broker_ids for partition in assignment],
                 validate_only=request.validate_only,
             )
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
-    return CreatePartitionsResponse(results=results)
+    return CreatePartitionsResponse(results=results + [_denied(topic) for topic in denied])
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("topics", "results")])
+def _denied(topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatePartitionsTopicResult(
+        name=topic.name, error_code=error, error_message=error.message
+    )
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("ALTER on each topic"),
+    splitting=[Splitting("topics", "results")],
+)

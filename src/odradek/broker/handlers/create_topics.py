@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.topics import CreatedTopic, NewTopic
 from odradek.config import BrokerSettings, describe_topic
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import (
@@ -32,8 +34,13 @@ _AT_ONCE: Final = 50
 async def handle(
     services: Services, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
-    named = Counter(topic.name for topic in request.topics)
-    by_name = {topic.name: topic for topic in request.topics}
+    allowed, denied = request.topics, list[CreatableTopic]()
+    if not context.authorize_cluster_quietly(Operation.CREATE):
+        allowed, denied = context.split_authorized(
+            Operation.CREATE, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+        )
+    named = Counter(topic.name for topic in allowed)
+    by_name = {topic.name: topic for topic in allowed}
     results = []
     for name, times in named.items():
         result = CreatableTopicResult(name=name, error_message=None)
@@ -50,7 +57,24 @@ async def handle(
             result.error_code, result.error_message = refusal.code, refusal.message
             continue
         _show(services, created, result, configs=context.version >= _FIRST_VERSION_WITH_CONFIGS)
-    return CreateTopicsResponse(topics=results)
+    for result in results:
+        _hide_configs(context, result)
+    return CreateTopicsResponse(topics=results + [_denied(topic) for topic in denied])
+
+
+def _denied(topic: CreatableTopic) -> CreatableTopicResult:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return CreatableTopicResult(
+        name=topic.name, error_code=error, error_message=error.message, configs=None
+    )
+
+
+def _hide_configs(context: RequestContext, result: CreatableTopicResult) -> None:
+    """A client that may create a topic may still not be allowed to see its settings."""
+    if not context.authorize_quietly(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        result.num_partitions = result.replication_factor = -1
+        result.configs = None
 
 
 def _new_topic(asked: CreatableTopic) -> NewTopic:
@@ -94,4 +118,10 @@ def _configs(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Cre
     ]
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler(
+        "CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on a topic to see its settings"
+    ),
+)

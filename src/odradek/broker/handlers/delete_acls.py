@@ -4,9 +4,12 @@ from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.handlers.describe_acls import read_filter
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_acls import (
     API,
     DeleteAclsFilter,
@@ -49,4 +52,18 @@ async def _delete(services: Services, asked: DeleteAclsFilter) -> DeleteAclsFilt
     return result
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("filters", "filter_results")])
+def _refused(request: DeleteAclsRequest, error: ErrorCode) -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(error_code=error, error_message=error.message)
+            for _ in request.filters
+        ]
+    )
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=required_on_cluster(Operation.ALTER, _refused),
+    splitting=[Splitting("filters", "filter_results")],
+)

@@ -12,8 +12,10 @@ from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
@@ -21,6 +23,7 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 from odradek.protocol.types import Offset
@@ -43,7 +46,10 @@ def handle(
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     topics = []
     deletions: list[_Deletion] = []
-    for topic in request.topics:
+    allowed, denied = context.split_authorized(
+        Operation.DELETE, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
+    for topic in allowed:
         answers = []
         for asked in topic.partitions:
             answer = DeleteRecordsPartitionResult(
@@ -57,8 +63,22 @@ def handle(
             except ApiError as refusal:
                 answer.error_code = refusal.code
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
-    response = DeleteRecordsResponse(topics=topics)
+    response = DeleteRecordsResponse(topics=topics + [_denied(topic) for topic in denied])
     return _when_done(services, request.timeout_ms, response, deletions) if deletions else response
+
+
+def _denied(topic: DeleteRecordsTopic) -> DeleteRecordsTopicResult:
+    return DeleteRecordsTopicResult(
+        name=topic.name,
+        partitions=[
+            DeleteRecordsPartitionResult(
+                partition_index=partition.partition_index,
+                low_watermark=-1,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for partition in topic.partitions
+        ],
+    )
 
 
 async def _when_done(
@@ -105,4 +125,6 @@ def _is_done(services: Services, deletion: _Deletion) -> bool:
     return True
 
 
-HANDLER: Final = Handler(API, handle, splitting=[PARTITIONS])
+HANDLER: Final = Handler(
+    API, handle, permission=CheckedByHandler("DELETE on each topic"), splitting=[PARTITIONS]
+)

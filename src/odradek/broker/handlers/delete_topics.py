@@ -3,8 +3,10 @@
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import (
@@ -27,7 +29,31 @@ async def handle(
         if context.version >= _FIRST_VERSION_WITH_IDS
         else [DeleteTopicState(name=name) for name in request.topic_names]
     )
-    return DeleteTopicsResponse(responses=[await _delete(services, topic) for topic in asked])
+    allowed, denied = asked, list[DeleteTopicState]()
+    if not context.authorize_cluster_quietly(Operation.DELETE):
+        allowed, denied = context.split_authorized(
+            Operation.DELETE,
+            ResourceType.TOPIC,
+            asked,
+            lambda topic: context.topic_name(topic.name, topic.topic_id),
+        )
+    results = [await _delete(services, topic) for topic in allowed]
+    return DeleteTopicsResponse(responses=results + [_denied(context, topic) for topic in denied])
+
+
+def _denied(context: RequestContext, asked: DeleteTopicState) -> DeletableTopicResult:
+    """A client that may not describe a topic is not told the name that belongs to an id."""
+    name = context.topic_name(asked.name, asked.topic_id)
+    may_know = asked.topic_id == NO_TOPIC_ID or context.authorize_quietly(
+        Operation.DESCRIBE, ResourceType.TOPIC, name or ""
+    )
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DeletableTopicResult(
+        name=name if may_know else None,
+        topic_id=asked.topic_id,
+        error_code=error,
+        error_message=error.message,
+    )
 
 
 async def _delete(services: Services, asked: DeleteTopicState) -> DeletableTopicResult:
@@ -51,5 +77,8 @@ async def _delete(services: Services, asked: DeleteTopicState) -> DeletableTopic
 
 
 HANDLER: Final = Handler(
-    API, handle, splitting=[Splitting("topics", "responses"), Splitting("topic_names", "responses")]
+    API,
+    handle,
+    permission=CheckedByHandler("DELETE on the cluster or on each topic"),
+    splitting=[Splitting("topics", "responses"), Splitting("topic_names", "responses")],
 )

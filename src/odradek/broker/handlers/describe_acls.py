@@ -6,6 +6,7 @@ They are read from the store, so a rule that was just made through another broke
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.acls import AclFilter, Operation, PatternType, Permission, ResourceType
 from odradek.protocol.api_error import ApiError
@@ -65,4 +66,8 @@ def read_filter(asked: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     return found
 
 
-HANDLER: Final = Handler(API, handle)
+def _refused(request: DescribeAclsRequest, error: ErrorCode) -> DescribeAclsResponse:
+    return DescribeAclsResponse(error_code=error, error_message=error.message)
+
+
+HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.DESCRIBE, _refused))

@@ -5,9 +5,9 @@ Endpoint type 2 asks for a controller quorum, which this platform does not have.
 
 from typing import Final
 
-from odradek.broker.authorized_operations import CLUSTER_OPERATIONS
 from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
+from odradek.broker.permissions import OpenToAll
 from odradek.broker.services import RequestContext, Services
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import (
@@ -40,8 +40,14 @@ def handle(
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = context.authorized_cluster_operations()
     return response
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=OpenToAll(
+        "clients find brokers with it; DESCRIBE on the cluster to see the allowed operations"
+    ),
+)

@@ -7,13 +7,15 @@ Resource types: 2 topic, 4 broker (by its id, or empty for the cluster's dynamic
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-from odradek.broker.config_resources import ResourceType, broker_resource
+from odradek.broker.config_resources import ResourceType, broker_resource, denial, split_authorized
 from odradek.broker.handlers import Handler
 from odradek.broker.logger_levels import describe_loggers
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.config import Description, describe_broker, describe_cluster_default, describe_topic
 from odradek.config.consumer_group_settings import describe_group
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_configs import (
@@ -31,7 +33,8 @@ def handle(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> DescribeConfigsResponse:
     results = []
-    for asked in request.resources:
+    allowed, denied = split_authorized(context, Operation.DESCRIBE_CONFIGS, request.resources)
+    for asked in allowed:
         result = DescribeConfigsResult(
             resource_type=asked.resource_type,
             resource_name=asked.resource_name,
@@ -42,7 +45,17 @@ def handle(
             result.configs = _configs(services, asked, request)
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
-    return DescribeConfigsResponse(results=results)
+    return DescribeConfigsResponse(results=results + [_denied(asked) for asked in denied])
+
+
+def _denied(asked: DescribeConfigsResource) -> DescribeConfigsResult:
+    error = denial(asked)
+    return DescribeConfigsResult(
+        error_code=error,
+        error_message=error.message,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
 
 
 def _configs(
@@ -108,5 +121,10 @@ def _identity(asked: DescribeConfigsResource) -> Hashable:
 
 
 HANDLER: Final = Handler(
-    API, handle, splitting=[Splitting("resources", "results", max_elements=5, identity=_identity)]
+    API,
+    handle,
+    permission=CheckedByHandler(
+        "DESCRIBE_CONFIGS on each topic and group, or on the cluster for brokers"
+    ),
+    splitting=[Splitting("resources", "results", max_elements=5, identity=_identity)],
 )

@@ -7,9 +7,11 @@ from typing import Final, cast
 
 from odradek.broker.authorized_operations import GROUP_OPERATIONS
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DescribeGroup, GroupDescription
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_groups import (
@@ -26,12 +28,22 @@ _FIRST_VERSION_WITH_MESSAGE: Final = 6
 async def handle(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    groups = [await _describe(services, context, group_id) for group_id in request.groups]
+    allowed, denied = context.split_authorized(
+        Operation.DESCRIBE, ResourceType.GROUP, request.groups, lambda group_id: group_id
+    )
+    groups = [await _describe(services, context, group_id) for group_id in allowed]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS
-    return DescribeGroupsResponse(groups=groups)
+                group.authorized_operations = context.authorized_operations(
+                    ResourceType.GROUP, group.group_id, GROUP_OPERATIONS
+                )
+    return DescribeGroupsResponse(groups=groups + [_denied(group_id) for group_id in denied])
+
+
+def _denied(group_id: str) -> DescribedGroup:
+    error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return DescribedGroup(group_id=group_id, error_code=error, error_message=error.message)
 
 
 async def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
@@ -64,4 +76,9 @@ async def _describe(services: Services, context: RequestContext, group_id: str) 
     )
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("groups", "groups")])
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("DESCRIBE on each group"),
+    splitting=[Splitting("groups", "groups")],
+)

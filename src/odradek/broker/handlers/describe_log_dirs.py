@@ -8,7 +8,9 @@ from collections import defaultdict
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_log_dirs import (
     API,
@@ -70,4 +72,8 @@ async def handle(
     return DescribeLogDirsResponse(results=results)
 
 
-HANDLER: Final = Handler(API, handle)
+def _refused(request: DescribeLogDirsRequest, error: ErrorCode) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(error_code=error)
+
+
+HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.DESCRIBE, _refused))

@@ -7,8 +7,10 @@ transaction that stays there and that no coordinator knows hangs (KIP-664).
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_producers import (
@@ -17,6 +19,7 @@ from odradek.protocol.messages.describe_producers import (
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
 
@@ -24,16 +27,29 @@ from odradek.protocol.messages.describe_producers import (
 def handle(
     services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _describe(services, topic.name, index) for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
+    allowed, denied = context.split_authorized(
+        Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
+    topics = [
+        TopicResponse(
+            name=topic.name,
+            partitions=[
+                _describe(services, topic.name, index) for index in topic.partition_indexes
+            ],
+        )
+        for topic in allowed
+    ]
+    return DescribeProducersResponse(topics=topics + [_denied(topic) for topic in denied])
+
+
+def _denied(topic: TopicRequest) -> TopicResponse:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return TopicResponse(
+        name=topic.name,
+        partitions=[
+            PartitionResponse(partition_index=index, error_code=error, error_message=error.message)
+            for index in topic.partition_indexes
+        ],
     )
 
 
@@ -60,5 +76,8 @@ def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
 
 
 HANDLER: Final = Handler(
-    API, handle, splitting=[Splitting("topics", "topics", "partition_indexes", "partitions")]
+    API,
+    handle,
+    permission=CheckedByHandler("READ on each topic"),
+    splitting=[Splitting("topics", "topics", "partition_indexes", "partitions")],
 )

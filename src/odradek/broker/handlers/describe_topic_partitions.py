@@ -8,10 +8,12 @@ from typing import Final
 
 from odradek.broker.authorized_operations import TOPIC_OPERATIONS
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.metadata import ClusterImage, PartitionImage
 from odradek.metadata.node_values import NO_LEADER
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_topic_partitions import (
     API,
@@ -20,6 +22,7 @@ from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
+    TopicRequest,
 )
 
 
@@ -27,7 +30,18 @@ def handle(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     image = services.images.image
-    names = {topic.name for topic in request.topics} or set(image.topics)
+    denied: list[TopicRequest] = []
+    if request.topics:
+        allowed, denied = context.split_authorized(
+            Operation.DESCRIBE, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+        )
+        names = {topic.name for topic in allowed}
+    else:
+        names = {
+            name
+            for name in image.topics
+            if context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        }
     cursor = request.cursor
     limit = services.settings.broker.max_request_partition_size_limit
     left = max(min(request.response_partition_limit, limit), 1)
@@ -56,12 +70,20 @@ def handle(
                 topic_id=topic.topic_id,
                 is_internal=name in INTERNAL_TOPICS,
                 partitions=[_partition(image, partition) for partition in page],
-                topic_authorized_operations=TOPIC_OPERATIONS,
+                topic_authorized_operations=context.authorized_operations(
+                    ResourceType.TOPIC, name, TOPIC_OPERATIONS
+                ),
             )
         )
         if first + len(page) < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=first + len(page))
             break
+    response.topics += [
+        DescribeTopicPartitionsResponseTopic(
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=topic.name
+        )
+        for topic in denied
+    ]
     return response
 
 
@@ -83,4 +105,4 @@ def _partition(
     )
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(API, handle, permission=CheckedByHandler("DESCRIBE on each topic"))

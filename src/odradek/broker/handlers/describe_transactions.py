@@ -3,8 +3,10 @@
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_transactions import (
@@ -21,12 +23,27 @@ from odradek.transactions.transaction import Transaction
 async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
-    return DescribeTransactionsResponse(
-        transaction_states=[
-            await _describe(services, transactional_id)
-            for transactional_id in request.transactional_ids
-        ]
+    allowed, denied = context.split_authorized(
+        Operation.DESCRIBE,
+        ResourceType.TRANSACTIONAL_ID,
+        request.transactional_ids,
+        lambda transactional_id: transactional_id,
     )
+    states = [await _describe(services, transactional_id) for transactional_id in allowed]
+    for state in states:
+        state.topics = [
+            topic
+            for topic in state.topics
+            if context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+        ]
+    states += [
+        TransactionState(
+            transactional_id=transactional_id,
+            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        )
+        for transactional_id in denied
+    ]
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 async def _describe(services: Services, transactional_id: str) -> TransactionState:
@@ -56,5 +73,8 @@ async def _describe(services: Services, transactional_id: str) -> TransactionSta
 
 
 HANDLER: Final = Handler(
-    API, handle, splitting=[Splitting("transactional_ids", "transaction_states")]
+    API,
+    handle,
+    permission=CheckedByHandler("DESCRIBE on each transactional id, and on a topic to see it"),
+    splitting=[Splitting("transactional_ids", "transaction_states")],
 )

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_user_scram_credentials import (
@@ -69,4 +71,15 @@ def _credentials(settings: Mapping[str, str]) -> list[CredentialInfo]:
     return found
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("users", "results")])
+def _refused(
+    request: DescribeUserScramCredentialsRequest, error: ErrorCode
+) -> DescribeUserScramCredentialsResponse:
+    return DescribeUserScramCredentialsResponse(error_code=error, error_message=error.message)
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=required_on_cluster(Operation.DESCRIBE, _refused),
+    splitting=[Splitting("users", "results")],
+)

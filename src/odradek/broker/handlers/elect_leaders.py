@@ -7,10 +7,12 @@ answers only for those that had another leader than they should.
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.elections import partitions_of
 from odradek.cluster.requested_elections import Results, elect_any, elect_preferred
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.elect_leaders import (
@@ -68,9 +70,28 @@ def _shown(results: Results, asks_for_all: bool) -> list[ReplicaElectionResult]:
     return list(topics.values())
 
 
+def _refused(request: ElectLeadersRequest, error: ErrorCode) -> ElectLeadersResponse:
+    return ElectLeadersResponse(
+        error_code=error,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index, error_code=error, error_message=error.message
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
 HANDLER: Final = Handler(
     API,
     handle,
+    permission=required_on_cluster(Operation.ALTER, _refused),
     splitting=[
         Splitting("topic_partitions", "replica_election_results", "partitions", "partition_result")
     ],

@@ -7,7 +7,9 @@ version 2) it carries the identity that the producer goes on with: the next epoc
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.end_txn import API, EndTxnRequest, EndTxnResponse
@@ -21,6 +23,10 @@ _FIRST_VERSION_THAT_RAISES: Final = 5
 async def handle(
     services: Services, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse:
+    if not context.authorize(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+    ):
+        return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     identity = await _end(services, context, request)
     error = identity.error
     if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
@@ -54,4 +60,4 @@ async def _end(services: Services, context: RequestContext, request: EndTxnReque
         return Identity(refusal.code)
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(API, handle, permission=CheckedByHandler("WRITE on the transactional id"))

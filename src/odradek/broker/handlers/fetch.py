@@ -22,7 +22,9 @@ from odradek.broker.fetching.fetch_reads import FetchReads, PartitionReader
 from odradek.broker.fetching.fetch_response import add_leaders, add_results, remember
 from odradek.broker.fetching.fetch_sessions import requested
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import Encoded, RequestContext, Services
+from odradek.protocol.acls import Operation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import API, FetchRequest, FetchResponse
 from odradek.world.timeslice import Timeslice
@@ -39,6 +41,13 @@ Answer = FetchResponse | Encoded
 def handle(
     services: Services, context: RequestContext, request: FetchRequest
 ) -> Answer | Awaitable[Answer]:
+    # What a consumer may read is asked when its partitions are read (`ConsumerReader`).
+    if (
+        services.authorizer is not None
+        and _is_replica(request)
+        and not context.authorize_cluster(Operation.CLUSTER_ACTION)
+    ):
+        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     now_s = asyncio.get_running_loop().time()
     count = len(request.topics)
     for topic in request.topics:
@@ -65,6 +74,11 @@ async def _begin_in_steps(
     return await answer if isinstance(answer, Awaitable) else answer
 
 
+def _is_replica(request: FetchRequest) -> bool:
+    replica = request.replica_state
+    return (request.replica_id if replica is None else replica.replica_id) >= 0
+
+
 def _serve(
     services: Services,
     context: RequestContext,
@@ -74,8 +88,7 @@ def _serve(
 ) -> Answer | Awaitable[Answer]:
     if fetch.error:
         return FetchResponse(error_code=fetch.error, session_id=fetch.session_id)
-    replica = request.replica_state
-    is_replica = (request.replica_id if replica is None else replica.replica_id) >= 0
+    is_replica = _is_replica(request)
     max_bytes = request.max_bytes
     reader: PartitionReader
     if is_replica:
@@ -233,4 +246,9 @@ class _Serving:
         self._reads.abandon()
 
 
-HANDLER: Final = Handler(API, handle, has_small_responses=True)
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("READ on each topic; for replicas CLUSTER_ACTION on the cluster"),
+    has_small_responses=True,
+)

@@ -8,9 +8,11 @@ from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS, ensure
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import (
@@ -23,19 +25,29 @@ from odradek.replication.state_partitions import partition_of
 
 _FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 _TOPICS: Final = {0: GROUPS, 1: TRANSACTIONS}
+_RESOURCE_TYPES: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+_DENIALS: Final = {
+    0: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    1: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
 
 
 async def handle(
     services: Services, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
-    if context.version >= _FIRST_VERSION_WITH_MANY_KEYS:
-        return FindCoordinatorResponse(
-            coordinators=[
-                await _find(services, context, request.key_type, key)
-                for key in request.coordinator_keys
-            ]
+    key_type = request.key_type
+    has_many_keys = context.version >= _FIRST_VERSION_WITH_MANY_KEYS
+    keys = request.coordinator_keys if has_many_keys else [request.key]
+    denied: list[str] = []
+    if key_type in _RESOURCE_TYPES:
+        keys, denied = context.split_authorized(
+            Operation.DESCRIBE, _RESOURCE_TYPES[key_type], keys, lambda key: key
         )
-    found = await _find(services, context, request.key_type, request.key)
+    coordinators = [await _find(services, context, key_type, key) for key in keys]
+    coordinators += [_denied(key_type, key) for key in denied]
+    if has_many_keys:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (found,) = coordinators
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message,
@@ -43,6 +55,11 @@ async def handle(
         host=found.host,
         port=found.port,
     )
+
+
+def _denied(key_type: int, key: str) -> Coordinator:
+    error = _DENIALS[key_type]
+    return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=error.message)
 
 
 async def _find(
@@ -68,4 +85,9 @@ async def _find(
     return coordinator
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("coordinator_keys", "coordinators")])
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("DESCRIBE on each group or transactional id"),
+    splitting=[Splitting("coordinator_keys", "coordinators")],
+)

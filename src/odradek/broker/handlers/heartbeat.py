@@ -6,8 +6,10 @@ While the coordinator loads it says that all is well: the member would only begi
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_group
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import Heartbeat
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import API, HeartbeatRequest, HeartbeatResponse
@@ -28,4 +30,10 @@ async def handle(
     return HeartbeatResponse(error_code=error)
 
 
-HANDLER: Final = Handler(API, handle, has_small_responses=True)
+def _refused(request: HeartbeatRequest, error: ErrorCode) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error)
+
+
+HANDLER: Final = Handler(
+    API, handle, permission=required_on_group(Operation.READ, _refused), has_small_responses=True
+)

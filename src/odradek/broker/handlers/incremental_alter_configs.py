@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from odradek.broker.config_resources import ResourceType, change_overrides
+from odradek.broker.config_resources import ResourceType, change_overrides, denial, split_authorized
 from odradek.broker.handlers import Handler
 from odradek.broker.logger_levels import alter_loggers
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.config import (
@@ -21,6 +22,7 @@ from odradek.config import (
     alter,
 )
 from odradek.config.consumer_group_settings import GROUP_DECLARED
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -36,7 +38,8 @@ async def handle(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     responses = []
-    for asked in request.resources:
+    allowed, denied = split_authorized(context, Operation.ALTER_CONFIGS, request.resources)
+    for asked in allowed:
         if asked.resource_type == ResourceType.BROKER_LOGGER:
             code, message = _alter_loggers(services, asked, validate_only=request.validate_only)
         else:
@@ -46,15 +49,22 @@ async def handle(
                 partial(_altered, asked),
                 validate_only=request.validate_only,
             )
-        responses.append(
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=message,
-                resource_type=asked.resource_type,
-                resource_name=asked.resource_name,
-            )
-        )
+        responses.append(_result(asked, code, message))
+    for asked in denied:
+        error = denial(asked)
+        responses.append(_result(asked, error, error.message))
     return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def _result(
+    asked: AlterConfigsResource, code: ErrorCode, message: str | None
+) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code,
+        error_message=message,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+    )
 
 
 def _alter_loggers(
@@ -90,4 +100,11 @@ def _altered(asked: AlterConfigsResource, current: Mapping[str, str]) -> dict[st
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("resources", "responses")])
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler(
+        "ALTER_CONFIGS on each topic and group, or on the cluster for brokers"
+    ),
+    splitting=[Splitting("resources", "responses")],
+)

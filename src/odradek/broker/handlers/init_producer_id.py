@@ -11,7 +11,9 @@ import asyncio
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import (
@@ -30,6 +32,9 @@ _PAUSES_S: Final = (0.002, 0.004, 0.008, 0.016, 0.032)
 async def handle(
     services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
+    denial = _denial(context, request.transactional_id)
+    if denial is not None:
+        return InitProducerIdResponse(error_code=denial, producer_epoch=-1)
     identity = await _init(services, context, request)
     error = identity.error
     if error is ErrorCode.PRODUCER_FENCED and context.version < _FIRST_VERSION_WITH_FENCED:
@@ -39,6 +44,21 @@ async def handle(
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
     )
+
+
+def _denial(context: RequestContext, transactional_id: str | None) -> ErrorCode | None:
+    """Returns why the client may not have a producer id, if so. For idempotence alone WRITE on any
+    topic is enough (KIP-679), or IDEMPOTENT_WRITE on the cluster."""
+    if transactional_id is not None:
+        resource_type = ResourceType.TRANSACTIONAL_ID
+        if context.authorize(Operation.WRITE, resource_type, transactional_id):
+            return None
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if context.authorize_any(Operation.WRITE, ResourceType.TOPIC):
+        return None
+    if context.authorize_cluster(Operation.IDEMPOTENT_WRITE):
+        return None
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 async def _init(
@@ -75,4 +95,10 @@ async def _init(
     return identity
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler(
+        "WRITE on the transactional id, or on any topic, or IDEMPOTENT_WRITE on the cluster"
+    ),
+)

@@ -10,8 +10,10 @@ from typing import Final, cast
 
 from odradek.broker.group_record_size import check_group_record, size_of_texts
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_group
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import JoinGroup, JoinReply, Protocol
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.join_group import (
@@ -93,4 +95,8 @@ def _command(context: RequestContext, request: JoinGroupRequest) -> JoinGroup:
     )
 
 
-HANDLER: Final = Handler(API, handle)
+def _refused(request: JoinGroupRequest, error: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=error)
+
+
+HANDLER: Final = Handler(API, handle, permission=required_on_group(Operation.READ, _refused))

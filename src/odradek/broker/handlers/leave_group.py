@@ -3,9 +3,11 @@
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_group
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import LeaveGroup, LeavingMember
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.leave_group import (
@@ -47,9 +49,14 @@ async def handle(
     )
 
 
+def _refused(request: LeaveGroupRequest, error: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=error)
+
+
 HANDLER: Final = Handler(
     API,
     handle,
+    permission=required_on_group(Operation.READ, _refused),
     # The group rebalances when the last of these members have left, or their time is up.
     splitting=[Splitting("members", "members", max_elements=500)],
 )

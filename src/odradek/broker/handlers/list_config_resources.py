@@ -8,7 +8,9 @@ from typing import Final
 
 from odradek.broker.config_resources import ResourceType
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_config_resources import (
     API,
@@ -42,4 +44,10 @@ def handle(
     )
 
 
-HANDLER: Final = Handler(API, handle)
+def _refused(request: ListConfigResourcesRequest, error: ErrorCode) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=error)
+
+
+HANDLER: Final = Handler(
+    API, handle, permission=required_on_cluster(Operation.DESCRIBE_CONFIGS, _refused)
+)

@@ -6,8 +6,10 @@ While a part of them is being loaded there is no list, rather than half of one.
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.machine import GroupMachine
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_groups import (
@@ -31,6 +33,7 @@ def handle(
     for machine in machines:
         assert isinstance(machine, GroupMachine)
         groups += machine.listings(request.states_filter, request.types_filter)
+    sees_all = context.authorize_cluster_quietly(Operation.DESCRIBE)
     return ListGroupsResponse(
         groups=[
             ListedGroup(
@@ -40,8 +43,14 @@ def handle(
                 group_type=listing.type,
             )
             for listing in groups
+            if sees_all
+            or context.authorize_quietly(Operation.DESCRIBE, ResourceType.GROUP, listing.group_id)
         ]
     )
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("DESCRIBE on the cluster to see all groups, on a group to see it"),
+)

@@ -13,8 +13,10 @@ Other brokers ask for the log's own end, and as a debugging replica (-2) followe
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_offsets import (
@@ -23,6 +25,7 @@ from odradek.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from odradek.replication.partition import Partition
@@ -44,6 +47,7 @@ _FIRST_VERSIONS: Final = {
 }
 _TIERED: Final = (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD)
 _READ_COMMITTED: Final = 1
+_CONSUMER: Final = -1
 _DEBUGGING_REPLICA: Final = -2
 _FIRST_VERSION_WITH_NOT_AVAILABLE: Final = 5
 
@@ -58,7 +62,8 @@ def handle(
         else ErrorCode.LEADER_NOT_AVAILABLE
     )
     topics = []
-    for topic in request.topics:
+    allowed, denied = _split_authorized(context, request)
+    for topic in allowed:
         answers = []
         for asked in topic.partitions:
             answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
@@ -77,7 +82,31 @@ def handle(
             except ApiError as refusal:
                 answer.error_code = refusal.code
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics)
+    return ListOffsetsResponse(topics=topics + [_denied(topic) for topic in denied])
+
+
+def _split_authorized(
+    context: RequestContext, request: ListOffsetsRequest
+) -> tuple[list[ListOffsetsTopic], list[ListOffsetsTopic]]:
+    is_broker = request.replica_id != _CONSUMER
+    if is_broker and context.authorize_cluster_quietly(Operation.CLUSTER_ACTION):
+        return request.topics, []
+    return context.split_authorized(
+        Operation.DESCRIBE, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
+
+
+def _denied(topic: ListOffsetsTopic) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(
+        name=topic.name,
+        partitions=[
+            ListOffsetsPartitionResponse(
+                partition_index=partition.partition_index,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for partition in topic.partitions
+        ],
+    )
 
 
 def _check_time(timestamp: int, version: int) -> None:
@@ -137,6 +166,9 @@ def _answer(
 HANDLER: Final = Handler(
     API,
     handle,
+    permission=CheckedByHandler(
+        "DESCRIBE on each topic, or for brokers CLUSTER_ACTION on the cluster"
+    ),
     # To find a timestamp may mean to read a hundred thousand records.
     splitting=[PARTITIONS._replace(max_elements=20)],
 )

@@ -3,9 +3,12 @@
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_cluster
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.elections import partitions_of
 from odradek.cluster.reassignment import is_moving
+from odradek.protocol.acls import Operation
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_partition_reassignments import (
     API,
     ListPartitionReassignmentsRequest,
@@ -41,4 +44,10 @@ def handle(
     return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
 
 
-HANDLER: Final = Handler(API, handle)
+def _refused(
+    request: ListPartitionReassignmentsRequest, error: ErrorCode
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=error, error_message=error.message)
+
+
+HANDLER: Final = Handler(API, handle, permission=required_on_cluster(Operation.DESCRIBE, _refused))

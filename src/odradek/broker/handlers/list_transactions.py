@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.list_transactions import (
@@ -54,6 +56,9 @@ def handle(
                 transaction_state=one.status.title,
             )
             for one in found
+            if context.authorize_quietly(
+                Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id
+            )
         ],
     )
 
@@ -74,4 +79,6 @@ def _is_wanted(one: Transaction, request: ListTransactionsRequest, now_ms: int) 
     return one.status in _OPEN and now_ms - one.started_ms > request.duration_filter
 
 
-HANDLER: Final = Handler(API, handle)
+HANDLER: Final = Handler(
+    API, handle, permission=CheckedByHandler("DESCRIBE on a transactional id to see it")
+)

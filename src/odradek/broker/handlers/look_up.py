@@ -14,8 +14,10 @@ import asyncio
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.look_up import (
@@ -26,6 +28,7 @@ from odradek.protocol.messages.look_up import (
     LookUpRequest,
     LookUpResponse,
     LookUpResult,
+    LookUpTopic,
     LookUpTopicResult,
 )
 from odradek.storage import StorageError
@@ -52,7 +55,10 @@ async def handle(
 ) -> LookUpResponse:
     committed_only = request.isolation_level == _READ_COMMITTED
     topics, room = [], _Room()
-    for topic in request.topics:
+    allowed, denied = context.split_authorized(
+        Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
+    for topic in allowed:
         answers = []
         for asked in topic.partitions:
             answer = LookUpPartitionResult(partition_index=asked.partition_index)
@@ -65,7 +71,22 @@ async def handle(
                 answer.error_code, answer.error_message = refusal.code, refusal.message
             answers.append(answer)
         topics.append(LookUpTopicResult(name=topic.name, partitions=answers))
-    return LookUpResponse(topics=topics)
+    return LookUpResponse(topics=topics + [_denied(topic) for topic in denied])
+
+
+def _denied(topic: LookUpTopic) -> LookUpTopicResult:
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return LookUpTopicResult(
+        name=topic.name,
+        partitions=[
+            LookUpPartitionResult(
+                partition_index=partition.partition_index,
+                error_code=error,
+                error_message=error.message,
+            )
+            for partition in topic.partitions
+        ],
+    )
 
 
 async def _look_up(
@@ -126,4 +147,9 @@ def _result(found: FoundRecord | None) -> LookUpResult:
     )
 
 
-HANDLER: Final = Handler(API, handle, splitting=[PARTITIONS._replace(max_elements=10)])
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("READ on each topic"),
+    splitting=[PARTITIONS._replace(max_elements=10)],
+)

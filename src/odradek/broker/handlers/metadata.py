@@ -19,15 +19,17 @@ from odradek.broker.all_topics_cache import (
     encoded,
     without_tags,
 )
-from odradek.broker.authorized_operations import CLUSTER_OPERATIONS, NO_OPERATIONS, TOPIC_OPERATIONS
+from odradek.broker.authorized_operations import NO_OPERATIONS, TOPIC_OPERATIONS
 from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import Encoded, RequestContext, Services
 from odradek.cluster.internal_topics import INTERNAL_TOPICS
 from odradek.cluster.topics import NewTopic, check_name
 from odradek.metadata import ClusterImage, PartitionImage, TopicImage
 from odradek.metadata.node_values import NO_LEADER
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import (
@@ -51,22 +53,34 @@ async def handle(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Encoded:
     asked = request.topics
-    await services.departed_brokers.settled(
-        services.images, None if not asked else [topic.name or "" for topic in asked]
-    )
     if asked is None or (not asked and context.version < _FIRST_VERSION_WITH_NULL_FOR_ALL):
+        await services.departed_brokers.settled(services.images, None)
         return await _answer_all(services, context, request)
+    denied: list[MetadataRequestTopic] = []
+    if services.authorizer is not None:
+        allowed: list[MetadataRequestTopic] = []
+        for topic in asked:
+            may_look = _may_look(services, context, request, topic)
+            (allowed if may_look else denied).append(topic)
+        asked = allowed
+    await services.departed_brokers.settled(
+        services.images, [topic.name or "" for topic in asked] if asked else None
+    )
     topics = [
         await _answer(services, topic, create=request.allow_auto_topic_creation)
         if context.version >= _FIRST_VERSION_WITH_TOPIC_IDS or _has_only_a_name(topic)
         else MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
         for topic in asked
     ]
+    topics = [_hide_if_denied(context, answered) for answered in topics]
     image = services.images.image
     if request.include_topic_authorized_operations:
         for answered in topics:
-            if answered.error_code == ErrorCode.NONE:
-                answered.topic_authorized_operations = TOPIC_OPERATIONS
+            if answered.error_code == ErrorCode.NONE and answered.name is not None:
+                answered.topic_authorized_operations = context.authorized_operations(
+                    ResourceType.TOPIC, answered.name, TOPIC_OPERATIONS
+                )
+    topics += [_denied(topic) for topic in denied]
     response = MetadataResponse(
         brokers=_brokers(services, context, image),
         cluster_id=image.cluster_id,
@@ -74,15 +88,65 @@ async def handle(
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = context.authorized_cluster_operations()
     return response
+
+
+def _may_look(
+    services: Services,
+    context: RequestContext,
+    request: MetadataRequest,
+    topic: MetadataRequestTopic,
+) -> bool:
+    """Returns whether the client may describe the topic, and create it if that would happen."""
+    name = context.topic_name(topic.name, topic.topic_id)
+    if name is None:
+        return True  # The id is unknown; the answer says so.
+    if not context.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        return False
+    would_create = (
+        request.allow_auto_topic_creation
+        and services.settings.broker.auto_create_topics_enable
+        and name not in services.images.image.topics
+    )
+    return (
+        not would_create
+        or context.authorize_cluster_quietly(Operation.CREATE)
+        or context.authorize(Operation.CREATE, ResourceType.TOPIC, name)
+    )
+
+
+def _denied(topic: MetadataRequestTopic) -> MetadataResponseTopic:
+    """A client that asks by id is not told the name of the topic."""
+    return MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=topic.name if topic.topic_id == NO_TOPIC_ID else None,
+        topic_id=topic.topic_id,
+    )
+
+
+def _hide_if_denied(
+    context: RequestContext, answered: MetadataResponseTopic
+) -> MetadataResponseTopic:
+    """Returns the answer, or a denial if it shows a topic that the client may not describe. The
+    handler may have waited, so that an id which was unknown before is the id of a topic now."""
+    name = answered.name
+    if (
+        answered.error_code
+        or name is None
+        or context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    ):
+        return answered
+    return MetadataResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=answered.topic_id
+    )
 
 
 async def _answer_all(
     services: Services, context: RequestContext, request: MetadataRequest
 ) -> Encoded:
-    """All topics that the client may see. Permission is asked here and not by a guard, because the
-    answer is encoded in steps (`broker.all_topics_cache`)."""
+    """Answers with all topics that the client may describe. Clients that may see everything share
+    one encoded answer; a client of a broker with an authorizer gets its own."""
     version, wants_operations = context.version, request.include_topic_authorized_operations
     tail = MetadataTail()
     if services.authorizer is None:
@@ -93,21 +157,22 @@ async def _answer_all(
             partial(_describe, lambda _: operations),
             with_operations=wants_operations,
         )
-        if request.include_cluster_authorized_operations:
-            tail.cluster_authorized_operations = CLUSTER_OPERATIONS
     else:
-        from odradek.broker.guards.metadata import (  # noqa: PLC0415 - if there are guards
-            Visible,
-        )
 
-        visible = Visible(services, context)
+        def authorized_operations(topic: str) -> int:
+            if not wants_operations:
+                return NO_OPERATIONS
+            return context.authorized_operations(ResourceType.TOPIC, topic, TOPIC_OPERATIONS)
+
         image = services.images.image
-        describe = partial(
-            _describe, visible.operations if wants_operations else lambda _: NO_OPERATIONS
+        topics = await encode_topics(
+            image,
+            version,
+            partial(_describe, authorized_operations),
+            partial(context.authorize_quietly, Operation.DESCRIBE, ResourceType.TOPIC),
         )
-        topics = await encode_topics(image, version, describe, visible.sees)
-        if request.include_cluster_authorized_operations:
-            tail.cluster_authorized_operations = visible.cluster_operations()
+    if request.include_cluster_authorized_operations:
+        tail.cluster_authorized_operations = context.authorized_cluster_operations()
     head = MetadataHead(
         brokers=_brokers(services, context, image),
         cluster_id=image.cluster_id,
@@ -213,4 +278,11 @@ def _identity(asked: MetadataRequestTopic) -> Hashable:
     return asked.name, asked.topic_id
 
 
-HANDLER: Final = Handler(API, handle, splitting=[Splitting("topics", "topics", identity=_identity)])
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler(
+        "DESCRIBE on each topic; to create one, CREATE on it or on the cluster"
+    ),
+    splitting=[Splitting("topics", "topics", identity=_identity)],
+)

@@ -14,10 +14,12 @@ from collections.abc import Awaitable, Sequence
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import CommitOffsets, OffsetToCommit
 from odradek.metadata import TopicImage
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_commit import (
@@ -37,11 +39,20 @@ _FIRST_VERSION_THAT_KNOWS_MISSING_GROUPS: Final = 9
 def handle(
     services: Services, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
+        error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return OffsetCommitResponse(topics=[_denied(topic, error) for topic in request.topics])
+    allowed, denied = context.split_authorized(
+        Operation.READ,
+        ResourceType.TOPIC,
+        request.topics,
+        lambda topic: context.topic_name(topic.name, topic.topic_id),
+    )
     by_id = context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
     topics = []
     offsets: list[OffsetToCommit] = []
     answers: list[OffsetCommitResponsePartition] = []
-    for topic in request.topics:
+    for topic in allowed:
         partitions = []
         image = _topic(services, topic, by_id=by_id)
         for asked in topic.partitions:
@@ -68,6 +79,7 @@ def handle(
                 name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
+    topics += [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
     response = OffsetCommitResponse(topics=topics)
     if not offsets:
         return response
@@ -87,6 +99,19 @@ def handle(
     if errors.done() and errors.exception() is None:
         return _answer(response, answers, cast(list[ErrorCode], errors.result()))
     return _answer_later(response, answers, errors)
+
+
+def _denied(topic: OffsetCommitRequestTopic, error: ErrorCode) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=error
+            )
+            for partition in topic.partitions
+        ],
+    )
 
 
 def _answer(
@@ -134,6 +159,7 @@ def _unknown(*, by_id: bool) -> ErrorCode:
 HANDLER: Final = Handler(
     API,
     handle,
+    permission=CheckedByHandler("READ on the group and on each topic"),
     # Offsets that a group commits together are written together, as far as that takes no longer.
     splitting=[PARTITIONS._replace(max_elements=1_000)],
     has_small_responses=True,

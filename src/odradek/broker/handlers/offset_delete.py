@@ -6,14 +6,17 @@ Topics that members subscribe to are refused: they would begin anew without know
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import DeleteOffsets
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_delete import (
     API,
     OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -24,11 +27,19 @@ from odradek.protocol.types import TopicPartition
 async def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse:
+    if not context.authorize(Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    allowed, denied = context.split_authorized(
+        Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
+    refused = [_denied(topic) for topic in denied]
+    if refused and not allowed:
+        return OffsetDeleteResponse(topics=refused)
     image = services.images.image
     topics = []
     partitions: list[TopicPartition] = []
     answers: list[OffsetDeleteResponsePartition] = []
-    for topic in request.topics:
+    for topic in allowed:
         responses = []
         for asked in topic.partitions:
             index = asked.partition_index
@@ -44,10 +55,28 @@ async def handle(
     try:
         errors = cast(list[ErrorCode], await services.groups.ask(request.group_id, command))
     except ApiError as refusal:
-        return OffsetDeleteResponse(error_code=refusal.code)
+        return OffsetDeleteResponse(error_code=refusal.code, topics=refused)
     for answer, error in zip(answers, errors, strict=True):
         answer.error_code = error
-    return OffsetDeleteResponse(topics=topics)
+    return OffsetDeleteResponse(topics=topics + refused)
 
 
-HANDLER: Final = Handler(API, handle, splitting=[PARTITIONS])
+def _denied(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+    return OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetDeleteResponsePartition(
+                partition_index=partition.partition_index,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            )
+            for partition in topic.partitions
+        ],
+    )
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("DELETE on the group, READ on each topic"),
+    splitting=[PARTITIONS],
+)

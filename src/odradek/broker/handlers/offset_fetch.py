@@ -10,10 +10,12 @@ from itertools import groupby
 from typing import Final, cast
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import FetchedOffset, FetchOffsets, PartitionToFetch
 from odradek.metadata import ClusterImage, TopicImage
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import (
@@ -41,11 +43,8 @@ _FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 async def handle(
     services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse:
-    by_id = context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
-    stable = request.require_stable
     if context.version >= _FIRST_VERSION_WITH_GROUPS:
-        groups = [await _group(services, each, stable, by_id=by_id) for each in request.groups]
-        return OffsetFetchResponse(groups=groups)
+        return await _fetch_groups(services, context, request)
     topics = None
     if request.topics is not None:
         topics = [
@@ -53,9 +52,16 @@ async def handle(
             for each in request.topics
         ]
     asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    group = await _group(services, asked, stable, by_id=False)
+    if context.authorize(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
+        denied = _take_out_denied(context, asked)
+        group = await _group(services, asked, request.require_stable, by_id=False)
+        _leave_out_hidden(context, group)
+    else:
+        denied = []
+        group = _denied_group(asked)
     if group.error_code and context.version < _FIRST_VERSION_WITH_ERROR:
-        group.topics = _refused_each(topics or (), group.error_code)
+        group.topics = _refused_each(asked.topics or (), group.error_code)
+    group.topics += denied
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[
@@ -65,6 +71,59 @@ async def handle(
             for topic in group.topics
         ],
     )
+
+
+async def _fetch_groups(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    by_id = context.version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    allowed: list[tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]] = []
+    denied_groups = []
+    for asked in request.groups:
+        if context.authorize(Operation.DESCRIBE, ResourceType.GROUP, asked.group_id):
+            allowed.append((asked, _take_out_denied(context, asked)))
+        else:
+            denied_groups.append(_denied_group(asked))
+    groups = []
+    for asked, denied in allowed:
+        group = await _group(services, asked, request.require_stable, by_id=by_id)
+        _leave_out_hidden(context, group)
+        if not group.error_code:
+            group.topics += denied
+        groups.append(group)
+    return OffsetFetchResponse(groups=groups + denied_groups)
+
+
+def _denied_group(asked: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(
+        group_id=asked.group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+    )
+
+
+def _take_out_denied(
+    context: RequestContext, asked: OffsetFetchRequestGroup
+) -> list[OffsetFetchResponseTopics]:
+    """Takes the topics out of the request that the client may not describe; returns the answers
+    for them."""
+    if asked.topics is None:
+        return []
+    asked.topics, denied = context.split_authorized(
+        Operation.DESCRIBE,
+        ResourceType.TOPIC,
+        asked.topics,
+        lambda topic: context.topic_name(topic.name, topic.topic_id),
+    )
+    return _refused_each(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _leave_out_hidden(context: RequestContext, group: OffsetFetchResponseGroup) -> None:
+    """A client that asks for all topics of a group is shown those that it may describe."""
+    group.topics = [
+        topic
+        for topic in group.topics
+        if not topic.name
+        or context.authorize_quietly(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+    ]
 
 
 async def _group(
@@ -187,6 +246,7 @@ def _of_one_group(answer: OffsetFetchResponsePartitions) -> OffsetFetchResponseP
 HANDLER: Final = Handler(
     API,
     handle,
+    permission=CheckedByHandler("DESCRIBE on each group and on each topic"),
     # Of each group the handler itself fetches some partitions at a time.
     splitting=[
         Splitting("groups", "groups"),

@@ -7,14 +7,18 @@ offset at which the next epoch begins.
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_for_leader_epoch import (
     API,
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
 from odradek.protocol.types import LeaderEpoch
@@ -24,7 +28,12 @@ def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     topics = []
-    for topic in request.topics:
+    allowed, denied = request.topics, list[OffsetForLeaderTopic]()
+    if not context.authorize_cluster_quietly(Operation.CLUSTER_ACTION):
+        allowed, denied = context.split_authorized(
+            Operation.DESCRIBE, ResourceType.TOPIC, request.topics, lambda topic: topic.topic
+        )
+    for topic in allowed:
         answers = []
         for asked in topic.partitions:
             answer = EpochEndOffset(partition=asked.partition)
@@ -38,7 +47,24 @@ def handle(
             found = partition.end_of_epoch(LeaderEpoch(asked.leader_epoch))
             answer.leader_epoch, answer.end_offset = found
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
-    return OffsetForLeaderEpochResponse(topics=topics)
+    return OffsetForLeaderEpochResponse(topics=topics + [_denied(topic) for topic in denied])
 
 
-HANDLER: Final = Handler(API, handle, splitting=[PARTITIONS])
+def _denied(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+    return OffsetForLeaderTopicResult(
+        topic=topic.topic,
+        partitions=[
+            EpochEndOffset(
+                partition=partition.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            )
+            for partition in topic.partitions
+        ],
+    )
+
+
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler("DESCRIBE on each topic, or CLUSTER_ACTION on the cluster"),
+    splitting=[PARTITIONS],
+)

@@ -18,8 +18,10 @@ from typing import Final, NamedTuple
 from odradek.broker.handlers import Handler
 from odradek.broker.joining import join, retriable
 from odradek.broker.network.endpoints import reachable
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.metadata.node_values import NO_LEADER
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
@@ -34,7 +36,8 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from odradek.protocol.records import read_header
+from odradek.protocol.records import TRANSACTIONAL_FLAG, read_header
+from odradek.protocol.schema import Response
 from odradek.replication.appended import Appended
 from odradek.replication.partition import Partition
 from odradek.statemachine.machine import ProducerIdentity
@@ -51,6 +54,8 @@ _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_THAT_ADDS: Final = 12
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _FIRST_VERSION_WITH_LEADERS: Final = 10
+# Where the attributes of a batch are, in the second of their two bytes the flags.
+_ATTRIBUTES_POSITION: Final = 22
 
 
 class _Unopened(NamedTuple):
@@ -63,9 +68,89 @@ class _Unopened(NamedTuple):
     admitted: Admitted | None = None
 
 
-def handle(
-    services: Services, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Pipelined | Awaitable[ProduceResponse | None] | None:
+Reply = ProduceResponse | Pipelined | Awaitable[ProduceResponse | None] | None
+
+
+def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Reply:
+    if services.authorizer is None:
+        return _produce(services, context, request)
+    denied = _take_out_denied(context, request)
+    if not denied:
+        return _produce(services, context, request)
+    if request.acks == 0:
+        raise MalformedMessage("nobody waits for the answer: no permission to produce this")
+    if not request.topic_data:
+        return ProduceResponse(responses=denied)
+    return _with_denied(_produce(services, context, request), denied)
+
+
+def _take_out_denied(
+    context: RequestContext, request: ProduceRequest
+) -> list[TopicProduceResponse]:
+    """Takes the topics out of the request that the client may not write to; returns the answers for
+    them. Without permission for the transactional id these are all topics."""
+    topics, transactional_id = request.topic_data, request.transactional_id
+    if _is_transactional(request) and (
+        transactional_id is None
+        or not context.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    ):
+        request.topic_data = []
+        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return [_denied(topic, error) for topic in topics]
+    request.topic_data, denied = context.split_authorized(
+        Operation.WRITE,
+        ResourceType.TOPIC,
+        topics,
+        lambda topic: context.topic_name(topic.name, topic.topic_id),
+    )
+    return [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    """Returns whether a batch says that it belongs to a transaction."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records
+            if (
+                records is not None
+                and len(records) > _ATTRIBUTES_POSITION
+                and records[_ATTRIBUTES_POSITION] & TRANSACTIONAL_FLAG
+            ):
+                return True
+    return False
+
+
+def _denied(topic: TopicProduceData, error: ErrorCode) -> TopicProduceResponse:
+    return TopicProduceResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partition_responses=[
+            PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
+            for data in topic.partition_data
+        ],
+    )
+
+
+def _with_denied(reply: Reply, denied: list[TopicProduceResponse]) -> Reply:
+    if isinstance(reply, Pipelined):
+        return Pipelined(_with_denied_later(reply.response, denied))
+    if isinstance(reply, ProduceResponse):
+        reply.responses += denied
+        return reply
+    assert reply is not None  # Only a request with acks=0 has no reply.
+    return _with_denied_later(reply, denied)
+
+
+async def _with_denied_later(
+    reply: Awaitable[Response | None], denied: list[TopicProduceResponse]
+) -> ProduceResponse | None:
+    response = await reply
+    assert isinstance(response, ProduceResponse)  # As above.
+    response.responses += denied
+    return response
+
+
+def _produce(services: Services, context: RequestContext, request: ProduceRequest) -> Reply:
     if _count(request) > _PARTITIONS_AT_ONCE:
         return _in_pieces(services, context, request)
     acks = request.acks
@@ -156,7 +241,7 @@ async def _in_pieces(
                     )
                 ],
             )
-            reply = handle(services, context, piece)
+            reply = _produce(services, context, piece)
             waited = reply.response if isinstance(reply, Pipelined) else reply
             response = await waited if isinstance(waited, Awaitable) else waited
             if isinstance(response, ProduceResponse):
@@ -439,4 +524,11 @@ def _add_leaders(
     ]
 
 
-HANDLER: Final = Handler(API, handle, has_small_responses=True)
+HANDLER: Final = Handler(
+    API,
+    handle,
+    permission=CheckedByHandler(
+        "WRITE on each topic; for a transaction also on the transactional id"
+    ),
+    has_small_responses=True,
+)

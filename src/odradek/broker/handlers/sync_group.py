@@ -9,8 +9,10 @@ from typing import Final, cast
 
 from odradek.broker.group_record_size import largest_group_record
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import required_on_group
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import SyncGroup, SyncReply
+from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.sync_group import API, SyncGroupRequest, SyncGroupResponse
@@ -49,4 +51,8 @@ async def handle(
     )
 
 
-HANDLER: Final = Handler(API, handle)
+def _refused(request: SyncGroupRequest, error: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)
+
+
+HANDLER: Final = Handler(API, handle, permission=required_on_group(Operation.READ, _refused))

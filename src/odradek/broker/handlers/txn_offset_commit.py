@@ -11,14 +11,17 @@ from typing import Final
 from odradek.broker.handlers import Handler
 from odradek.broker.handlers.offset_commit import commit
 from odradek.broker.joining import join_with_offsets
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.commands import CommitOffsets, OffsetToCommit
+from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.txn_offset_commit import (
     API,
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -33,11 +36,17 @@ _FIRST_VERSION_THAT_ADDS: Final = 5
 async def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse:
+    error = _denial(context, request)
+    if error is not None:
+        return TxnOffsetCommitResponse(topics=[_denied(topic, error) for topic in request.topics])
+    allowed, denied = context.split_authorized(
+        Operation.READ, ResourceType.TOPIC, request.topics, lambda topic: topic.name
+    )
     topics = []
     offsets: list[OffsetToCommit] = []
     answers: list[TxnOffsetCommitResponsePartition] = []
     image = services.images.image
-    for topic in request.topics:
+    for topic in allowed:
         partitions = []
         for asked in topic.partitions:
             index = asked.partition_index
@@ -60,7 +69,30 @@ async def handle(
         errors = await _commit(services, context.version, request, tuple(offsets))
         for answer, error in zip(answers, errors, strict=True):
             answer.error_code = _told(error, context.version)
+    topics += [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
     return TxnOffsetCommitResponse(topics=topics)
+
+
+def _denial(context: RequestContext, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+    """Returns why the client may commit nothing, if so."""
+    transactional_id = request.transactional_id
+    if not context.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not context.authorize(Operation.READ, ResourceType.GROUP, request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return None
+
+
+def _denied(topic: TxnOffsetCommitRequestTopic, error: ErrorCode) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=topic.name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(
+                partition_index=partition.partition_index, error_code=error
+            )
+            for partition in topic.partitions
+        ],
+    )
 
 
 async def _commit(
@@ -101,6 +133,9 @@ def _told(error: ErrorCode, version: int) -> ErrorCode:
 HANDLER: Final = Handler(
     API,
     handle,
+    permission=CheckedByHandler(
+        "WRITE on the transactional id, READ on the group and on each topic"
+    ),
     # Offsets that a group commits together are written together, as far as that takes no longer.
     splitting=[PARTITIONS._replace(max_elements=1_000)],
 )

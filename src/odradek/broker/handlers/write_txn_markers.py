@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from odradek.broker.handlers import Handler
+from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
+from odradek.protocol.acls import Operation
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.write_txn_markers import (
     API,
     WritableTxnMarker,
@@ -32,6 +35,11 @@ _FIRST_TRANSACTION_VERSION_THAT_RAISES: Final = 2
 async def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
+    # Operators who end a hanging transaction have ALTER (KIP-664), brokers CLUSTER_ACTION.
+    if not context.authorize_cluster_quietly(Operation.ALTER) and not context.authorize_cluster(
+        Operation.CLUSTER_ACTION
+    ):
+        return _denied(request)
     # All are appended before any is waited for: the replicas fetch them together.
     appended = [await _append(services, asked) for asked in request.markers]
     return WriteTxnMarkersResponse(
@@ -41,6 +49,30 @@ async def handle(
                 topics=await _results(asked.topics, await markers.committed()),
             )
             for asked, markers in zip(request.markers, appended, strict=True)
+        ]
+    )
+
+
+def _denied(request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index,
+                                error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
         ]
     )
 
@@ -81,6 +113,7 @@ async def _results(
 HANDLER: Final = Handler(
     API,
     handle,
+    permission=CheckedByHandler("ALTER or CLUSTER_ACTION on the cluster"),
     # The handler yields to other tasks within a marker too.
     splitting=[Splitting("markers", "markers")],
 )
