@@ -15,7 +15,8 @@ large; for random values of a hundred bytes a guess is wrong about once in two h
 from typing import Final
 
 from odradek.protocol.record_parser import MIN_RECORD_BYTES, MalformedRecords, check_record
-from odradek.protocol.varint import encode_varint, read_zigzag
+from odradek.protocol.record_walkers import Walk
+from odradek.protocol.varint import encode_varint
 
 # Up to so many records, or if they are this large on average, walking costs less than searching.
 _FEW: Final = 16
@@ -26,22 +27,27 @@ _MAX_TRIES: Final = 4
 _MAX_TIMESTAMP_BYTES: Final = 10
 
 
+# Passes over records by their lengths alone.
+_LENGTHS: Final = Walk(
+    "lengths",
+    through="length",
+    parameters=("data", "count", "position"),
+    result="position",
+    ends_with_batch=False,
+)
+
+
 def check_sample(data: bytes | bytearray | memoryview, start: int, count: int) -> None:
     """`data` ends with the batch, whose records begin at `start`. Raises `MalformedRecords`."""
     size = len(data)
     if count < 1 or count * MIN_RECORD_BYTES > size - start:
         raise MalformedRecords(f"{size - start} bytes cannot hold {count} records")
-    try:
-        end = check_record(data, start, size, 0)
-        if count > 1:
-            is_searched = count > _FEW and size - start < count * _LARGE_BYTES
-            if is_searched and _ends_well(data, end, count):
-                return
-            end = check_record(data, _walk(data, end, count - 2), size, count - 1)
-    except IndexError:
-        raise MalformedRecords("a record ends beyond its batch") from None
-    except OverflowError as error:
-        raise MalformedRecords(f"a record holds {error}") from None
+    end = check_record(data, start, size, 0)
+    if count > 1:
+        is_searched = count > _FEW and size - start < count * _LARGE_BYTES
+        if is_searched and _ends_well(data, end, count):
+            return
+        end = check_record(data, _LENGTHS.function(data, count - 2, end), size, count - 1)
     if end != size:
         raise MalformedRecords(f"{size - end} bytes follow the last record")
 
@@ -58,22 +64,8 @@ def _ends_well(data: bytes | bytearray | memoryview, second: int, count: int) ->
     size = len(data)
     try:
         return check_record(data, found, size, count - 1) == size
-    except (IndexError, OverflowError, MalformedRecords):
+    except MalformedRecords:
         return False
-
-
-def _walk(data: bytes | bytearray | memoryview, position: int, count: int) -> int:
-    """Passes over so many records by their lengths alone."""
-    for _ in range(count):
-        length = data[position]
-        if length < 128:
-            position += 1 + (length >> 1)
-        elif (byte := data[position + 1]) < 128:
-            position += 2 + (((byte << 7) + length - 128) >> 1)
-        else:
-            length, position = read_zigzag(data, position)
-            position += length >> 1
-    return position
 
 
 def _find_last(data: bytes | bytearray | memoryview, second: int, count: int) -> int | None:
