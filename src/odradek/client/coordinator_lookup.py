@@ -15,7 +15,7 @@ from odradek.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-_FIRST_VERSION_WITH_MANY_KEYS: Final = 4
+_FIRST_VERSION_WITH_MANY_KEYS: Final = FindCoordinatorRequest.first_version_with("coordinator_keys")
 
 
 class KeyType(IntEnum):

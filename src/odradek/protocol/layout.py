@@ -150,6 +150,20 @@ class StructType(type):
         cls._decoders = {}
         cls._encoders = {}
 
+    def first_version_with(cls, field_name: str) -> int:
+        """Returns the first version that has a field, for code that serves several versions."""
+        return cls._field(field_name).versions.first
+
+    def first_version_with_null(cls, field_name: str) -> int:
+        """Returns the first version in which a field may be null."""
+        return cls._field(field_name).nullable.first
+
+    def _field(cls, name: str) -> Field:
+        for field in cls.fields:
+            if field.name == name:
+                return field
+        raise AttributeError(f"{cls.__name__} has no field {name}")
+
 
 def tagged_fields(layout: StructType, version: int) -> list[Field]:
     return sorted(

@@ -109,3 +109,11 @@ def test_two_apis_cannot_have_one_key() -> None:
 
 def test_an_unknown_key_has_no_api() -> None:
     assert find_api(31000) is None
+
+
+def test_a_struct_tells_the_first_version_with_a_field() -> None:
+    assert ToyRequest.first_version_with("old") == 0
+    assert ToyRequest.first_version_with("parts") == 1
+    assert Part.first_version_with_null("name") == 6
+    with pytest.raises(AttributeError, match="ToyRequest has no field age"):
+        ToyRequest.first_version_with("age")

@@ -22,7 +22,7 @@ from odradek.replication.replica_selector import is_rack_aware, nearest
 from odradek.statemachine.watermark import Watermark
 
 _READ_COMMITTED: Final = 1
-_FIRST_VERSION_WITH_RACKS: Final = 11
+_FIRST_VERSION_WITH_RACKS: Final = FetchRequest.first_version_with("rack_id")
 
 
 class ConsumerReader:

@@ -26,13 +26,13 @@ from odradek.broker.fetching.due_partitions import DuePartitions, FetchEntry, Ke
 from odradek.broker.fetching.fetch_lifecycle import Fetch
 from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.fetch import FetchRequest
+from odradek.protocol.messages.fetch import FetchRequest, FetchTopic
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
 from odradek.world import Randomness
 
 _FINAL_EPOCH: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
-_FIRST_VERSION_WITH_IDS: Final = 13
+_FIRST_VERSION_WITH_IDS: Final = FetchTopic.first_version_with("topic_id")
 # What a partition of a session takes, measured (its entry, and its places in the session).
 PARTITION_BYTES: Final = 400
 # How many partitions of a session this broker may not know (yet).

@@ -30,7 +30,7 @@ from odradek.protocol.messages.add_partitions_to_txn import (
 from odradek.protocol.types import TopicPartition
 from odradek.transactions.commands import Added, AddPartitions
 
-_FIRST_VERSION_OF_BROKERS: Final = 4
+_FIRST_VERSION_OF_BROKERS: Final = AddPartitionsToTxnRequest.first_version_with("transactions")
 _FIRST_VERSION_WITH_FENCED: Final = 2
 _FIRST_VERSION_WITH_ABORTABLE: Final = 5
 _NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED

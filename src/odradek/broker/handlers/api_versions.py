@@ -27,7 +27,7 @@ from odradek.protocol.messages.api_versions import (
 )
 from odradek.protocol.messages.produce import ProduceRequest
 
-_FIRST_VERSION_WITH_NAMES: Final = 3
+_FIRST_VERSION_WITH_NAMES: Final = ApiVersionsRequest.first_version_with("client_software_name")
 _FIRST_VERSION_WITH_LEVEL_0: Final = 4
 _NAME_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"

@@ -26,7 +26,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-_FIRST_VERSION_WITH_CONFIGS: Final = 5
+_FIRST_VERSION_WITH_CONFIGS: Final = CreatableTopicResult.first_version_with("configs")
 # Topics that are looked at before others get a turn.
 _AT_ONCE: Final = 50
 

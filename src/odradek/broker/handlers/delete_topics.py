@@ -18,7 +18,7 @@ from odradek.protocol.messages.delete_topics import (
 )
 from odradek.protocol.types import NO_TOPIC_ID
 
-_FIRST_VERSION_WITH_IDS: Final = 6
+_FIRST_VERSION_WITH_IDS: Final = DeleteTopicsRequest.first_version_with("topics")
 
 
 async def handle(

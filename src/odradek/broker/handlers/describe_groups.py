@@ -22,7 +22,7 @@ from odradek.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-_FIRST_VERSION_WITH_MESSAGE: Final = 6
+_FIRST_VERSION_WITH_MESSAGE: Final = DescribedGroup.first_version_with("error_message")
 
 
 async def handle(

@@ -17,7 +17,7 @@ from odradek.transactions.commands import EndTransaction, Identity
 from odradek.transactions.transaction import LAST_EPOCH, NO_PRODUCER
 
 _FIRST_VERSION_WITH_FENCED: Final = 2
-_FIRST_VERSION_THAT_RAISES: Final = 5
+_FIRST_VERSION_THAT_RAISES: Final = EndTxnResponse.first_version_with("producer_epoch")
 
 
 async def handle(

@@ -29,7 +29,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import API, FetchRequest, FetchResponse
 from odradek.world.timeslice import Timeslice
 
-_FIRST_VERSION_WITH_LEADERS: Final = 16
+_FIRST_VERSION_WITH_LEADERS: Final = FetchResponse.first_version_with("node_endpoints")
 # Up to so many partitions are read and answered in one step: a few milliseconds' work.
 _MAX_IN_ONE_STEP: Final = 300
 # With more, this many are read or answered between two looks at the time.

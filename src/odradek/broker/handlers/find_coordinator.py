@@ -23,7 +23,7 @@ from odradek.protocol.messages.find_coordinator import (
 )
 from odradek.replication.state_partitions import partition_of
 
-_FIRST_VERSION_WITH_MANY_KEYS: Final = 4
+_FIRST_VERSION_WITH_MANY_KEYS: Final = FindCoordinatorRequest.first_version_with("coordinator_keys")
 _TOPICS: Final = {0: GROUPS, 1: TRANSACTIONS}
 _RESOURCE_TYPES: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
 _DENIALS: Final = {

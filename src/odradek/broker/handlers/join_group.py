@@ -23,10 +23,16 @@ from odradek.protocol.messages.join_group import (
     JoinGroupResponseMember,
 )
 
-_FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = 1
+_FIRST_VERSION_WITH_REBALANCE_TIMEOUT: Final = JoinGroupRequest.first_version_with(
+    "rebalance_timeout_ms"
+)
 _FIRST_VERSION_THAT_REQUIRES_MEMBER_ID: Final = 4
-_FIRST_VERSION_WITH_NULL_PROTOCOL: Final = 7
-_FIRST_VERSION_THAT_CAN_SKIP_ASSIGNMENT: Final = 9
+_FIRST_VERSION_WITH_NULL_PROTOCOL: Final = JoinGroupResponse.first_version_with_null(
+    "protocol_name"
+)
+_FIRST_VERSION_THAT_CAN_SKIP_ASSIGNMENT: Final = JoinGroupResponse.first_version_with(
+    "skip_assignment"
+)
 # What a protocol takes in memory beside its name and its metadata.
 _PROTOCOL_BYTES: Final = 100
 

@@ -18,7 +18,7 @@ from odradek.protocol.messages.leave_group import (
     MemberResponse,
 )
 
-_FIRST_VERSION_WITH_MEMBERS: Final = 3
+_FIRST_VERSION_WITH_MEMBERS: Final = LeaveGroupRequest.first_version_with("members")
 
 
 async def handle(

@@ -43,7 +43,7 @@ from odradek.protocol.messages.metadata import (
 )
 from odradek.protocol.types import NO_TOPIC_ID
 
-_FIRST_VERSION_WITH_NULL_FOR_ALL: Final = 1
+_FIRST_VERSION_WITH_NULL_FOR_ALL: Final = MetadataRequest.first_version_with_null("topics")
 # Versions 10 and 11 have the field, but nobody was to use it yet.
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 12
 _PARTITIONS_A_STEP: Final = 100

@@ -32,7 +32,7 @@ from odradek.protocol.messages.offset_commit import (
 )
 from odradek.protocol.types import TopicPartition
 
-_FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = OffsetCommitRequestTopic.first_version_with("topic_id")
 _FIRST_VERSION_THAT_KNOWS_MISSING_GROUPS: Final = 9
 
 

@@ -35,9 +35,9 @@ from odradek.world.timeslice import Timeslice
 
 # Some milliseconds' work.
 _AT_ONCE: Final = 1_000
-_FIRST_VERSION_WITH_ERROR: Final = 2
-_FIRST_VERSION_WITH_GROUPS: Final = 8
-_FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+_FIRST_VERSION_WITH_ERROR: Final = OffsetFetchResponse.first_version_with("error_code")
+_FIRST_VERSION_WITH_GROUPS: Final = OffsetFetchRequest.first_version_with("groups")
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = OffsetFetchRequestTopics.first_version_with("topic_id")
 
 
 async def handle(

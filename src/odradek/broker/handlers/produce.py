@@ -50,10 +50,10 @@ _PARTITIONS_AT_ONCE: Final = 300
 _PARTITIONS_A_STEP: Final = 50
 # So much is appended at once, some milliseconds' work; what else a request brings, in steps.
 _BYTES_AT_ONCE: Final = 2 << 20
-_FIRST_VERSION_WITH_IDS: Final = 13
+_FIRST_VERSION_WITH_IDS: Final = TopicProduceData.first_version_with("topic_id")
 _FIRST_VERSION_THAT_ADDS: Final = 12
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
-_FIRST_VERSION_WITH_LEADERS: Final = 10
+_FIRST_VERSION_WITH_LEADERS: Final = ProduceResponse.first_version_with("node_endpoints")
 # Where the attributes of a batch are, in the second of their two bytes the flags.
 _ATTRIBUTES_POSITION: Final = 22
 

@@ -17,7 +17,7 @@ from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.sync_group import API, SyncGroupRequest, SyncGroupResponse
 
-_FIRST_VERSION_WITH_PROTOCOL: Final = 5
+_FIRST_VERSION_WITH_PROTOCOL: Final = SyncGroupRequest.first_version_with("protocol_type")
 
 
 async def handle(

@@ -34,7 +34,7 @@ from odradek.protocol.types import TopicPartition
 
 T = TypeVar("T")
 
-_FIRST_VERSION_WITH_GROUPS: Final = 8
+_FIRST_VERSION_WITH_GROUPS: Final = OffsetFetchRequest.first_version_with("groups")
 # Newer ones name topics by id; what was committed to a topic that is gone has none.
 _LAST_VERSION_WITH_NAMES: Final = 9
 _NO_GENERATION: Final = -1

@@ -44,9 +44,9 @@ from odradek.protocol.messages.leave_group import (
 from odradek.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from odradek.protocol.types import TopicPartition
 
-_FIRST_VERSION_WITH_STATES: Final = 4
-_FIRST_VERSION_WITH_TYPES: Final = 5
-_FIRST_VERSION_WITH_MEMBERS: Final = 3
+_FIRST_VERSION_WITH_STATES: Final = ListGroupsRequest.first_version_with("states_filter")
+_FIRST_VERSION_WITH_TYPES: Final = ListGroupsRequest.first_version_with("types_filter")
+_FIRST_VERSION_WITH_MEMBERS: Final = LeaveGroupRequest.first_version_with("members")
 
 
 class GroupCalls(CoordinatorChannel):

@@ -39,8 +39,10 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 from odradek.protocol.types import BrokerId, TopicPartition
 
-_FIRST_VERSION_WITH_DURATION: Final = 1
-_FIRST_VERSION_WITH_PATTERN: Final = 2
+_FIRST_VERSION_WITH_DURATION: Final = ListTransactionsRequest.first_version_with("duration_filter")
+_FIRST_VERSION_WITH_PATTERN: Final = ListTransactionsRequest.first_version_with(
+    "transactional_id_pattern"
+)
 # Whoever fences a producer begins no transaction, so any timeout that brokers accept will do.
 _FENCING_TIMEOUT_MS: Final = 60_000
 

@@ -36,7 +36,7 @@ from odradek.spark.arrow.decoding import ArrowDecoder
 
 _log = logging.getLogger("odradek.client")
 
-_FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+_FIRST_VERSION_WITH_TOPIC_IDS: Final = FetchTopic.first_version_with("topic_id")
 _NO_SESSION_EPOCH: Final = -1
 
 
