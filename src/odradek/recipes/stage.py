@@ -45,7 +45,7 @@ class Stage:
         return self.brokers.create_topic(name, partitions=partitions, config=config)
 
     def write(self, frame: "DataFrame", topic: str) -> None:
-        """A batch write: rows with `value` and perhaps key, partition, timestamp."""
+        """Writes rows with `value`, and optionally key, partition and timestamp, to a topic."""
         frame.write.format("odradek").options(**self.servers, topic=topic).mode("append").save()
 
     def read(self, topic: str, **options: str) -> "DataFrame":
@@ -111,7 +111,7 @@ def as_json(*columns: str) -> Any:
 
 @contextmanager
 def raised(say: Callable[[str], None]) -> Iterator[Stage]:
-    """Yields a stage, and removes everything of it in the end."""
+    """Yields a stage, and removes everything it has created afterwards."""
     with TemporaryDirectory(prefix="odradek-recipe-") as directory:
         say("starting a broker and Spark ...")
         with Cluster(settings=_BROKER) as brokers:
