@@ -30,7 +30,7 @@ from odradek.metadata import (
 )
 from odradek.metadata.node_values import PartitionState
 from odradek.protocol.types import BrokerId, TopicPartition
-from odradek.storage import Log, LogManager
+from odradek.storage import LogManager
 
 logger = logging.getLogger("odradek.server")
 
@@ -47,7 +47,7 @@ class OfflineReplicas:
         logs.on_log_failure.add(self._log_failed)
         self._has_failed_logs = False
 
-    def _log_failed(self, log: Log) -> None:
+    def _log_failed(self, topic_partition: TopicPartition) -> None:
         self._has_failed_logs = True
         self._wakened.set()
 

@@ -139,7 +139,7 @@ class Partition(Replica):
             now_s=now_s,
             eligible=state.eligible,
         )
-        self.log.leader_epochs.assign(state.leader_epoch, end)
+        self.log.begin_epoch(state.leader_epoch)
         if self.log.flushes_before_acknowledging and self.log.has_unflushed:
             self._start_flushing()
         self._advance()
@@ -166,8 +166,7 @@ class Partition(Replica):
         self._end_role(not_leader())
         self.leader = leader
         self.leader_epoch = leader_epoch
-        # An epoch in which nothing was written here would mislead the next leader.
-        self.log.leader_epochs.truncate_from_end(self.log.log_end_offset)
+        self.log.follow_epoch(leader_epoch)
         self.check()
 
     def resign(self, reason: ApiError) -> None:

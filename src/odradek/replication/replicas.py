@@ -160,11 +160,11 @@ class Replicas:
         if partition is not None:
             partition.start_moved()
 
-    def _log_failed(self, log: Log) -> None:
+    def _log_failed(self, topic_partition: TopicPartition) -> None:
         """An invariant of a log was violated outside of requests, as in retention: its replica is
         offline (`Log.fail`)."""
-        partition = self._by_name.get(log.topic_partition)
-        if partition is not None and partition.log is log and partition.is_served:
+        partition = self._by_name.get(topic_partition)
+        if partition is not None and partition.log.has_failed and partition.is_served:
             partition.resign(_offline())
 
     # For the cluster's image

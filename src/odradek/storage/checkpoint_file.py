@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from odradek.invariants import InvariantViolation
 from odradek.protocol.types import TopicPartition
 from odradek.storage.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
 from odradek.storage.directory import LogDirectory
@@ -105,6 +106,7 @@ class CheckpointFile:
             self._coming = None
         if self.entries.get(topic_partition, 0) > offset:
             self._write_at_once()
+            self._require(topic_partition, offset)
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """A log is about to be made: when this returns, no entry of that name is left."""
@@ -112,7 +114,15 @@ class CheckpointFile:
             self._coming = None
         if topic_partition in self.entries:
             self._write_at_once()
-            assert topic_partition not in self.entries
+            self._require(topic_partition, 0)
+
+    def _require(self, topic_partition: TopicPartition, offset: int) -> None:
+        if self.entries.get(topic_partition, 0) > offset:
+            raise InvariantViolation(
+                self._path,
+                f"says {self.entries[topic_partition]} of {topic_partition}, where {offset} is the "
+                "most that is true",
+            )
 
     def _write_at_once(self) -> None:
         """Without its file everything is done again from the start: slow, and right."""

@@ -11,6 +11,7 @@ evicted, rolled, deleted or its directory renamed.
 
 from collections import deque
 
+from odradek.invariants import InvariantViolation
 from odradek.storage.disk_errors import NO_DESCRIPTOR_LEFT
 from odradek.world.disk import Disk, File, send_file
 
@@ -44,6 +45,8 @@ class SegmentFile:
         self.pins -= 1
         if self._retired and not self.pins:
             self.close()
+        elif self.pins < 0:
+            raise InvariantViolation(self.path, "the file is unpinned more often than pinned")
 
     def retire(self) -> None:
         """Lets the descriptor go as soon as nobody has the file pinned."""

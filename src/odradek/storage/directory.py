@@ -16,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from odradek.protocol.types import TopicPartition
 from odradek.storage.disk_errors import Answer, answer_to
 from odradek.storage.errors import (
     LogDirectoryFailed,
@@ -42,6 +43,10 @@ class InDirectory(Protocol):
     def refuse_appends(self, reason: LogDirectoryFull | None) -> None:
         """Takes no records because of this; None ends it."""
         ...
+
+
+def _ignore(*_: object) -> None:
+    """Told to nobody: a directory without a manager, as tests have them."""
 
 
 class LogDirectory:
@@ -99,11 +104,11 @@ class LogDirectory:
         # Whether a log could not be closed as a whole: then the next start must recover.
         self.must_recover = False
         # Called when a single log went offline (`Log.fail`).
-        self.on_log_failure: Subscribers[Log] = Subscribers()
+        self.on_log_failure: Subscribers[TopicPartition] = Subscribers()
         self.on_failure: Callable[[LogDirectory], None] | None = None
         self.on_full: Callable[[LogDirectory], None] | None = None
         # Called when a log was truncated: no checkpoint may say more than is left of it.
-        self.on_truncation: Callable[[Log], None] | None = None
+        self.on_truncation: Callable[[Log], None] = _ignore
         self._deletions: list[tuple[float, int, Callable[[], None]]] = []
         self._tickets = count()
 

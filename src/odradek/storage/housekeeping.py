@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from odradek.invariants import InvariantViolation
 from odradek.storage.errors import StorageError
 from odradek.storage.log import REMOVED_AT_ONCE, Log
 from odradek.storage.validation import MAX_LONG
@@ -160,6 +161,9 @@ class Housekeeping:
                 break
             try:
                 count = log.delete_old_segments(log.high_watermark, REMOVED_AT_ONCE)
+            except InvariantViolation as violation:
+                log.fail(violation)
+                break
             except StorageError:
                 # The directory says so itself if it is offline or full; else the next check tries.
                 break

@@ -22,13 +22,14 @@ from typing import Final, NamedTuple
 
 from odradek import invariants
 from odradek.config import TopicSettings
+from odradek.invariants import InvariantViolation
 from odradek.protocol.records import BatchHeader, Buffer, read_header
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.storage.aborted import AbortedTransaction, AbortedTransactions
 from odradek.storage.checkpoints import encode_partition_metadata
 from odradek.storage.directory import LogDirectory
 from odradek.storage.directory_entries import DirectoryEntries
-from odradek.storage.errors import StorageError
+from odradek.storage.errors import LogFailed, StorageError
 from odradek.storage.flushing import Flusher
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_context import LogContext
@@ -61,6 +62,18 @@ class AppendResult(NamedTuple):
     append_time_ms: int
     log_start_offset: int
     duplicate: bool = False
+
+
+class Compacted(NamedTuple):
+    """A segment that compaction made, and what else changes with it."""
+
+    segment: Segment
+    # Where the last of the segments that it replaces ended.
+    end_offset: int
+    # The transactions whose abort marker it holds.
+    aborted: list[AbortedTransaction]
+    # The files of the segments that it replaces, under names that loading ignores.
+    replaced_files: Sequence[str]
 
 
 def write_topic_id(disk: Disk, path: str, topic_id: TopicId) -> None:
@@ -126,6 +139,10 @@ class LocalLog:
         )
         self.flusher = Flusher(self, world, min(recovery_point, end))
 
+    def write_topic_id(self, topic_id: TopicId) -> None:
+        write_topic_id(self.directory.disk, self.path, topic_id)
+        self.entries.write_topic_id()
+
     # Availability
 
     @property
@@ -144,9 +161,28 @@ class LocalLog:
             self.flusher.fail(reason)
             self.segments.forget_all()
 
+    def fail(self, violation: InvariantViolation) -> StorageError:
+        """An invariant does not hold: takes this log offline until the next start, and returns
+        the error to raise. The other logs are served on.
+
+        The violation goes to the broker's log with its history. What is in memory may be wrong,
+        so none of it is checkpointed, and the next start recovers the log from its segments.
+        """
+        if self.unusable is None:
+            logger.error("%s goes offline: %s", self.path, violation, exc_info=violation)
+            self.directory.must_recover = True
+            self.end(LogFailed(self.path))
+            self.directory.on_log_failure.notify(self.topic_partition)
+        return self.unusable or LogFailed(self.path)
+
     async def close(self) -> bool:
         """Makes everything durable. Returns False if that failed: then the next start has to
         recover the log."""
+        try:
+            self.check()
+        except InvariantViolation as violation:
+            self.fail(violation)
+            return False
         active = self.segments.active
         was_touched = active.is_dirty or self.flusher.flushed.value < self.offsets.end
         try:
@@ -164,17 +200,37 @@ class LocalLog:
 
     # Appending
 
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """This broker leads in a new epoch, from the end of the log on."""
+        self.history.note(f"leader epoch {leader_epoch} begins at {self.offsets.end}")
+        self.leader_epochs.assign(leader_epoch, self.offsets.end)
+        self.check()
+
+    def drop_unused_epochs(self, leader_epoch: int) -> None:
+        """This broker follows another one. An epoch in which nothing was written here means
+        nothing to the next leader."""
+        self.history.note(f"follows in leader epoch {leader_epoch}, ends at {self.offsets.end}")
+        self.leader_epochs.truncate_from_end(self.offsets.end)
+
     def write_run(self, run: memoryview, headers: Sequence[BatchHeader]) -> None:
         """Writes batches that were given their offsets by a leader, with one system call."""
         if not headers:
             return
         segment, interval = self.segments.active, self.segments.rules.index_interval_bytes
+        if headers[0].base_offset < segment.next_offset:
+            raise self.not_behind(headers[0].base_offset)
         if not segment.size:
             self.entries.change()
         segment.write((run,))
         for header in headers:
             segment.note(header.size_bytes, header.last_offset, header.max_timestamp, interval)
         self.offsets.advance_end(headers[-1].next_offset)
+
+    def not_behind(self, base_offset: int) -> InvariantViolation:
+        end = self.segments.active.next_offset
+        return self.history.violation(
+            f"offset {base_offset} is appended to a segment that ends at {end}"
+        )
 
     # Rolling
 
@@ -188,6 +244,7 @@ class LocalLog:
         old = self.segments.active
         if not old.size and old.base_offset == base_offset:
             return old
+        self.check()
         try:
             if old.size:
                 old.finish()
@@ -348,24 +405,13 @@ class LocalLog:
 
     # Compaction
 
-    def replace_segments(
-        self,
-        old: Sequence[Segment],
-        new: Segment,
-        renamed: Sequence[str],
-        *,
-        end_offset: int,
-        aborted: list[AbortedTransaction],
-    ) -> None:
-        """Takes a compacted segment, whose files are in place, for `old` ones up to `end_offset`.
-
-        `renamed` are the files of the old ones, to be deleted later; `aborted` the transactions
-        whose abort marker the new segment holds.
-        """
-        self.history.note(f"compacted {new.base_offset} to {end_offset}")
-        self.segments.replace(old, new, renamed)
+    def replace_segments(self, old: Sequence[Segment], compacted: Compacted) -> None:
+        """Takes a compacted segment, whose files are in place, for `old` ones."""
+        base_offset, end_offset = compacted.segment.base_offset, compacted.end_offset
+        self.history.note(f"compacted {base_offset} to {end_offset}")
+        self.segments.replace(old, compacted.segment, compacted.replaced_files)
         self.flusher.segments_gone(old)
-        self.producers.replace_aborted(new.base_offset, end_offset, aborted)
+        self.producers.replace_aborted(base_offset, end_offset, compacted.aborted)
         self.check()
 
     # Invariants

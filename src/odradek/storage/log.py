@@ -1,20 +1,18 @@
 """The log of one partition: what may be appended, and what is read.
 
 `Log` is what the rest of the broker uses. It validates batches, gives them their offsets, answers
-reads and searches, applies retention, and refuses everything once the log is closed or its disk
-failed. The files and all that is known of them are the matter of `LocalLog`, whose parts (offsets,
-segments, leader epochs, producers, flusher) nothing else changes.
+reads and searches, and applies retention. The files and all that is known of them belong to
+`LocalLog`, whose parts (offsets, segments, leader epochs, producers, flusher) nothing else changes.
 
-Appends and reads are synchronous and never wait: writes go to the page cache, reads name
-bytes that the connection fetches later. A batch is opaque: it gets its offset and leader
-epoch in the first 16 bytes and is written as it came, with one system call.
+Appends and reads are synchronous and never wait: writes go to the page cache, reads name bytes that
+the connection fetches later. A batch is opaque: it gets its offset and leader epoch in the first 16
+bytes and is written as it came, with one system call.
 
 Invariant: offsets rise from batch to batch and from segment to segment; a failed write takes
 the directory offline before anything else sees the log.
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -42,7 +40,12 @@ from odradek.storage.errors import (
 )
 from odradek.storage.flushing import Flusher
 from odradek.storage.follower_append import append_from_leader
-from odradek.storage.local_log import NO_TIMESTAMP, AppendResult, LocalLog, write_topic_id
+from odradek.storage.local_log import (
+    NO_TIMESTAMP,
+    AppendResult,
+    Compacted,
+    LocalLog,
+)
 from odradek.storage.log_history import LogHistory
 from odradek.storage.producer_state import Membership, ProducerStates, RememberedBatch
 from odradek.storage.retention import count_expired
@@ -51,8 +54,6 @@ from odradek.storage.segment import Segment
 from odradek.storage.stage import SIZES, Stage
 from odradek.storage.validation import Admitted, AppendRules, TakesLong
 from odradek.world import World
-
-logger = logging.getLogger("odradek.storage")
 
 # How many segments are removed in one step: a few milliseconds' work.
 REMOVED_AT_ONCE: Final = 8
@@ -189,8 +190,7 @@ class Log:
     def write_topic_id(self, topic_id: TopicId) -> None:
         """The log of a topic that had no id, as older brokers made them, gets one."""
         self.topic_id = topic_id
-        write_topic_id(self.directory.disk, self.path, topic_id)
-        self._entries.write_topic_id()
+        self._local.write_topic_id(topic_id)
 
     # Availability
 
@@ -214,18 +214,9 @@ class Log:
         self._local.end(failure)
 
     def fail(self, violation: InvariantViolation) -> StorageError:
-        """Takes this log offline until the next start, because an invariant of the log or of its
-        replica does not hold. The code that catches a violation calls this and raises the result.
-
-        The violation goes to the broker's log with its history. What is in memory may be wrong,
-        so none of it is checkpointed, and the next start recovers the log from its segments.
-        """
-        if self._local.unusable is None:
-            logger.error("%s goes offline: %s", self.path, violation, exc_info=violation)
-            self.directory.must_recover = True
-            self._local.end(LogFailed(self.path))
-            self.directory.on_log_failure.notify(self)
-        return self._local.unusable or LogFailed(self.path)
+        """Takes this log offline until the next start, because an invariant of it or of its replica
+        does not hold. The code that catches a violation calls this and raises the result."""
+        return self._local.fail(violation)
 
     @property
     def has_failed(self) -> bool:
@@ -270,6 +261,14 @@ class Log:
         if self.is_usable:
             self.directory.must_recover |= not await self._local.close()
         self._local.end(LogClosed(f"{self.topic_partition} is closed"))
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """This broker leads the partition in a new epoch."""
+        self._local.begin_epoch(leader_epoch)
+
+    def follow_epoch(self, leader_epoch: int) -> None:
+        """This broker copies the leader of an epoch."""
+        self._local.drop_unused_epochs(leader_epoch)
 
     # Appending
 
@@ -325,6 +324,8 @@ class Log:
             if segments.must_roll(size, last_offset, max_timestamp, now_ms):
                 segment = self._local.roll(base_offset)
                 is_staged = False
+            if segment.tail_offsets[-1] > base_offset:
+                raise self._local.not_behind(base_offset)
             if not segment.size:
                 # The file appears only now, perhaps after the sync that followed the roll.
                 self._entries.change()
@@ -432,13 +433,6 @@ class Log:
         with self.directory.disk_errors():
             return find_youngest(self.segments)
 
-    def earliest(self) -> TimestampOffset:
-        start = self._offsets.start
-        return TimestampOffset(NO_TIMESTAMP, start, self.leader_epochs.epoch_for(start))
-
-    def latest(self) -> TimestampOffset:
-        return TimestampOffset(NO_TIMESTAMP, self._offsets.end, self.leader_epochs.latest)
-
     def offset_for_leader_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """The largest epoch up to this one and the offset where it ends; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(leader_epoch, self._offsets.end)
@@ -453,7 +447,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
         elif offset < self._offsets.end:
             if self._local.truncate(offset):
-                self._tell_truncation()
+                self.directory.on_truncation(self)
             else:
                 self.truncate_fully_and_start_at(start)
 
@@ -461,13 +455,9 @@ class Log:
         """Empties the log; the next record gets `offset`."""
         self.require_usable()
         self._local.start_over(offset)
-        self._tell_truncation()
+        self.directory.on_truncation(self)
         # There is nothing that could be lost.
         self._flusher.flushed.advance(offset)
-
-    def _tell_truncation(self) -> None:
-        if self.directory.on_truncation is not None:
-            self.directory.on_truncation(self)
 
     def advance_log_start(self, offset: int) -> None:
         """DeleteRecords: consumers cannot ask for anything below `offset` any more."""
@@ -508,14 +498,6 @@ class Log:
             self._local.delete_expired(expired)
         return expired.segments
 
-    def replace_segments(
-        self,
-        old: Sequence[Segment],
-        new: Segment,
-        renamed: Sequence[str],
-        *,
-        end_offset: int,
-        aborted: list[AbortedTransaction],
-    ) -> None:
-        """Takes a compacted segment in the place of `old` ones: see `LocalLog`."""
-        self._local.replace_segments(old, new, renamed, end_offset=end_offset, aborted=aborted)
+    def replace_segments(self, old: Sequence[Segment], compacted: Compacted) -> None:
+        """Takes a compacted segment in the place of `old` ones."""
+        self._local.replace_segments(old, compacted)

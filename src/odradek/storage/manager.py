@@ -94,7 +94,7 @@ class LogManager:
         # Called when a directory goes offline or is full: other brokers must lead its partitions.
         self.on_directory_failure: Subscribers[LogDirectory] = Subscribers()
         # Called when a single log goes offline because an invariant was violated (`Log.fail`).
-        self.on_log_failure: Subscribers[Log] = Subscribers()
+        self.on_log_failure: Subscribers[TopicPartition] = Subscribers()
         # Called when a directory is full, and when it has room again.
         self.on_room_changed: Subscribers[LogDirectory] = Subscribers()
         # Called when retention has moved the start of a log.

@@ -72,7 +72,8 @@ class Segments:
         segment, rules = self.active, self.rules
         occupied = segment.size + unwritten
         if not occupied:
-            return last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+            # A follower may have rolled to an offset that it could not write then.
+            return not 0 <= last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
         if occupied + size > rules.segment_bytes or segment.indexes_full:
             return True
         first_timestamp = segment.first_timestamp
@@ -88,7 +89,7 @@ class Segments:
 
     def begin(self, base_offset: int) -> Segment:
         """Makes the segment that the next append goes to, and returns it."""
-        if self._bases and base_offset <= self._bases[-1]:
+        if self._bases and base_offset <= self._bases[-1] and self.active.size:
             raise self._violation(
                 f"a segment begins at {base_offset}, not behind the last one at {self._bases[-1]}"
             )

@@ -130,7 +130,7 @@ class AppendRules:
             raise TakesLong  # Its checksum is.
         records, header = self._check_header(records, now_ms)
         attributes = header.attributes
-        if self._looks_inside or _is_doubtful(header):
+        if self._looks_inside or (attributes & CODEC_MASK and _is_doubtful(header)):
             if header.record_count > _RECORDS_AT_ONCE:
                 raise TakesLong
             max_bytes = _BYTES_AT_ONCE if attributes & CODEC_MASK else OPENED_BYTES
@@ -194,7 +194,8 @@ class AppendRules:
             raise _damaged()
         self._check_consistency(records, header)
         if not self.is_log_append_time:
-            self._check_timestamps(header, now_ms)
+            if header.max_timestamp - now_ms > self._after_max_ms:
+                raise self._too_far_ahead(header)
             return records, header
         head = await workers.run_blocking(partial(log_append_time_head, records, now_ms))
         return await _with_head(head, records), read_header(head)
@@ -208,8 +209,8 @@ class AppendRules:
         if self.is_log_append_time:
             records = set_log_append_time(records, now_ms)
             header = read_header(records)
-        else:
-            self._check_timestamps(header, now_ms)
+        elif header.max_timestamp - now_ms > self._after_max_ms:
+            raise self._too_far_ahead(header)
         return records, header
 
     def _read_header(self, records: Buffer) -> BatchHeader:
@@ -249,14 +250,12 @@ class AppendRules:
             f"the batch has {size} bytes, max.message.bytes allows {self._max_message_bytes}",
         )
 
-    def _check_timestamps(self, header: BatchHeader, now_ms: int) -> None:
-        """The header names the first record's timestamp and the highest."""
-        if header.max_timestamp - now_ms > self._after_max_ms:
-            raise AppendRejected(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {header.max_timestamp} lies more than {self._after_max_ms} ms "
-                "ahead of the broker's clock",
-            )
+    def _too_far_ahead(self, header: BatchHeader) -> AppendRejected:
+        return AppendRejected(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {header.max_timestamp} lies more than {self._after_max_ms} ms "
+            "ahead of the broker's clock",
+        )
 
     def _larger_than_a_segment(self, header: BatchHeader) -> AppendRejected:
         return AppendRejected(

@@ -229,8 +229,6 @@ def test_offsets_are_found_by_time() -> None:
     assert log.max_timestamp() == (NOW_MS + 990, 198, 3)
     log.advance_log_start(101)
     assert log.offset_for_timestamp(0) == (NOW_MS + 500, 101, 2)
-    assert log.earliest() == (-1, 101, 2)
-    assert log.latest() == (-1, 200, 3)
 
 
 def test_out_of_order_times_are_found_too() -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from odradek.invariants import InvariantViolation
 from odradek.storage.compaction.choosing import Cleanable, examine, filthiest
 from odradek.storage.compaction.metrics import CleanerMetrics
 from odradek.storage.compaction.swapping import find_replaced, swap_in
@@ -186,6 +187,8 @@ class LogCleaner:
             self._rest(log, str(death))
         except WorkFailed as failure:
             self._judge(log, failure)
+        except InvariantViolation as violation:
+            log.fail(violation)
         except StorageError:
             pass  # Its directory is offline now, and says so itself.
         except OSError as error:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from odradek.storage.aborted import AbortedTransaction
+from odradek.storage.local_log import Compacted
 from odradek.storage.names import (
     CLEANED_SUFFIX,
     COMPACTED_FILES,
@@ -64,13 +65,8 @@ def swap_in(log: "Log", old: Sequence[Segment], replacement: "Replacement") -> S
         _rename_cleaned(disk, log.path, base_offset, SWAP_SUFFIX, "")
     except OSError as error:
         raise log.directory.fail(error) from error
-    log.replace_segments(
-        old,
-        segment,
-        renamed,
-        end_offset=replacement.end_offset,
-        aborted=[AbortedTransaction(*entry) for entry in replacement.aborted],
-    )
+    aborted = [AbortedTransaction(*entry) for entry in replacement.aborted]
+    log.replace_segments(old, Compacted(segment, replacement.end_offset, aborted, renamed))
     return segment
 
 

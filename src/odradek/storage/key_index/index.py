@@ -20,8 +20,10 @@ import logging
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from odradek.invariants import InvariantViolation
 from odradek.storage.key_index.building import IndexJob, Job, MergeJob, Stretch
 from odradek.storage.key_index.run import (
     KEYS_SUFFIX,
@@ -358,7 +360,16 @@ class KeyIndex:
         made.path = path
         self.runs.append(made)
         self.runs.sort(key=lambda run: run.header.first_offset)
+        self.check()
         self.drop_untrue()
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if runs overlap."""
+        for run, following in pairwise(self.runs):
+            if run.header.next_offset > following.header.first_offset:
+                raise InvariantViolation(
+                    self.log.path, f"{run.path} and {following.path} overlap in the key index"
+                )
 
     def distrust(self, job: Job) -> None:
         """A job has found a run damaged: those that it was to merge are made anew."""
