@@ -1,18 +1,22 @@
-"""Who leads a partition: every decision about it, as functions of what the image shows.
+"""Decides which replica leads a partition: every such decision is a function here.
 
-Each takes a partition and who is there, and returns the state to write, or None where
-nothing is to change. Whoever writes it does so by compare-and-set on the version that the
-decision was made from, and decides again if that has passed.
+Each function takes a partition's state from the image and the live brokers, and returns the state
+to write, or None if nothing is to change. `state_changes` writes it by compare-and-set on the
+version that the decision was made from, and has it decided again if the version has passed.
 
-Rules that hold in all of them:
+Rules that hold for all decisions (`check_decision` checks the first three):
 
-- A leader is a live member of the in-sync set; only `unclean` breaks that, and the state says so.
-- A new leader, or none any more, means the next leader epoch.
-- The last members of an in-sync set stay in it when they die: they alone have everything.
+- A new leader is a member of the in-sync set or an eligible replica; only `unclean` breaks that,
+  and the state says so.
+- The leader is in the in-sync set that is written.
+- When the leader changes, or there is none any more, the leader epoch is bumped.
+- The last members of an in-sync set stay in it when they die: only they have every committed
+  record.
 - If the last one comes back without its log (its disk was replaced) and other replicas exist, the
   partition stays without a leader: an empty log that led would make the others truncate theirs.
-- Whoever leaves a set of which only one remains stays eligible (KIP-966): the leader commits
-  nothing until it has struck it off, so it has everything too if that last one loses its tail.
+- A replica that leaves a set of which only one remains stays eligible (KIP-966). The leader commits
+  nothing until it has removed the replica from the eligible ones, so the replica has every
+  committed record if the last one in sync loses its tail.
 - The order of the replicas is the order of preference.
 """
 
@@ -20,11 +24,12 @@ from collections.abc import Collection, Container, Iterator
 from enum import Enum, auto
 from typing import Final
 
+from odradek.invariants import InvariantViolation
 from odradek.metadata import ClusterImage, PartitionImage
 from odradek.metadata.node_values import NO_LEADER, PartitionState
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
 
-# Replicas of which one may lose its tail, and nothing is lost.
+# With so many replicas in sync one of them may lose its tail, and no committed record is lost.
 SAFE: Final = 2
 
 
@@ -44,7 +49,7 @@ class LogCondition(Enum):
 def after_loss(
     partition: PartitionImage, live: Container[int], controller_epoch: int
 ) -> PartitionState | None:
-    """When the leader is gone, or there is none: the first live replica in sync leads."""
+    """If the leader is gone, or there is none, the first live replica in sync leads."""
     if partition.version < 0 or partition.leader in live:
         return None
     chosen = _first_electable(partition, live)
@@ -63,15 +68,17 @@ def returning(
     controller_epoch: int,
     condition: LogCondition,
 ) -> PartitionState | None:
-    """Before a broker registers: it gives up what it held in its former life.
+    """Before a broker registers, it gives up the roles of its previous run.
 
-    What it led it leads no longer in that epoch: a reader that saw the tail which a crash took
-    away can tell from the epoch that what stands there now is something else. After an unclean
-    stop it leaves the in-sync set if there are others in it (KIP-966). If it was merely killed
-    it stays eligible where it matters; if it may have lost its tail it does not, and those that
-    are eligible take its place if it was the last. If it was the last, has lost everything, and
-    others may have most of it, nobody leads until somebody asks for an unclean election; a sole
-    replica leads with an empty log, because there is nobody to wait for."""
+    - The leader epoch of a partition that it led is bumped. So a consumer that has read records
+      which a crash took away can tell them from those that are at the same offsets now.
+    - After an unclean shutdown it leaves the in-sync set if there are others in it (KIP-966). If it
+      was merely killed it stays eligible where that matters. If it may have lost its tail it does
+      not, and the eligible replicas take its place if it was the last in sync.
+    - If it was the last in sync, has lost its log, and other replicas exist, the partition has no
+      leader until an operator asks for an unclean election. A sole replica leads with an empty log,
+      because there is no other to wait for.
+    """
     if partition.version < 0:
         return None
     before, in_sync = partition, partition.isr
@@ -81,7 +88,7 @@ def returning(
         others = _without(partition.eligible, broker)
         if in_sync == (broker,):
             in_sync = others or in_sync
-        eligible = tuple(one for one in others if one not in in_sync)
+        eligible = tuple(replica for replica in others if replica not in in_sync)
         partition = partition._replace(isr=in_sync, eligible=eligible)
     if condition is LogCondition.LOST and in_sync == (broker,) and len(partition.replicas) > 1:
         epoch = LeaderEpoch(partition.leader_epoch + 1)
@@ -100,8 +107,8 @@ def returning(
 def restored(
     partition: PartitionImage, broker: BrokerId, controller_epoch: int
 ) -> PartitionState | None:
-    """Before a broker registers, with a log that it had lost: it was in sync last and nobody has
-    led since, so it leads again."""
+    """Before a broker registers that has a lost log back: it was the last in sync, and no other
+    replica has led since, so it leads again."""
     if partition.leader != NO_LEADER or partition.isr or broker not in partition.last_known:
         return None
     return _led_by(broker, partition, (broker,), controller_epoch)
@@ -110,7 +117,7 @@ def restored(
 def departing(
     partition: PartitionImage, broker: BrokerId, live: Container[int], controller_epoch: int
 ) -> PartitionState | None:
-    """A leader that is about to stop hands over to another in sync, and leaves the set."""
+    """A leader that is about to stop hands over to another replica in sync, and leaves the set."""
     if partition.version < 0 or partition.leader != broker:
         return None
     chosen = _first_in_sync(partition, _Without(live, broker))
@@ -122,7 +129,7 @@ def departing(
 def leaving(
     partition: PartitionImage, broker: BrokerId, controller_epoch: int
 ) -> PartitionState | None:
-    """A follower that is about to stop leaves the in-sync set, so that nobody waits for it."""
+    """A follower that is about to stop leaves the in-sync set: no producer waits for it then."""
     if broker not in partition.isr or partition.leader in (broker, NO_LEADER):
         return None
     in_sync = _without(partition.isr, broker)
@@ -132,7 +139,7 @@ def leaving(
 def preferred(
     partition: PartitionImage, live: Container[int], controller_epoch: int
 ) -> PartitionState | None:
-    """The first replica leads again, if it is there and in sync."""
+    """The preferred leader, which is the first replica, leads again if it is live and in sync."""
     first = partition.replicas[0]
     if partition.leader == first or first not in live or first not in partition.isr:
         return None
@@ -142,7 +149,7 @@ def preferred(
 def unclean(
     partition: PartitionImage, chosen: BrokerId, live: Container[int], controller_epoch: int
 ) -> PartitionState | None:
-    """A replica out of sync leads, and what only the others have is lost."""
+    """A replica that is not in sync leads; records that only the others have are lost."""
     if (
         partition.version < 0
         or partition.leader in live
@@ -158,8 +165,9 @@ def unclean(
 def needs_unclean(
     partition: PartitionImage, live: Collection[int], *, is_asked_for: bool = False
 ) -> list[BrokerId]:
-    """Who could lead a partition that nobody in sync can lead. One that has lost its log is not
-    among them unless an operator asks for the election: the others may be back soon."""
+    """Returns the replicas that could lead a partition of which no replica in sync is live. One
+    that has lost its log is not among them unless an operator asks for the election: the others may
+    be back soon."""
     if (
         partition.version < 0
         or partition.leader in live
@@ -175,30 +183,31 @@ def needs_unclean(
 
 
 def out_of_balance(image: ClusterImage, max_percent: int) -> list[TopicPartition]:
-    """The partitions to give back to their preferred leaders: those of brokers that lead too
-    few of what they should. Partitions that are being moved are left alone."""
+    """Returns the partitions to give back to their preferred leaders: of each broker that does not
+    lead more than `max_percent` of the partitions whose preferred leader it is. Partitions that are
+    being reassigned are left alone."""
     led: dict[int, int] = {}
     away: dict[int, list[TopicPartition]] = {}
-    for where, partition in partitions_of(image, image.topics):
+    for topic_partition, partition in partitions_of(image, image.topics):
         if partition.adding or partition.removing:
             continue
         first = partition.replicas[0]
         led[first] = led.get(first, 0) + 1
         if partition.leader != first:
-            away.setdefault(first, []).append(where)
+            away.setdefault(first, []).append(topic_partition)
     return [
-        where
+        topic_partition
         for broker, missing in sorted(away.items())
         if broker in image.brokers and 100 * len(missing) > max_percent * led[broker]
-        for where in missing
-        if _can_be_given_back(image, where)
+        for topic_partition in missing
+        if _can_be_given_back(image, topic_partition)
     ]
 
 
 def partitions_of(
     image: ClusterImage, topics: Collection[str]
 ) -> Iterator[tuple[TopicPartition, PartitionImage]]:
-    """The partitions of those topics that there are, in a repeatable order."""
+    """Yields the partitions of those topics that exist, sorted by topic."""
     for name in sorted(topics):
         topic = image.topics.get(name)
         if topic is not None:
@@ -207,7 +216,7 @@ def partitions_of(
 
 
 def describe(before: PartitionImage, after: PartitionState) -> str:
-    """One change for the state-change log."""
+    """Describes a change for the log of state changes."""
     said = f"leader {before.leader} -> {after.leader}, epoch {after.leader_epoch}"
     if before.isr != after.isr:
         said += f", in sync {_numbers(before.isr)} -> {_numbers(after.isr)}"
@@ -218,8 +227,37 @@ def describe(before: PartitionImage, after: PartitionState) -> str:
     return said + (", unclean" if after.is_recovering else "")
 
 
-def _can_be_given_back(image: ClusterImage, where: TopicPartition) -> bool:
-    partition = image.topics[where.topic].partitions[where.partition]
+def check_decision(
+    topic_partition: TopicPartition, before: PartitionImage, after: PartitionState
+) -> None:
+    """Raises `InvariantViolation` if a decision breaks the rules of this module."""
+    violation = _broken_rule(before, after)
+    if violation is not None:
+        name = f"{topic_partition.topic}-{topic_partition.partition}"
+        raise InvariantViolation(name, violation, (f"before: {before}", f"after: {after}"))
+
+
+def _broken_rule(before: PartitionImage, after: PartitionState) -> str | None:
+    leader, electable = after.leader, (*before.isr, *before.eligible, *before.last_known)
+    added = [replica for replica in (*after.isr, *after.eligible) if replica not in electable]
+    broken: str | None = None
+    if leader != NO_LEADER and leader not in after.isr:
+        broken = "the leader is not in the in-sync set"
+    elif leader not in (NO_LEADER, *electable) and not after.is_recovering:
+        broken = "the leader was neither in sync nor eligible, and the election is not unclean"
+    elif not set(before.replicas).issuperset(added):
+        broken = "a broker that is not a replica enters the in-sync set"
+    elif not set(after.isr).isdisjoint(after.eligible):
+        broken = "a replica is in sync and eligible"
+    elif after.leader_epoch < before.leader_epoch:
+        broken = "the leader epoch falls"
+    elif leader != before.leader and after.leader_epoch == before.leader_epoch:
+        broken = "the leader changes without a new leader epoch"
+    return broken
+
+
+def _can_be_given_back(image: ClusterImage, topic_partition: TopicPartition) -> bool:
+    partition = image.topics[topic_partition.topic].partitions[topic_partition.partition]
     return preferred(partition, image.brokers, 0) is not None
 
 
@@ -231,22 +269,21 @@ def _first_in_sync(partition: PartitionImage, live: Container[int]) -> BrokerId 
 
 
 def _first_electable(partition: PartitionImage, live: Container[int]) -> BrokerId | None:
-    """One in sync; if none of them is there, one that was when it mattered last."""
+    """Returns the first live replica in sync, or else the first live eligible one."""
     chosen = _first_in_sync(partition, live)
     if chosen is not None:
         return chosen
-    return next((BrokerId(one) for one in partition.eligible if one in live), None)
+    return next((BrokerId(replica) for replica in partition.eligible if replica in live), None)
 
 
 def _led_by(
     leader: BrokerId, partition: PartitionImage, in_sync: tuple[int, ...], controller_epoch: int
 ) -> PartitionState:
     epoch = partition.leader_epoch + (leader != partition.leader)
-    # Which size is too small is the leader's to know: it strikes off whom it does not need.
+    # The leader knows `min.insync.replicas`: it removes the eligible replicas it does not need.
     left = partition.isr if len(in_sync) < SAFE else ()
-    eligible = tuple(
-        one for one in dict.fromkeys((*partition.eligible, *left)) if one not in in_sync
-    )
+    known = dict.fromkeys((*partition.eligible, *left))
+    eligible = tuple(replica for replica in known if replica not in in_sync)
     return PartitionState(leader, LeaderEpoch(epoch), in_sync, controller_epoch, eligible=eligible)
 
 
@@ -259,7 +296,7 @@ def _numbers(brokers: tuple[int, ...]) -> str:
 
 
 class _Without(Container[int]):
-    """The live brokers but one."""
+    """The live brokers except one."""
 
     __slots__ = ("_live", "_missing")
 

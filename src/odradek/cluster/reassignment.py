@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from odradek.cluster.elections import SAFE
 from odradek.cluster.store_errors import as_api_errors
+from odradek.invariants import InvariantViolation
 from odradek.metadata import (
     ChangeTooBig,
     Check,
@@ -40,12 +41,31 @@ logger = logging.getLogger("odradek.state_change")
 
 
 class Step(NamedTuple):
-    """What a partition is to be: its replicas, and its state where that changes too."""
+    """The next assignment of a partition, and its next state if that changes too."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     state: PartitionState | None = None
+
+    def check(self, subject: str) -> None:
+        """Raises `InvariantViolation` if the sets of replicas contradict each other."""
+        replicas = set(self.replicas)
+        broken: str | None = None
+        if len(replicas) != len(self.replicas) or not replicas.difference(self.removing):
+            broken = "no replica would be left, or one is named twice"
+        elif not replicas.issuperset((*self.adding, *self.removing)):
+            broken = "a broker that is added or removed is not a replica"
+        elif not set(self.adding).isdisjoint(self.removing):
+            broken = "a replica is added and removed"
+        elif self.state is not None:
+            state = self.state
+            if not replicas.issuperset((*state.isr, *state.eligible)):
+                broken = "the in-sync set is not among the replicas"
+            elif state.leader != NO_LEADER and state.leader not in state.isr:
+                broken = "the leader is not in the in-sync set"
+        if broken is not None:
+            raise InvariantViolation(subject, f"{broken}: {self}")
 
 
 class TooFewInSync(Exception):
@@ -244,6 +264,8 @@ async def write_steps(
     """Writes the steps of one topic's partitions together. Unless that was done, the topic or one
     of the partitions has changed since the image, or may have: decide again. Raises `ChangeTooBig`
     where the store takes less at a time: any part of the steps may be written alone."""
+    for index, step in steps.items():
+        step.check(f"{topic.name}-{index}")
     operations: list[Operation] = [
         *topic.checks(),
         Set(topic_path(topic.name), assignment(topic, steps).encode(), topic.version),
@@ -286,6 +308,11 @@ async def _finish_topic(images: MetadataCache, name: str, fence: int) -> None:
                 logger.error("%s: its reassignment cannot be finished: %s", name, error)
                 return
             most = len(steps) // 2
+        except InvariantViolation as violation:
+            logger.error(
+                "%s: its reassignment is not finished: %s", name, violation, exc_info=violation
+            )
+            return
 
 
 def _finishing(topic: TopicImage, image: ClusterImage) -> dict[int, Step]:

@@ -1,7 +1,7 @@
-"""Writes changes of partition states: many at a time, fenced, and decided again when late.
+"""Writes changes of partition states (leader, in-sync set, leader epoch), many in one multi.
 
-Every batch checks the version of the controller epoch's node, so that whoever decided under an
-older controller changes nothing.
+Every multi checks the version of the controller epoch's node, so that a decision made under an
+older controller changes nothing. A decision that breaks the rules of `elections` is not written.
 """
 
 import asyncio
@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from odradek.cluster.elections import describe
+from odradek.cluster.elections import check_decision, describe
+from odradek.invariants import InvariantViolation
 from odradek.metadata import (
     ChangeTooBig,
     ClusterImage,
@@ -26,7 +27,7 @@ from odradek.protocol.types import TopicPartition
 logger = logging.getLogger("odradek.state_change")
 
 MAX_OPERATIONS: Final = 200
-"""In one multi: what a ZooKeeper ensemble takes without holding up everybody else."""
+"""In one multi: as many as a ZooKeeper ensemble takes without delaying its other clients."""
 
 _LAG_S: Final = 0.01
 
@@ -42,14 +43,15 @@ async def change_states(
     fence: int | None = None,
     max_operations: int = MAX_OPERATIONS,
 ) -> int:
-    """Changes each partition to what `decide` says of it, and decides again where somebody else
-    was faster. Returns how many were changed.
+    """Changes each partition to the state that `decide` returns, and decides again if another
+    broker changed it first. Returns how many were changed.
 
-    `fence` is the version of the controller epoch's node on which a controller rests; raises
-    `Fenced` once it has passed. Others act under whatever epoch there is.
+    `fence` is the version of the controller epoch's node in which a controller was elected; raises
+    `Fenced` once it has passed. Brokers that are not the controller pass none: then the epoch in
+    the image is checked.
     """
     waiting = list(partitions)
-    waiting.reverse()  # the next ones are taken from the end
+    waiting.reverse()  # The next ones are taken from the end.
     changed, most = 0, max_operations
     while waiting:
         image = images.image
@@ -59,12 +61,12 @@ async def change_states(
             continue
         operations: list[Operation] = [
             check
-            for name in dict.fromkeys(where.topic for where, _, _ in states)
+            for name in dict.fromkeys(topic_partition.topic for topic_partition, _, _ in states)
             for check in image.topics[name].checks()
         ]
         operations += [
-            Set(partition_state_path(*where), after.encode(), before.version)
-            for where, before, after in states
+            Set(partition_state_path(*topic_partition), after.encode(), before.version)
+            for topic_partition, before, after in states
         ]
         try:
             outcome = await write(images, *operations, fence=fence, under_controller=True)
@@ -77,14 +79,14 @@ async def change_states(
         if outcome is not Outcome.WRITTEN:
             waiting.extend(reversed(taken))
             if most == 1:
-                # A single one refused again and again: the image lags behind the store.
+                # A single change is refused again and again: the image lags behind the store.
                 await asyncio.sleep(_LAG_S)
             most = max(1, most // 2)
             continue
         most = max_operations
         changed += len(states)
-        for where, before, after in states:
-            logger.info("%s-%d: %s: %s", *where, describe(before, after), reason)
+        for topic_partition, before, after in states:
+            logger.info("%s-%d: %s: %s", *topic_partition, describe(before, after), reason)
     return changed
 
 
@@ -92,9 +94,16 @@ def _decided(
     image: ClusterImage, taken: Iterable[TopicPartition], decide: Decision
 ) -> list[tuple[TopicPartition, PartitionImage, PartitionState]]:
     decided = []
-    for where in taken:
-        before = image.partition(*where)
+    for topic_partition in taken:
+        before = image.partition(*topic_partition)
         after = None if before is None else decide(image, before)
-        if before is not None and after is not None:
-            decided.append((where, before, after))
+        if before is None or after is None:
+            continue
+        try:
+            check_decision(topic_partition, before, after)
+        except InvariantViolation as violation:
+            # The partition keeps its state; the others are changed.
+            logger.error("a wrong decision is not written: %s", violation, exc_info=violation)
+        else:
+            decided.append((topic_partition, before, after))
     return decided

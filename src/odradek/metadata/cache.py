@@ -13,6 +13,8 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
+from odradek import invariants
+from odradek.invariants import InvariantViolation
 from odradek.metadata.image import ClusterImage, ImageChange, difference
 from odradek.metadata.image_builder import Affected, Drawing, at_once, changing, drawing
 from odradek.metadata.json_fields import MalformedNode
@@ -153,7 +155,14 @@ class MetadataCache:
         """Nobody else publishes meanwhile: `_refreshing` is held."""
         for prepare in self._preparations:
             await prepare(change)
-        assert change.before is self.image
+        if change.before is not self.image or change.after.number <= self.image.number:
+            raise InvariantViolation(
+                "metadata cache",
+                f"image {change.after.number} follows {change.before.number}, but the last one "
+                f"published is {self.image.number}",
+            )
+        if invariants.is_thorough():
+            change.after.check(change.before, change.topics)
         self._publish(change)
 
     async def _read_nodes(self, affected: Affected) -> dict[str, Node]:

@@ -21,7 +21,7 @@ The number of tries is bounded: `Contended` says that others were faster every t
   the registration, the controller's seat).
 
 Nothing outside `odradek.metadata` calls `MetadataStore.multi` or `MetadataCache.write`; a test
-checks it. `attempt` asserts that no operation overwrites blindly.
+checks it. `attempt` refuses an operation that overwrites blindly.
 
 A node whose value becomes empty is kept. If it were deleted and created again, its version would
 begin at 0 again, and a change that was computed from the former node could pass for a new one.
@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final
 
+from odradek.invariants import InvariantViolation
 from odradek.metadata.cache import MetadataCache
 from odradek.metadata.paths import CONTROLLER_EPOCH
 from odradek.metadata.store import (
@@ -114,7 +115,8 @@ async def attempt(images: MetadataCache, *operations: Operation) -> list[int]:
     """One multi, whose effect is in the image when this returns. See `MetadataCache.write` for what
     it raises; the caller handles `BadVersion`, `NodeExists`, `NoNode` and `OutcomeUnknown`."""
     blind = _blind(operations)
-    assert not blind, f"{blind} overwrites whatever is there"
+    if blind is not None:
+        raise InvariantViolation("metadata store", f"{blind} overwrites whatever is there")
     return await images.write(*operations)
 
 
@@ -133,6 +135,8 @@ async def write(
     checks: list[Operation] = []
     if (under_controller or fence is not None) and epoch >= 0:
         checks.append(Check(CONTROLLER_EPOCH, epoch))
+    elif fence is not None:
+        raise InvariantViolation("controller", "it changes the cluster without a controller epoch")
     outcome = Outcome.LATE
     try:
         await attempt(images, *checks, *operations)

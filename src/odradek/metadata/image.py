@@ -1,16 +1,17 @@
-"""What a broker knows about its cluster: an immutable picture.
+"""What a broker knows about its cluster: an immutable image of the metadata store.
 
-An image is never changed; `metadata.image_builder` makes a new one from the old and from the nodes
-that were read again. Untouched topics are shared between images, so a change of one topic
+An image is never changed; `metadata.image_builder` builds a new one from the old one and from the
+nodes that were read again. Unchanged topics are shared between images, so a change of one topic
 costs a copy of the table of topics (a C-level dictionary copy) and nothing per partition of
-the others. Which replicas are offline follows from which brokers live, and is not stored.
+the others. Which replicas are offline follows from which brokers are live, and is not stored.
 """
 
-from collections.abc import Iterator, KeysView, Mapping
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from odradek.config import Listener
+from odradek.invariants import InvariantViolation
 from odradek.metadata.node_values import NO_LEADER
 from odradek.metadata.paths import CLUSTER_DEFAULT, topic_id_path
 from odradek.metadata.store import Check, Operation
@@ -34,8 +35,8 @@ class BrokerImage(NamedTuple):
 
 
 class PartitionImage(NamedTuple):
-    """`version` is that of the node, for the compare-and-set that changes it; -1 if the node
-    is missing, and then nobody leads."""
+    """`version` is that of the partition's node, for the compare-and-set that changes it; -1 if the
+    node is missing, and then the partition has no leader."""
 
     partition: int
     replicas: tuple[int, ...]
@@ -53,7 +54,7 @@ class PartitionImage(NamedTuple):
 
 class TopicImage(NamedTuple):
     """`version` is that of the node with the assignment. `has_id_node` is true unless Kafka or
-    another version has made the topic (see `paths.topic_id_path`)."""
+    another version has created the topic (see `paths.topic_id_path`)."""
 
     name: str
     topic_id: TopicId
@@ -63,15 +64,15 @@ class TopicImage(NamedTuple):
     has_id_node: bool = False
 
     def checks(self) -> list[Operation]:
-        """What lets a multi happen only to this topic: the nodes of the next topic of its name may
-        have the same versions."""
+        """Returns the checks that bind a multi to this topic: the nodes of a later topic of the
+        same name may have the same versions."""
         return [Check(topic_id_path(self.name, self.topic_id))] if self.has_id_node else []
 
 
 class ClusterImage(NamedTuple):
-    """`number` rises with every image that a keeper publishes. `controller_epoch_version` is
-    the version of that epoch's node, for the check that goes with changes of leadership; -1
-    if there is no node yet."""
+    """`number` rises with every image that the metadata cache publishes. `controller_epoch_version`
+    is the version of that epoch's node, for the check that goes with changes of leadership; -1 if
+    there is no node yet."""
 
     number: int = 0
     cluster_id: str = ""
@@ -95,7 +96,7 @@ class ClusterImage(NamedTuple):
         return image.partitions[partition]
 
     def live_leader(self, partition: PartitionImage) -> BrokerId:
-        """The leader that clients are told: `NO_LEADER` if the one in office is not alive."""
+        """Returns the leader that clients are told: `NO_LEADER` if its broker is not live."""
         return partition.leader if partition.leader in self.brokers else NO_LEADER
 
     def offline_replicas(self, partition: PartitionImage) -> list[int]:
@@ -115,6 +116,42 @@ class ClusterImage(NamedTuple):
     @property
     def cluster_default_config(self) -> Mapping[str, str]:
         return self.broker_configs.get(CLUSTER_DEFAULT, _NOTHING)
+
+    def check(self, before: "ClusterImage", changed: Iterable[str]) -> None:
+        """Raises `InvariantViolation` if the changed topics contradict themselves or go back in
+        time. Walks over their partitions, so it is only called while `invariants.is_thorough()`."""
+        if before.store_id != self.store_id:
+            before = ClusterImage()  # The store was replaced: its versions and epochs begin anew.
+        for name in changed:
+            topic, old = self.topics.get(name), before.topics.get(name)
+            if topic is None:
+                if old is not None and old.topic_id in self.topics_by_id:
+                    raise InvariantViolation(name, "a deleted topic can still be found by its id")
+                continue
+            if self.topics_by_id.get(topic.topic_id) is not topic:
+                raise InvariantViolation(name, "its id leads to another topic")
+            known = () if old is None or old.topic_id != topic.topic_id else old.partitions
+            for index, partition in enumerate(topic.partitions):
+                _check_partition(name, index, partition, known[index : index + 1])
+
+
+def _check_partition(
+    topic: str, index: int, partition: PartitionImage, before: Sequence[PartitionImage]
+) -> None:
+    """`before` holds the partition of the image before, or nothing."""
+    broken: str | None = None
+    if partition.partition != index:
+        broken = "it stands at another index"
+    elif partition.leader != NO_LEADER and partition.leader not in partition.isr:
+        broken = "its leader is not in the in-sync set"
+    elif partition.version < 0 or not before:
+        pass  # A topic that is deleted in parts loses the nodes of its partitions first.
+    elif partition.version < before[0].version:
+        broken = f"its node goes back from version {before[0].version}"
+    elif partition.leader_epoch < before[0].leader_epoch:
+        broken = f"its leader epoch falls from {before[0].leader_epoch}"
+    if broken is not None:
+        raise InvariantViolation(f"{topic}-{index}", f"{broken}: {partition}")
 
 
 class ImageChange(NamedTuple):

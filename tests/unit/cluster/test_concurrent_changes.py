@@ -24,6 +24,7 @@ from odradek.cluster.state_changes import change_states
 from odradek.cluster.topics import NewTopic, Topics
 from odradek.config import BrokerSettings, parse_listener
 from odradek.config.live import LiveSettings
+from odradek.invariants import InvariantViolation
 from odradek.metadata import (
     ClusterImage,
     Create,
@@ -548,7 +549,7 @@ async def test_a_slow_election_leaves_the_next_topic_of_the_name_as_it_is() -> N
 async def test_whoever_would_overwrite_blindly_is_stopped() -> None:
     pair = Pair()
     await pair.prepare()
-    with pytest.raises(AssertionError, match="overwrites"):
+    with pytest.raises(InvariantViolation, match="overwrites"):
         await attempt(pair.first.images, Set(paths.topic_path("t"), b""))
 
 
