@@ -31,6 +31,7 @@ Coordinators:
     wait-for-slow-followers   replies wait for everything before them, without a limit
 """
 
+from dataclasses import replace
 from typing import Any
 
 from odradek.broker import broker as broker_module
@@ -280,7 +281,7 @@ def tell_unstable_offsets() -> list[Patch]:
     fetch = Offsets.fetch
 
     def fetch_any(self: Offsets, query: Any) -> Any:
-        return fetch(self, query._replace(require_stable=False))
+        return fetch(self, replace(query, require_stable=False))
 
     return [(Offsets, "fetch", fetch_any)]
 
@@ -294,7 +295,7 @@ def coordinate_without_lease() -> list[Patch]:
     that also wrote would lose its state when those that wait for replicas are sent away."""
 
     def runner(self: Any, partition: int) -> Any:
-        kept = self._kept.get(partition)
+        kept = self._coordinators.get(partition)
         if kept is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         if not kept.is_loaded:
@@ -315,9 +316,9 @@ def wait_for_slow_followers() -> list[Patch]:
     begin = Runner.__init__
 
     def begin_without_limit(
-        self: Any, machine: Any, log: Any, clock: Any, limit: Any = None
+        self: Any, machine: Any, log: Any, clock: Any, limit: Any = None, **more: Any
     ) -> None:
-        begin(self, machine, log, clock, None)
+        begin(self, machine, log, clock, **more)
 
     def note_for_everybody(self: Any, subjects: Any, end_offset: int) -> None:
         self._unattributed = end_offset

@@ -132,7 +132,7 @@ def assemble(
         consumer_joins=ConsumerJoins(coordinators.groups),
         transactions=coordinators.transactions,
         markers=coordinators.markers,
-        joins=coordinators.joins,
+        verifier=coordinators.verifier,
         logs=logs,
         key_indexes=KeyIndexes(world),
         producer_ids=ProducerIds(cache, broker_id, lambda: highest_id(logs.logs.values())),

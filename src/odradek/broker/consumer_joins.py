@@ -1,50 +1,57 @@
-"""Members that join a consumer group at the same time share one assignment.
+"""Decides about members that join a consumer group at the same time together.
 
 When hundreds of consumers start, their first heartbeats arrive within a few turns of the event
 loop. An assignment over thousands of partitions takes milliseconds, and each member that joins
-changes it. So a join is held until every request that has arrived has been read; those of one
-group are then decided together, some in each turn of the loop. A join that comes alone waits for
-one turn, some microseconds.
+changes it. So a join is held until every request that has arrived has been read. The joins of a
+group are then decided together, `_MAX_TOGETHER` in each turn of the loop. A join that comes alone
+waits for one turn of the loop, some microseconds.
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from odradek.broker.coordinators import GroupCoordinators
-from odradek.groups.consumer.commands import ConsumerHeartbeat, JoinTogether
+from odradek.groups.consumer.commands import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatReply,
+    JoinResult,
+    JoinTogether,
+)
 from odradek.protocol.api_error import ApiError
+from odradek.statemachine.machine import Caller
 
-# More than these are decided in several turns, so that others are answered in between.
+# More joins are decided in several turns of the loop, so that other requests are answered between.
 _MAX_TOGETHER: Final = 50
 
 
-class _Join(NamedTuple):
+class _HeldJoin(NamedTuple):
     command: ConsumerHeartbeat
-    answer: asyncio.Future[object]
+    result: asyncio.Future[JoinResult]
 
 
 class ConsumerJoins:
-    """Invariant: a group with joins that are held has a call of `_decide` scheduled."""
+    """Invariant: for every group with held joins a call of `_decide` is scheduled."""
 
     __slots__ = ("_groups", "_held")
 
     def __init__(self, groups: GroupCoordinators) -> None:
         self._groups = groups
-        self._held: dict[str, list[_Join]] = {}
+        self._held: dict[str, list[_HeldJoin]] = {}
 
-    async def join(self, command: ConsumerHeartbeat) -> object:
-        """The reply to a member's first heartbeat, as `StatePartitions.ask` would give it."""
+    async def join(self, command: ConsumerHeartbeat) -> ConsumerHeartbeatReply:
+        """Returns the reply to a member's first heartbeat, as `StatePartitions.ask` would."""
         loop = asyncio.get_running_loop()
-        join = _Join(command, loop.create_future())
+        join = _HeldJoin(command, loop.create_future())
         held = self._held.setdefault(command.group_id, [])
         held.append(join)
         if len(held) == 1:
             loop.call_soon(self._decide, command.group_id)
-        answer = await join.answer
-        if isinstance(answer, ApiError):
-            raise answer
-        return answer
+        result = await join.result
+        if isinstance(result, ApiError):
+            raise result
+        return result
 
     def _decide(self, group_id: str) -> None:
         held = self._held[group_id]
@@ -54,28 +61,32 @@ class ConsumerJoins:
             asyncio.get_running_loop().call_soon(self._decide, group_id)
         else:
             del self._held[group_id]
+
+        def together(
+            commands: Sequence[tuple[ConsumerHeartbeat, Caller[JoinResult]]],
+        ) -> JoinTogether:
+            return JoinTogether(group_id, commands)
+
         try:
-            answers = self._groups.begin_together(
-                group_id,
-                [join.command for join in joins],
-                lambda pairs: JoinTogether(group_id, pairs),
+            results = self._groups.begin_together(
+                group_id, [join.command for join in joins], together
             )
-        except Exception as error:  # noqa: BLE001 - whatever it is, each of them raises it
+        except Exception as error:  # noqa: BLE001 - whatever it is, each of the joins raises it
             for join in joins:
-                if not join.answer.done():
-                    join.answer.set_exception(error)
+                if not join.result.done():
+                    join.result.set_exception(error)
             return
-        for join, answer in zip(joins, answers, strict=True):
-            answer.add_done_callback(partial(_pass_on, join.answer))
+        for join, result in zip(joins, results, strict=True):
+            result.add_done_callback(partial(_copy_result, join.result))
 
 
-def _pass_on(answer: asyncio.Future[object], done: asyncio.Future[object]) -> None:
+def _copy_result(result: asyncio.Future[JoinResult], done: asyncio.Future[JoinResult]) -> None:
     error = None if done.cancelled() else done.exception()
-    if answer.done():
-        return  # The client has hung up; a refusal that nobody hears is no fault.
+    if result.done():
+        return  # The client has disconnected, so the error was fetched above and is dropped.
     if done.cancelled():
-        answer.cancel()
+        result.cancel()
     elif error is not None:
-        answer.set_exception(error)
+        result.set_exception(error)
     else:
-        answer.set_result(done.result())
+        result.set_result(done.result())

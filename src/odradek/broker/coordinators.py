@@ -1,82 +1,42 @@
-"""The coordinators of groups and transactions: state machines on the internal topics.
+"""The group coordinators and the transaction coordinators of one broker.
 
-They meet in two places. A marker in `__consumer_offsets` makes the offsets of a transaction
-count, so the group machine of that partition is told of it. And whoever lets records into a
-transaction asks its coordinator, on this broker or another.
+Each of them is a state machine on a partition of an internal topic. They meet in two places: a
+transaction marker in `__consumer_offsets` makes the offsets of the transaction count, so the group
+machine of that partition is told of it; and records are only written to a transaction after its
+coordinator was asked (`transactions.verification`).
 """
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import Never
 
 from odradek.cluster.internal_topics import GROUPS, TRANSACTIONS
 from odradek.config import BrokerSettings
 from odradek.groups.commands import ForgetTopics
 from odradek.groups.consumer.commands import TopicsChanged
 from odradek.groups.consumer.coordinator import ConsumerGroups
-from odradek.groups.group import GroupChanged
 from odradek.groups.machine import GroupMachine
 from odradek.metadata import ClusterImage, ImageChange, MetadataCache
-from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
-from odradek.replication.state_partitions import StatePartitions, partition_of
-from odradek.statemachine.machine import Marker
+from odradek.replication.state_partitions import StatePartitions
+from odradek.statemachine.machine import Marker, no_effects
 from odradek.statemachine.pending_replies import CommitLimit
-from odradek.transactions.commands import Added, AddPartitions
-from odradek.transactions.commands import Command as TransactionCommand
 from odradek.transactions.local_markers import LocalMarkers
-from odradek.transactions.machine import TransactionMachine
+from odradek.transactions.machine import TransactionMachine, WriteMarkers
 from odradek.transactions.markers import MarkerWriter
+from odradek.transactions.verification import TransactionVerifier
 from odradek.world import World
 
-if TYPE_CHECKING:
-    from odradek.transactions.remote_joins import RemoteJoins
-
-GroupCoordinators = StatePartitions[object, GroupChanged]
-TransactionCoordinators = StatePartitions[TransactionCommand, None]
-
-
-class Joins:
-    """Adds partitions to transactions, wherever their coordinator is."""
-
-    def __init__(
-        self,
-        broker_id: BrokerId,
-        transactions: TransactionCoordinators,
-        images: MetadataCache,
-        peers: Peers,
-    ) -> None:
-        self._broker_id = broker_id
-        self._transactions = transactions
-        self._images = images
-        self._peers = peers
-        self._remote: RemoteJoins | None = None
-
-    async def add(self, command: AddPartitions) -> Added:
-        """The coordinator's answer. Raises `ApiError` if none could be had."""
-        image = self._images.image
-        partition = partition_of(command.transactional_id, image, TRANSACTIONS)
-        state = image.partition(TRANSACTIONS, partition)
-        if state is None or state.leader == NO_LEADER:
-            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if state.leader == self._broker_id:
-            return cast(Added, await self._transactions.ask(command.transactional_id, command))
-        if self._remote is None:
-            from odradek.transactions.remote_joins import RemoteJoins  # noqa: PLC0415 - clusters
-
-            self._remote = RemoteJoins(self._peers)
-        return await self._remote.add(state.leader, command)
-
-    def close(self) -> None:
-        if self._remote is not None:
-            self._remote.close()
+GroupCoordinators = StatePartitions[GroupMachine, Never]
+TransactionCoordinators = StatePartitions[TransactionMachine, WriteMarkers]
 
 
 class Coordinators:
-    """All of one broker. `follow` the image, after the replicas have; `run` in the background."""
+    """The broker runs it in the background, and calls `follow` with each change of the image after
+    the replicas have followed it."""
 
     def __init__(
         self,
@@ -90,32 +50,38 @@ class Coordinators:
     ) -> None:
         self._settings = settings
         self._world = world
-        self._image = ClusterImage()
         self.groups: GroupCoordinators = StatePartitions(
             GROUPS,
             broker_id,
             replicas,
             world.clock,
             self._group_machine,
+            perform=no_effects,
             limit=CommitLimit(settings.offsets_commit_timeout_ms, _commit_timed_out),
         )
         self.transactions: TransactionCoordinators = StatePartitions(
-            TRANSACTIONS, broker_id, replicas, world.clock, self._transaction_machine
+            TRANSACTIONS,
+            broker_id,
+            replicas,
+            world.clock,
+            self._transaction_machine,
+            perform=self._write_markers,
         )
         self.markers = LocalMarkers(replicas, world.clock, self._end_in_group)
-        self.joins = Joins(broker_id, self.transactions, images, peers)
+        self.verifier = TransactionVerifier(
+            broker_id, self.transactions, replicas, images, peers, settings=settings
+        )
         self._writer = MarkerWriter(broker_id, self.transactions, self.markers, images, peers)
 
     def follow(self, change: ImageChange) -> None:
-        self._image = change.after
         self.groups.follow(change.after)
         self.transactions.follow(change.after)
-        gone = frozenset(change.topics - change.after.topics.keys())
-        if gone:
-            self.groups.tell_all(ForgetTopics(gone))
-        remade = frozenset(name for name in change.topics if _is_remade(change, name))
-        if remade:
-            self.groups.tell_all(TopicsChanged(remade))
+        deleted = frozenset(change.topics - change.after.topics.keys())
+        if deleted:
+            self.groups.tell_all(ForgetTopics(deleted))
+        changed = frozenset(name for name in change.topics if _needs_assignment(change, name))
+        if changed:
+            self.groups.tell_all(TopicsChanged(changed))
 
     async def run(self) -> None:
         try:
@@ -124,15 +90,15 @@ class Coordinators:
                 parts.create_task(self._writer.run())
                 parts.create_task(self.transactions.run())
         finally:
-            self.joins.close()
+            self.verifier.close()
 
     def send_away(self) -> None:
-        """Refuses everyone who waits for a coordinator, because the lease is lost."""
+        """Fails every client that waits for a coordinator, because the lease is lost."""
         self.groups.send_away()
         self.transactions.send_away()
 
     def wake(self) -> None:
-        """The lease is back: what was left undone meanwhile is taken up again."""
+        """Resumes what waits for the lease, because the lease is back."""
         self.groups.wake()
         self.transactions.wake()
 
@@ -143,15 +109,12 @@ class Coordinators:
             return str(randomness.uuid())
 
         consumer_groups = ConsumerGroups(
-            settings,
-            new_identifier,
-            lambda: self._image,
-            is_guarded=bool(settings.authorizer_class_name),
+            settings, new_identifier, has_access_rules=bool(settings.authorizer_class_name)
         )
-        return GroupMachine(settings, new_identifier, (consumer_groups,), self._largest_batch)
+        return GroupMachine(settings, new_identifier, (consumer_groups,), self._max_batch_bytes)
 
-    def _largest_batch(self) -> int:
-        return self._settings.topic(self._image.topic_overrides(GROUPS)).max_message_bytes
+    def _max_batch_bytes(self, image: ClusterImage) -> int:
+        return self._settings.topic(image.topic_overrides(GROUPS)).max_message_bytes
 
     def _transaction_machine(self, partition: int) -> TransactionMachine:
         settings = self._settings
@@ -159,10 +122,13 @@ class Coordinators:
             max_timeout_ms=settings.transaction_max_timeout_ms,
             expiration_ms=settings.transactional_id_expiration_ms,
             sweep_ms=settings.transaction_remove_expired_transaction_cleanup_interval_ms,
-            on_prepared=self._writer.prepared,
-            # Kafka looks once in this time, so a transaction lives for half of it longer.
+            # Kafka looks for timed-out transactions once in this interval, so that on average a
+            # transaction stays open for half of it beyond its timeout.
             grace_ms=settings.transaction_abort_timed_out_transaction_cleanup_interval_ms // 2,
         )
+
+    def _write_markers(self, effect: WriteMarkers) -> None:
+        self._writer.write(effect)
 
     def _end_in_group(self, partition: TopicPartition, marker: Marker, end_offset: int) -> None:
         if partition.topic == GROUPS:
@@ -170,20 +136,20 @@ class Coordinators:
 
 
 def _commit_timed_out() -> ApiError:
-    """As Kafka answers for all writes of the group coordinator that time out; clients look for
-    the coordinator and try again."""
+    """Kafka answers so for all writes of the group coordinator that time out. Clients look for the
+    coordinator and retry."""
     return ApiError(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         "The replicas of the group's state did not answer within offsets.commit.timeout.ms.",
     )
 
 
-def _is_remade(change: ImageChange, name: str) -> bool:
-    """Whether a topic came, went, or has other partitions or replicas than before: who leads
-    them does not matter to those who share them out."""
+def _needs_assignment(change: ImageChange, name: str) -> bool:
+    """Returns whether the change of a topic may need a new assignment: it was created or deleted,
+    or its partitions or their replicas (and so their racks) changed. Leaders do not matter."""
     before, after = change.before.topics.get(name), change.after.topics.get(name)
     if before is None or after is None or before.topic_id != after.topic_id:
         return True
-    return [each.replicas for each in before.partitions] != [
-        each.replicas for each in after.partitions
+    return [partition.replicas for partition in before.partitions] != [
+        partition.replicas for partition in after.partitions
     ]

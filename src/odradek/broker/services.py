@@ -10,7 +10,7 @@ from odradek.broker.authorized_operations import CLUSTER_OPERATIONS
 from odradek.broker.client_metadata import ClientMetadata
 from odradek.broker.config_descriptions import ConfigDescriptionCache
 from odradek.broker.consumer_joins import ConsumerJoins
-from odradek.broker.coordinators import GroupCoordinators, Joins, TransactionCoordinators
+from odradek.broker.coordinators import GroupCoordinators, TransactionCoordinators
 from odradek.broker.departed_brokers import DepartedBrokers
 from odradek.broker.fetching.fetch_sessions import FetchSessions
 from odradek.broker.network.connection import Connection
@@ -32,6 +32,7 @@ from odradek.security.authorizer import Authorizer
 from odradek.storage.key_index.keeper import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
+from odradek.transactions.verification import TransactionVerifier
 from odradek.world import World
 
 logger: Final = logging.getLogger("odradek.authorizer")
@@ -56,7 +57,7 @@ class Services:
     consumer_joins: ConsumerJoins
     transactions: TransactionCoordinators
     markers: LocalMarkers
-    joins: Joins
+    verifier: TransactionVerifier
     logs: LogManager
     key_indexes: KeyIndexes
     producer_ids: ProducerIds

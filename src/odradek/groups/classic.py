@@ -1,48 +1,52 @@
-"""A group of the classic protocol: members that agree, in generations, on who reads what.
+"""A group of the classic protocol: its members, its generation and its state.
 
-Theory. The coordinator does not assign. It gathers the members, counts the generation up,
-lets the first of them (the leader) see everybody's wishes, and hands round what the leader
-decided. Two barriers make a rebalance: JoinGroup, where everybody waits until all are there,
-and SyncGroup, where everybody waits for the leader. Whoever speaks of an older generation, or
-under an id that is not a member's, is refused, so that in one generation a partition has one
-owner. A member that is silent for its session timeout is out; one that does not come to a
-rebalance within the rebalance timeout is out.
+Theory. The coordinator does not assign partitions; one of the members, the leader, does. A
+rebalance has two phases, and in each of them all members wait for each other:
 
-    state                  what happens                                    next state
+1. JoinGroup: every member sends its subscription and waits until all members have joined. Then a
+   new generation begins, and the leader is told the subscriptions of all members.
+2. SyncGroup: every member waits until the leader has sent the assignment, and receives its part.
+
+A request with an older generation, or with an id that is not a member's, is refused. So in one
+generation a partition has one owner. A member is removed if it sends no heartbeat within its
+session timeout, or does not rejoin within the rebalance timeout.
+
+    state                  event                                           next state
     ---------------------  ----------------------------------------------  -------------------
-    Empty                  a member joins (waits the initial delay)        PreparingRebalance
+    Empty                  a member joins (the initial delay begins)       PreparingRebalance
     PreparingRebalance     all members have joined, or the time is up      CompletingRebalance
-                           the time is up and nobody is left               Empty
-    CompletingRebalance    the leader hands in the assignment              Stable
-                           a member joins, changes, leaves or is lost,
-                           or does not sync in time                        PreparingRebalance
-    Stable                 a member joins, changes, leaves or is lost,
-                           the leader joins again, or a member that
-                           does not sync in time is removed                PreparingRebalance
-    any                    the group is deleted, or becomes of another
-                           kind                                            Dead
+                           the time is up and no member is left            Empty
+    CompletingRebalance    the leader sends the assignment                 Stable
+                           a member joins, changes its metadata, leaves,
+                           is removed, or does not sync in time            PreparingRebalance
+    Stable                 a member joins, changes its metadata, leaves,
+                           or is removed; the leader rejoins; a member
+                           that does not sync in time is removed           PreparingRebalance
+    any                    the group is deleted or changes its type        Dead
 
-What does not change the state: heartbeats and commits; a follower that joins again with the
-same metadata (it gets the current generation); a static member that comes back under a new
-member id to a Stable group, if the protocol stays the same (it gets its old assignment) and
-nobody waits for partitions that its old self was to give up and then to join again.
+The state does not change when a member sends a heartbeat or commits offsets; when a follower
+rejoins with the same metadata (it gets the current generation); and when a static member rejoins a
+Stable group under a new member id, if the protocol stays the same and no partition waits for the
+old member id to give it up (`owes_revocation`). The static member then gets its old assignment.
 
-What the log holds of a group is its last Stable or Empty generation. What is in between
-(waiting callers, members that have an id and have not joined) lives in memory, and whoever it
-concerns asks again at the next coordinator.
+The log holds the last Stable or Empty generation of a group. A rebalance in progress is only in
+memory. If the coordinator fails over, the members send their requests to the new one again.
 """
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, NoReturn, Self
 
+from odradek import invariants
 from odradek.groups.commands import (
     CommitOffsets,
     GroupDescription,
     GroupListing,
     JoinedMember,
+    JoinReply,
     MemberDescription,
     Protocol,
+    SyncReply,
 )
 from odradek.groups.group import GroupType
 from odradek.groups.records import (
@@ -51,6 +55,8 @@ from odradek.groups.records import (
     group_record,
     group_tombstone,
 )
+from odradek.invariants import InvariantViolation
+from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.consumer_protocol import (
@@ -62,7 +68,7 @@ from odradek.statemachine.machine import Caller, LogRecord
 
 CONSUMER_PROTOCOL: Final = "consumer"
 
-_STORY_LENGTH: Final = 20
+_HISTORY_LENGTH: Final = 20
 
 
 class State(Enum):
@@ -82,21 +88,7 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
 }
 
 
-class InvalidTransition(AssertionError):
-    """A mistake of ours, told with what the group went through before."""
-
-    def __init__(self, group: "ClassicGroup", state: State, why: str) -> None:
-        story = "".join(f"\n  {line}" for line in group.story)
-        super().__init__(
-            f"group {group.group_id!r} cannot go from {group.state.value} to {state.value}"
-            f" ({why}); before that:{story}"
-        )
-
-
 class Member(NamedTuple):
-    """`awaiting_join` and `awaiting_sync` are who waits for the answer. A new member is one
-    whose first JoinGroup has not been answered: it cannot send heartbeats yet."""
-
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -105,36 +97,44 @@ class Member(NamedTuple):
     rebalance_timeout_ms: int
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
+    # Whether its first JoinGroup is not answered yet: it has no id to send heartbeats with.
     is_new: bool = False
-    awaiting_join: Caller | None = None
-    awaiting_sync: Caller | None = None
+    # The callers of its JoinGroup and its SyncGroup, while they wait.
+    awaiting_join: Caller[JoinReply] | None = None
+    awaiting_sync: Caller[SyncReply] | None = None
 
     @property
     def is_waiting(self) -> bool:
-        """Whoever waits for an answer need not send heartbeats; but a new member whose client
-        is gone would wait for ever, so its time runs."""
+        """Whether its session does not expire because it waits for a reply. A new member's session
+        does expire: otherwise it would stay for ever if its client is gone."""
         waits = self.awaiting_join is not None or self.awaiting_sync is not None
         return waits and not self.is_new
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        return next((each.metadata for each in self.protocols if each.name == protocol_name), b"")
+        """Returns its metadata for a protocol, or b"" if it does not support the protocol."""
+        return next(
+            (protocol.metadata for protocol in self.protocols if protocol.name == protocol_name),
+            b"",
+        )
 
 
 class InitialDelay(NamedTuple):
-    """An empty group's first rebalance waits for more members, again after each that came."""
+    """The first rebalance of an empty group waits for more members, and again after each one."""
 
     delay_ms: int
     remaining_ms: int
-    member_came: bool = False
+    has_new_member: bool = False
 
 
 class ClassicGroup:
-    """Invariants: the leader is a member, or there is none in an empty group; the generation
-    never falls; who waits for a join is a member of a group that prepares a rebalance."""
+    """Invariants (`check`): the leader is a member, and only a group without members has none; the
+    generation never falls; a caller waits for JoinGroup only while a rebalance is prepared, and for
+    SyncGroup only while it is completed."""
 
     __slots__ = (
         "generation_id",
         "group_id",
+        "history",
         "initial_delay",
         "leader_id",
         "members",
@@ -145,7 +145,6 @@ class ClassicGroup:
         "state",
         "state_timestamp_ms",
         "static_members",
-        "story",
         "subscribed_topics",
     )
 
@@ -160,24 +159,24 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         # Member ids by instance id.
         self.static_members: dict[str, str] = {}
-        # Ordered sets: members that were given an id and have not joined with it, and members
-        # of this generation that have not synchronised.
+        # Ordered sets: ids that were given to clients that have not joined with them yet, and
+        # members of this generation that have not sent SyncGroup.
         self.pending_joins: dict[str, None] = {}
         self.pending_syncs: dict[str, None] = {}
-        # None where nobody can tell: another protocol than the consumers'.
+        # None if the protocol is not that of consumers, whose metadata the broker can read.
         self.subscribed_topics: frozenset[str] | None = None
         self.initial_delay: InitialDelay | None = None
-        self.story: tuple[str, ...] = ()
+        self.history: tuple[str, ...] = ()
 
     def copy(self) -> Self:
-        """A draft for a decision to work on."""
-        made = object.__new__(type(self))
+        """Returns a draft for a decision to work on."""
+        draft = object.__new__(type(self))
         for name in self.__slots__:
             value = getattr(self, name)
-            setattr(made, name, value.copy() if isinstance(value, dict) else value)
-        return made
+            setattr(draft, name, value.copy() if isinstance(value, dict) else value)
+        return draft
 
-    # What others want to know
+    # Queries
 
     @property
     def type(self) -> GroupType:
@@ -202,24 +201,24 @@ class ClassicGroup:
         )
 
     def supports(self, protocol_type: str, protocols: Iterable[Protocol]) -> bool:
-        """Whether a member with these protocols has one in common with all members."""
+        """Returns whether one of the protocols is supported by all members."""
         if self.is_empty:
             return bool(protocol_type) and any(True for _ in protocols)
         if protocol_type != self.protocol_type:
             return False
         common = self._common_protocols()
-        return any(common is None or each.name in common for each in protocols)
+        return any(common is None or protocol.name in common for protocol in protocols)
 
     def _common_protocols(self) -> set[str] | None:
-        """Names that all members have; None in a group that has none to ask."""
+        """Returns the names that all members support; None if there are no members."""
         common: set[str] | None = None
         for member in self.members.values():
-            names = {each.name for each in member.protocols}
+            names = {protocol.name for protocol in member.protocols}
             common = names if common is None else common & names
         return common
 
     def select_protocol(self) -> str:
-        """Every member votes for the first of its protocols that all have in common."""
+        """Every member votes for the first of its protocols that all members support."""
         common = self._common_protocols() or set()
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -227,30 +226,35 @@ class ClassicGroup:
             votes[vote] = votes.get(vote, 0) + 1
         return max(votes, key=lambda name: votes[name])
 
-    def owes_a_round(self, member: Member) -> bool:
-        """Whether a cooperative member joined with partitions that it was not given again.
+    def owes_revocation(self, member: Member) -> bool:
+        """Returns whether a cooperative member joined with partitions that its new assignment
+        lacks.
 
-        It gives them up and joins once more, and others get them in that next generation. If it
-        dies before, whoever takes its place knows nothing of them.
+        Such a member revokes them and rejoins, and other members get them in the generation after.
+        If it is replaced before that, its successor knows nothing of these partitions.
         """
         if not self.uses_consumer_protocol or not member.assignment:
             return False
         try:
-            joined = decode_versioned(
+            subscription = decode_versioned(
                 ConsumerProtocolSubscription, member.metadata(self.protocol_name)
             )
-            given = decode_versioned(ConsumerProtocolAssignment, member.assignment)
+            assignment = decode_versioned(ConsumerProtocolAssignment, member.assignment)
         except MalformedMessage:
             return False
-        kept = {(one.topic, index) for one in given.assigned_partitions for index in one.partitions}
+        assigned = {
+            (topic.topic, index)
+            for topic in assignment.assigned_partitions
+            for index in topic.partitions
+        }
         return any(
-            (one.topic, index) not in kept
-            for one in joined.owned_partitions
-            for index in one.partitions
+            (topic.topic, index) not in assigned
+            for topic in subscription.owned_partitions
+            for index in topic.partitions
         )
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member that speaks, or `ApiError` with the reason why it may not."""
+        """Returns the member that sent a request; raises `ApiError` if it may not."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
@@ -262,7 +266,7 @@ class ClassicGroup:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         return member
 
-    def check_commit(self, commit: CommitOffsets) -> None:
+    def check_commit(self, commit: CommitOffsets, image: ClusterImage) -> None:
         generation_id = commit.generation_id
         in_transaction = commit.producer is not None
         if generation_id < 0 and self.is_empty:
@@ -272,14 +276,14 @@ class ClassicGroup:
             if generation_id != self.generation_id:
                 raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         elif not in_transaction and not self.is_empty:
-            # A consumer on its own, while members are at work. Old transactional producers
-            # never say who they are, so they are let through.
+            # A consumer without group management, while the group has members. Transactional
+            # producers before KIP-447 never send a member id, so they are accepted.
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not in_transaction and self.state is State.COMPLETING_REBALANCE:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Anyone may read the offsets of a classic group."""
+        """Every client may read the offsets of a classic group."""
 
     def check_offset_deletion(self) -> None:
         if not self.is_empty and not self.uses_consumer_protocol:
@@ -308,7 +312,7 @@ class ClassicGroup:
         )
 
     def description(self) -> GroupDescription:
-        """Metadata is shown of a Stable group alone, whose protocol is settled."""
+        """Shows metadata only if the group is Stable: before, its protocol is not decided."""
         shown = self.protocol_name if self.state is State.STABLE else None
         return GroupDescription(
             self.group_id,
@@ -329,22 +333,76 @@ class ClassicGroup:
         )
 
     def joined_members(self) -> list[JoinedMember]:
-        """What the leader is told."""
+        """Returns what the leader is told of the members."""
         name = self.protocol_name
         return [
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
             for member in self.members.values()
         ]
 
-    # How a draft changes
+    # Changes of a draft
 
     def move_to(self, state: State, why: str, timestamp_ms: int) -> None:
         if state not in TRANSITIONS[self.state]:
-            raise InvalidTransition(self, state, why)
+            self._violate(f"{self.state.value} cannot become {state.value} ({why})")
         line = f"{timestamp_ms} {self.state.value} -> {state.value}, generation"
-        self.story = (*self.story, f"{line} {self.generation_id}: {why}")[-_STORY_LENGTH:]
+        self.history = (*self.history, f"{line} {self.generation_id}: {why}")[-_HISTORY_LENGTH:]
         self.state = state
         self.state_timestamp_ms = timestamp_ms
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if the state contradicts itself. Every decision calls it on
+        its draft before anything is written."""
+        has_leader = self.leader_id in self.members
+        if has_leader != bool(self.members):
+            self._violate(f"its leader is {self.leader_id}, its members are {list(self.members)}")
+        if invariants.is_thorough():
+            self._check_members()
+            self._check_callers()
+
+    def _check_members(self) -> None:
+        if self.state in (State.EMPTY, State.DEAD) and self.members:
+            self._violate(f"it is {self.state.value} and has members")
+        if self.state in (State.COMPLETING_REBALANCE, State.STABLE) and not self.members:
+            self._violate(f"it is {self.state.value} without members")
+        static = {
+            member.group_instance_id: member_id
+            for member_id, member in self.members.items()
+            if member.group_instance_id is not None
+        }
+        if static != self.static_members:
+            self._violate(f"its static members are {static}, not {self.static_members}")
+        if not self.pending_syncs.keys() <= self.members.keys():
+            self._violate(f"it waits for SyncGroup of {list(self.pending_syncs)}")
+        if self.pending_joins.keys() & self.members.keys():
+            self._violate(f"members are among the pending ones: {list(self.pending_joins)}")
+        if self.state in (State.COMPLETING_REBALANCE, State.STABLE):
+            unsupported = [
+                member_id
+                for member_id, member in self.members.items()
+                if all(protocol.name != self.protocol_name for protocol in member.protocols)
+            ]
+            # A record without a protocol was written before the first generation.
+            if unsupported and self.protocol_name is not None:
+                self._violate(f"{unsupported} do not support its protocol {self.protocol_name}")
+
+    def _check_callers(self) -> None:
+        for member_id, member in self.members.items():
+            if member.member_id != member_id:
+                self._violate(f"{member.member_id} is a member under the id {member_id}")
+            if member.awaiting_join is not None and self.state is not State.PREPARING_REBALANCE:
+                self._violate(f"JoinGroup of {member_id} waits in {self.state.value}")
+            if member.awaiting_sync is not None and self.state is not State.COMPLETING_REBALANCE:
+                self._violate(f"SyncGroup of {member_id} waits in {self.state.value}")
+
+    def check_after(self, generation_id: int) -> None:
+        """Checks a draft that was made of the group in this generation."""
+        if self.generation_id < generation_id:
+            self._violate(f"its generation fell from {generation_id} to {self.generation_id}")
+        self.check()
+
+    def _violate(self, rule: str) -> NoReturn:
+        raise InvariantViolation(f"group {self.group_id}", rule, self.history)
 
     def add(self, member: Member, protocol_type: str) -> None:
         if not self.members:
@@ -357,7 +415,7 @@ class ClassicGroup:
         self.pending_joins.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> None:
-        """A member, or one that was only given an id."""
+        """Removes a member, or an id that was given to a client that has not joined with it."""
         member = self.members.pop(member_id, None)
         if member is not None and member.group_instance_id is not None:
             self.static_members.pop(member.group_instance_id, None)
@@ -367,7 +425,7 @@ class ClassicGroup:
         self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, old_member_id: str, member: Member) -> None:
-        """The same instance under a new id: it keeps its place and, if it had it, the lead."""
+        """Gives a static member a new member id. It stays the leader if it was."""
         del self.members[old_member_id]
         self.members[member.member_id] = member
         if member.group_instance_id is not None:
@@ -379,7 +437,7 @@ class ClassicGroup:
             self.pending_syncs[member.member_id] = None
 
     def elect_joined_leader(self) -> bool:
-        """Leaves the lead with a member that has joined, if there is one."""
+        """Makes a member that has joined the leader; returns False if none has."""
         leader = None if self.leader_id is None else self.members[self.leader_id]
         if leader is not None and leader.awaiting_join is not None:
             return True
@@ -404,7 +462,7 @@ class ClassicGroup:
         topics: set[str] = set()
         try:
             for member in self.members.values():
-                # Every version of a subscription begins with what version 0 holds.
+                # Every version of a subscription begins with the fields of version 0.
                 subscription = ConsumerProtocolSubscription.decode(
                     member.metadata(self.protocol_name), 0, 2, allow_trailing=True
                 )
@@ -413,7 +471,7 @@ class ClassicGroup:
             return None
         return frozenset(topics)
 
-    # To the log and back
+    # The record in the log
 
     def record(self) -> LogRecord:
         return group_record(

@@ -1,42 +1,27 @@
-"""What may be asked of a coordinator's machine, and what it answers.
+"""The commands of the group coordinator's machine, and their replies.
 
-Who asks for the impossible gets `ApiError` raised at once. The answers below carry an error
-where something happened all the same: a member was noted, a rebalance went another way.
+`GroupMachine.decide` raises `ApiError` to refuse a command as a whole. A reply carries an error
+code where something happened all the same (a member id was handed out, a rebalance took another
+turn), or where each part of the command has a result of its own.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from odradek.statemachine.machine import ProducerIdentity
+from odradek.statemachine.machine import Command, ProducerIdentity
 
 
 class Protocol(NamedTuple):
-    """One way of assigning that a member offers, with its metadata for it."""
+    """A client-side assignor that a member supports, with the member's metadata for it."""
 
     name: str
     metadata: bytes
 
 
 # Membership of classic groups
-
-
-class JoinGroup(NamedTuple):
-    group_id: str
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocol_type: str
-    protocols: tuple[Protocol, ...]
-    # From version 4 a new member is first given its id (KIP-394); from version 9 a leader that
-    # came back under its old instance id is told to leave the assignment alone (KIP-814).
-    requires_member_id: bool = True
-    can_skip_assignment: bool = True
-    reason: str | None = None
 
 
 class JoinedMember(NamedTuple):
@@ -52,20 +37,27 @@ class JoinReply(NamedTuple):
     protocol_type: str | None = None
     protocol_name: str | None = None
     leader: str = ""
+    # Only the leader is told of the members.
     members: Sequence[JoinedMember] = ()
     skip_assignment: bool = False
 
 
-class SyncGroup(NamedTuple):
+@dataclass(slots=True)
+class JoinGroup(Command[JoinReply]):
     group_id: str
     member_id: str
     group_instance_id: str | None
-    generation_id: int
-    protocol_type: str | None
-    protocol_name: str | None
-    assignments: dict[str, bytes]
-    # In bytes, what the group's record may have; None stands for no limit.
-    largest_record: int | None = None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[Protocol, ...]
+    # From version 4 a new member is first given its id (KIP-394).
+    requires_member_id: bool = True
+    # From version 9 a static leader that rejoined is told to skip the assignment (KIP-814).
+    can_skip_assignment: bool = True
+    reason: str | None = None
 
 
 class SyncReply(NamedTuple):
@@ -75,9 +67,22 @@ class SyncReply(NamedTuple):
     assignment: bytes = b""
 
 
-class Heartbeat(NamedTuple):
-    """Answered with an `ErrorCode`."""
+@dataclass(slots=True)
+class SyncGroup(Command[SyncReply]):
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    generation_id: int
+    protocol_type: str | None
+    protocol_name: str | None
+    # By member id; only the leader sends assignments.
+    assignments: dict[str, bytes]
+    # How large the group's record may be; None stands for no limit.
+    max_record_bytes: int | None = None
 
+
+@dataclass(slots=True)
+class Heartbeat(Command[ErrorCode]):
     group_id: str
     member_id: str
     group_instance_id: str | None
@@ -90,11 +95,17 @@ class LeavingMember(NamedTuple):
     reason: str | None = None
 
 
-class LeaveGroup(NamedTuple):
-    """Answered with an `ErrorCode` for each member, in the order given."""
+@dataclass(slots=True)
+class LeaveGroup(Command[list[ErrorCode]]):
+    """The reply has an error code for each member, in the order of the command."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
+
+
+ClassicCommand = JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+"""The commands of members that use the classic protocol. Such a member may also be in a consumer
+group, while the group migrates."""
 
 
 # Offsets
@@ -108,21 +119,22 @@ class OffsetToCommit(NamedTuple):
     topic_id: TopicId = NO_TOPIC_ID
 
 
-class CommitOffsets(NamedTuple):
-    """Answered with an `ErrorCode` for each offset, in the order given.
-
-    Generation -1 without a member is a consumer on its own. `producer` makes it part of that
-    producer's transaction. `knows_missing_groups`: from version 9 a group that does not exist
-    is said to be missing; older clients hear that their generation is wrong.
-    """
+@dataclass(slots=True)
+class CommitOffsets(Command[list[ErrorCode]]):
+    """The reply has an error code for each offset, in the order of the command."""
 
     group_id: str
     member_id: str
     group_instance_id: str | None
+    # -1 (without a member id) for a consumer that does not use group management. The member epoch
+    # for a member of a consumer group.
     generation_id: int
     offsets: tuple[OffsetToCommit, ...]
     retention_ms: int = -1
+    # From version 9 a missing group is answered with GROUP_ID_NOT_FOUND, before with
+    # ILLEGAL_GENERATION.
     knows_missing_groups: bool = True
+    # Set by TxnOffsetCommit: the offsets are part of this producer's transaction.
     producer: ProducerIdentity | None = None
 
 
@@ -131,35 +143,37 @@ class PartitionToFetch(NamedTuple):
     topic_id: TopicId = NO_TOPIC_ID
 
 
-class FetchOffsets(NamedTuple):
-    """Answered with a `FetchedOffset` for each partition; all of the group if None is given."""
-
-    group_id: str
-    partitions: tuple[PartitionToFetch, ...] | None
-    require_stable: bool = False
-    member_id: str | None = None
-    member_epoch: int = -1
-
-
 class FetchedOffset(NamedTuple):
     partition: TopicPartition
     offset: int = -1
     leader_epoch: int = -1
     metadata: str = ""
     error: ErrorCode = ErrorCode.NONE
-    # Of the topic it was committed for, where that is known.
+    # The id of the topic that the offset was committed for, if it is known.
     topic_id: TopicId = NO_TOPIC_ID
 
 
-class DeleteOffsets(NamedTuple):
-    """Answered with an `ErrorCode` for each partition, in the order given."""
+@dataclass(slots=True)
+class FetchOffsets(Command[list[FetchedOffset]]):
+    group_id: str
+    # None for all partitions that the group has an offset for.
+    partitions: tuple[PartitionToFetch, ...] | None
+    require_stable: bool = False
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+@dataclass(slots=True)
+class DeleteOffsets(Command[list[ErrorCode]]):
+    """The reply has an error code for each partition, in the order of the command."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...]
 
 
-class ForgetTopics(NamedTuple):
-    """Topics were deleted: no group keeps offsets for them. Answered with how many went."""
+@dataclass(slots=True)
+class ForgetTopics(Command[int]):
+    """Topics were deleted: their offsets are deleted from all groups. The reply is how many."""
 
     topics: frozenset[str]
 
@@ -172,12 +186,6 @@ class GroupListing(NamedTuple):
     protocol_type: str
     state: str
     type: str
-
-
-class DescribeGroup(NamedTuple):
-    """Answered with a `GroupDescription`."""
-
-    group_id: str
 
 
 class MemberDescription(NamedTuple):
@@ -197,21 +205,11 @@ class GroupDescription(NamedTuple):
     members: Sequence[MemberDescription]
 
 
-class DeleteGroup(NamedTuple):
-    """Answered with `ErrorCode.NONE`."""
-
+@dataclass(slots=True)
+class DescribeGroup(Command[GroupDescription]):
     group_id: str
 
 
-ClassicCommand = JoinGroup | SyncGroup | Heartbeat | LeaveGroup
-"""What members of classic groups ask; a group of another kind may have such members too."""
-
-GroupCommand = (
-    ClassicCommand
-    | CommitOffsets
-    | FetchOffsets
-    | DeleteOffsets
-    | ForgetTopics
-    | DescribeGroup
-    | DeleteGroup
-)
+@dataclass(slots=True)
+class DeleteGroup(Command[None]):
+    group_id: str

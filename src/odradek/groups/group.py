@@ -1,20 +1,23 @@
-"""What a group of any kind offers to the machine, and how another kind plugs in.
+"""What every type of group offers to the machine, and how a type of group plugs into the machine.
 
-An id names one group, of one kind at a time. The machine looks groups up, keeps their offsets
-and knows how to list and delete them; everything else is the business of the kind.
+A group id names one group, of one type at a time. `GroupMachine` looks groups up, keeps their
+offsets, and knows how to list and delete them. Everything else is decided by the type of the group.
 
-A group is a value: a decision works on a copy of it, and `GroupChanged` puts the copy in the
-place of the old one. So a decision changes nothing, and an append that fails loses nothing.
+A decision works on a copy of a group and changes nothing. The copy takes the place of the group
+when the event `GroupChanged` is applied, so an append that fails loses nothing.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Never, Protocol
 
 from odradek.groups.commands import ClassicCommand, CommitOffsets, GroupListing
+from odradek.metadata import ClusterImage
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.statemachine.machine import Caller, LogRecord, Now, Outcome
+from odradek.statemachine.machine import Caller, Decisions, LogRecord, Now, Outcome
+
+GroupNow = Now[ClusterImage]
 
 
 class GroupType(Enum):
@@ -35,14 +38,14 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Without members: it may be deleted, and may become a group of another kind."""
+        """Whether it has no members. An empty group may be deleted or become another type."""
         ...
 
     def listing(self) -> GroupListing: ...
 
-    def check_commit(self, commit: CommitOffsets) -> PartitionCheck | None:
-        """Raises `ApiError` unless this group takes such a commit; may leave single partitions
-        to a check of their own."""
+    def check_commit(self, commit: CommitOffsets, image: ClusterImage) -> PartitionCheck | None:
+        """Raises `ApiError` unless this group accepts the commit. If it returns a function, that
+        decides about each partition of the commit."""
         ...
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -56,51 +59,53 @@ class Group(Protocol):
     def is_subscribed_to(self, topic: str) -> bool: ...
 
     def unused_since(self, committed_ms: int) -> int | None:
-        """From when an offset that was committed at a time counts as unused; None: never."""
+        """Returns the time since when an offset that was committed at `committed_ms` is unused;
+        None if it is in use."""
         ...
 
     def tombstones(self) -> Sequence[LogRecord]:
-        """What makes the log forget the group itself. Its offsets are not part of it."""
+        """Returns the records that delete the group, without those that delete its offsets."""
+        ...
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if the state of the group contradicts itself."""
         ...
 
 
 class GroupChanged(NamedTuple):
-    """The event of every kind: this is the group from now on."""
+    """The event that puts a group in the place of the one with the same id."""
 
     group: Group
 
 
 def members_of(group_id: str) -> Hashable:
-    """The subject (`Outcome.subjects`) of all records about a group itself and its members."""
+    """Returns the subject (`Outcome.subjects`) of all records about a group and its members."""
     return "members", group_id
 
 
 def offsets_of(group_id: str) -> Hashable:
-    """The subject of all records about the offsets of a group. It is another one than that of its
-    members: a commit that waits for its replicas must not hold the heartbeats of the group up."""
+    """Returns the subject of all records about the offsets of a group. It differs from the subject
+    of the members, so that a commit that waits for its replicas does not delay heartbeats."""
     return "offsets", group_id
 
 
 Groups = Mapping[str, Group]
-GroupOutcome = Outcome[GroupChanged]
+GroupOutcome = Outcome[GroupChanged, Never]
+GroupDecisions = Decisions[GroupChanged, Never, ClusterImage]
 
 
-class OtherGroups(Protocol):
-    """A kind of groups beside the classic one. The machine asks it
+class GroupTypePlugin(Protocol):
+    """A type of groups beside the classic one. The machine calls it
 
-    - for commands of the types it names, and for classic commands to a group of its kind
-      that is not empty (an empty one gives way to a classic group);
-    - for records of the kinds it names, when they are read or were just written: it returns the
-      group that results, or None when nothing is left of it;
+    - once, to add its commands to the machine's table of decisions;
+    - for commands of classic members to a group of its type that is not empty (an empty group is
+      replaced by a classic one);
+    - for records of the kinds that it names, when they are read or were just written;
     - when a deadline passes whose key is a tuple that starts with `deadlines`.
 
-    It is given all groups, so it sees a classic group that it is to take over. To turn one into
-    its own, or back, it returns records that end the one and begin the other, and a
-    `GroupChanged` with the new one.
+    It sees all groups, so it can take over a classic group. To convert one into its own type, or
+    back, it returns records that delete the one and create the other, and a `GroupChanged`.
     """
-
-    @property
-    def commands(self) -> frozenset[type]: ...
 
     @property
     def record_kinds(self) -> frozenset[int]: ...
@@ -108,26 +113,26 @@ class OtherGroups(Protocol):
     @property
     def deadlines(self) -> str: ...
 
-    def owns(self, group: Group) -> bool:
-        """Whether a group is of this kind."""
+    def add_decisions(self, decisions: GroupDecisions, groups: Groups) -> None:
+        """Adds the functions that decide about its commands; `groups` are those of the machine."""
         ...
 
-    def decide(
-        self, groups: Groups, command: object, caller: Caller | None, now: Now
-    ) -> GroupOutcome: ...
+    def is_type_of(self, group: Group) -> bool: ...
 
     def decide_classic(
-        self, group: Group, command: ClassicCommand, caller: Caller | None, now: Now
+        self, group: Group, command: ClassicCommand, caller: Caller[Any] | None, now: GroupNow
     ) -> GroupOutcome: ...
 
     def group_of(self, key: bytes) -> str:
-        """The id of the group that a record is about."""
+        """Returns the id of the group that a record is about."""
         ...
 
-    def replay(self, group: Group | None, key: bytes, value: bytes | None) -> Group | None: ...
+    def replay(self, group: Group | None, key: bytes, value: bytes | None) -> Group | None:
+        """Applies a record to the group and returns it, or None if the group no longer exists."""
+        ...
 
-    def expire(self, groups: Groups, key: Hashable, now: Now) -> GroupOutcome: ...
+    def expire(self, groups: Groups, key: Hashable, now: GroupNow) -> GroupOutcome: ...
 
-    def loaded(self, group: Group, now: Now) -> GroupOutcome:
-        """What follows for a group that was read from the log: its deadlines."""
+    def loaded(self, group: Group, now: GroupNow) -> GroupOutcome:
+        """Decides what follows for a group that was read from the log: its deadlines."""
         ...

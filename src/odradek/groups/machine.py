@@ -1,17 +1,17 @@
-"""The machine over all groups of one partition of `__consumer_offsets`.
+"""The machine of the group coordinator: all groups of one partition of `__consumer_offsets`.
 
-It finds the group that a command is about and lets the kind of group decide; offsets,
-listing, deletion and retention are the same for all kinds and are here. A group of another
-kind (`group.OtherGroups`) is given its own commands, records and deadlines.
+It finds the group that a command is about and lets the type of the group decide. Offsets, listing,
+deletion and retention are the same for all types and are decided here. Types other than the classic
+one plug in (`group.GroupTypePlugin`).
 
-Invariant: what a replay of the log gives is what is in memory, less callers that wait,
-members that have not joined, and rebalances under way. A record that nobody knows, or nobody
-can read, is skipped: a newer coordinator may have written it.
+Invariant: a replay of the log gives the state in memory, except for what is never written: callers
+that wait, members that have an id and have not joined, and rebalances in progress. A record of an
+unknown kind, or one that cannot be read, is skipped: a newer coordinator may have written it.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
-from typing import Final, cast
+from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic import ClassicGroup, State
@@ -21,8 +21,10 @@ from odradek.groups.commands import (
     DeleteGroup,
     DeleteOffsets,
     DescribeGroup,
+    FetchedOffset,
     FetchOffsets,
     ForgetTopics,
+    GroupDescription,
     GroupListing,
     Heartbeat,
     JoinGroup,
@@ -32,8 +34,10 @@ from odradek.groups.commands import (
 from odradek.groups.group import (
     Group,
     GroupChanged,
+    GroupDecisions,
+    GroupNow,
     GroupOutcome,
-    OtherGroups,
+    GroupTypePlugin,
     members_of,
     offsets_of,
 )
@@ -47,33 +51,34 @@ from odradek.groups.records import (
     read_group,
     read_group_key,
 )
+from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.records import BatchBuilder
 from odradek.statemachine.machine import (
     Caller,
+    Command,
     Deadline,
+    Decisions,
     LogRecord,
     Marker,
-    Now,
     Outcome,
-    Reply,
+    R,
     Written,
+    reply_to,
 )
 
 RETENTION: Final = "retention"
 
-# Unused offsets are looked for in so many groups at a time, or in groups with so many offsets, so
-# that nobody has to wait long: 10,000 take some milliseconds.
-_GROUPS_A_TURN: Final = 500
-_OFFSETS_A_TURN: Final = 10_000
-_NEXT_TURN_MS: Final = 10
+# Retention looks at so many groups at a time, or at groups with so many offsets, and then yields to
+# other requests: 10,000 offsets take some milliseconds.
+_MAX_GROUPS_AT_ONCE: Final = 500
+_MAX_OFFSETS_AT_ONCE: Final = 10_000
+_YIELD_MS: Final = 10
 
 _MS_PER_MINUTE: Final = 60_000
-# What every batch has room for; no need to look up what is allowed.
+# Smaller commits fit into any batch, so `max.message.bytes` need not be looked up for them.
 _ALWAYS_FITS_BYTES: Final = 16 * 1024
-
-Decide = Callable[[object, Caller | None, Now], GroupOutcome]
 
 
 class GroupMachine:
@@ -81,43 +86,38 @@ class GroupMachine:
         self,
         settings: GroupSettings,
         new_identifier: Callable[[], str],
-        others: Sequence[OtherGroups] = (),
-        largest_batch: Callable[[], int] | None = None,
+        plugins: Sequence[GroupTypePlugin] = (),
+        max_batch_bytes: Callable[[ClusterImage], int] | None = None,
     ) -> None:
-        """`new_identifier` makes the unique part of a member's id. `largest_batch` is
-        `max.message.bytes` of the internal topic, if there is a limit."""
+        """`new_identifier` makes the unique part of a member id. `max_batch_bytes` returns
+        `max.message.bytes` of the internal topic; None stands for no limit."""
         self._settings = settings
         self._membership = Membership(settings, new_identifier)
-        self._others = tuple(others)
-        self._largest_batch = largest_batch
+        self._plugins = tuple(plugins)
+        self._max_batch_bytes = max_batch_bytes
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
-        self._decide: dict[type, Decide] = {
-            JoinGroup: self._classic,
-            SyncGroup: self._classic,
-            Heartbeat: self._classic,
-            LeaveGroup: self._classic,
-            CommitOffsets: self._commit,
-            FetchOffsets: self._fetch,
-            DeleteOffsets: self._delete_offsets,
-            ForgetTopics: self._forget_topics,
-            DescribeGroup: self._describe,
-            DeleteGroup: self._delete_group,
-        }
-        self._readers: dict[int, OtherGroups] = {}
-        for other in self._others:
-            for command in other.commands:
-                self._decide[command] = self._decision_of(other)
-            for kind in other.record_kinds:
-                self._readers[kind] = other
+        self.decisions: GroupDecisions = Decisions()
+        self.decisions.on(JoinGroup, self._classic)
+        self.decisions.on(SyncGroup, self._classic)
+        self.decisions.on(Heartbeat, self._classic)
+        self.decisions.on(LeaveGroup, self._classic)
+        self.decisions.on(CommitOffsets, self._commit)
+        self.decisions.on(FetchOffsets, self._fetch)
+        self.decisions.on(DeleteOffsets, self._delete_offsets)
+        self.decisions.on(ForgetTopics, self._forget_topics)
+        self.decisions.on(DescribeGroup, self._describe)
+        self.decisions.on(DeleteGroup, self._delete_group)
+        self._readers: dict[int, GroupTypePlugin] = {}
+        for plugin in self._plugins:
+            plugin.add_decisions(self.decisions, self.groups)
+            for kind in plugin.record_kinds:
+                self._readers[kind] = plugin
 
-    def _decision_of(self, other: OtherGroups) -> Decide:
-        return lambda command, caller, now: other.decide(self.groups, command, caller, now)
+    # The functions of a machine
 
-    # The four verbs of a machine
-
-    def decide(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        return self._decide[type(command)](command, caller, now)
+    def decide(self, command: Command[R], caller: Caller[R] | None, now: GroupNow) -> GroupOutcome:
+        return self.decisions.decide(command, caller, now)
 
     def apply(self, entry: Written | Marker | GroupChanged) -> None:
         if isinstance(entry, Written):
@@ -126,28 +126,29 @@ class GroupMachine:
             except MalformedMessage:
                 return
         elif isinstance(entry, GroupChanged):
+            entry.group.check()
             self.groups[entry.group.group_id] = entry.group
         else:
             self.offsets.end_transaction(entry)
 
     def subjects_of(self, marker: Marker) -> list[Hashable]:
-        """The offsets that become visible, or are forgotten, when a transaction ends."""
+        """The offsets that become visible, or are discarded, when a transaction ends."""
         return [offsets_of(group_id) for group_id in self.offsets.groups_in(marker.producer)]
 
-    def expire(self, key: Hashable, now: Now) -> GroupOutcome:
+    def expire(self, key: Hashable, now: GroupNow) -> GroupOutcome:
         if not isinstance(key, tuple):
             return Outcome()
         if key[0] == RETENTION:
             return self._drop_unused(key[1], now)
-        for other in self._others:
-            if key[0] == other.deadlines:
-                return other.expire(self.groups, key, now)
+        for plugin in self._plugins:
+            if key[0] == plugin.deadlines:
+                return plugin.expire(self.groups, key, now)
         group = self.groups.get(key[1])
         if not isinstance(group, ClassicGroup):
             return Outcome()
         return self._membership.expire(group, key, now)
 
-    def loaded(self, now: Now) -> GroupOutcome:
+    def loaded(self, now: GroupNow) -> GroupOutcome:
         outcomes = [self._loaded(group, now) for group in list(self.groups.values())]
         check = Deadline((RETENTION, 0), self._settings.offsets_retention_check_interval_ms)
         return Outcome(
@@ -163,11 +164,11 @@ class GroupMachine:
             ],
         )
 
-    def _loaded(self, group: Group, now: Now) -> GroupOutcome:
+    def _loaded(self, group: Group, now: GroupNow) -> GroupOutcome:
         if isinstance(group, ClassicGroup):
             return self._membership.loaded(group, now)
-        other = self._kind_of(group)
-        return Outcome() if other is None else other.loaded(group, now)
+        plugin = self._plugin_of(group)
+        return Outcome() if plugin is None else plugin.loaded(group, now)
 
     # Records
 
@@ -177,18 +178,18 @@ class GroupMachine:
         if kind in (OFFSET, OLD_OFFSET):
             group_id = self.offsets.apply(entry)
             if value is not None and group_id not in self.groups:
-                # A consumer on its own: a group without members or protocol.
+                # Committed by a consumer without group management: a group without members.
                 self.groups[group_id] = ClassicGroup(group_id, -1)
         elif kind == CLASSIC_GROUP:
             self._replay_classic(key, value)
         elif kind in self._readers:
-            other = self._readers[kind]
-            group_id = other.group_of(key)
+            plugin = self._readers[kind]
+            group_id = plugin.group_of(key)
             before = self.groups.get(group_id)
-            after = other.replay(before, key, value)
+            after = plugin.replay(before, key, value)
             if after is not None:
                 self.groups[group_id] = after
-            elif before is not None and self._kind_of(before) is other:
+            elif before is not None and plugin.is_type_of(before):
                 self._remove(group_id)
 
     def _replay_classic(self, key: bytes, value: bytes | None) -> None:
@@ -199,38 +200,40 @@ class GroupMachine:
             self._remove(group_id)
 
     def _remove(self, group_id: str) -> None:
-        """Offsets that outlive their group (in a transaction, or until their own tombstones are
-        read) belong to a consumer on its own."""
+        """Offsets may outlive their group: in a transaction, or until their own tombstones are
+        read. Then they belong to a group without members."""
         del self.groups[group_id]
         if self.offsets.of(group_id) or self.offsets.has_open_transaction(group_id):
             self.groups[group_id] = ClassicGroup(group_id, -1)
 
-    def _kind_of(self, group: Group) -> OtherGroups | None:
-        return next((each for each in self._others if each.owns(group)), None)
+    def _plugin_of(self, group: Group) -> GroupTypePlugin | None:
+        return next((plugin for plugin in self._plugins if plugin.is_type_of(group)), None)
 
     # Classic members
 
-    def _classic(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        asked = cast(ClassicCommand, command)
-        group = self.groups.get(asked.group_id)
+    def _classic(
+        self, command: ClassicCommand, caller: Caller[Any] | None, now: GroupNow
+    ) -> GroupOutcome:
+        group = self.groups.get(command.group_id)
         if group is None or isinstance(group, ClassicGroup):
-            return self._membership.decide(group, asked, caller, now)
+            return self._membership.decide(group, command, caller, now)
         if not group.is_empty:
-            other = self._kind_of(group)
-            if other is not None:
-                return other.decide_classic(group, asked, caller, now)
-        outcome = self._membership.decide(None, asked, caller, now)
+            plugin = self._plugin_of(group)
+            if plugin is not None:
+                return plugin.decide_classic(group, command, caller, now)
+        outcome = self._membership.decide(None, command, caller, now)
         if not outcome.events:
             return outcome
-        # An empty group of another kind gives way to a classic one.
+        # A classic group replaces an empty group of another type.
         return outcome._replace(records=[*group.tombstones(), *outcome.records])
 
     # Offsets
 
-    def _commit(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        commit = cast(CommitOffsets, command)
+    def _commit(
+        self, commit: CommitOffsets, caller: Caller[list[ErrorCode]] | None, now: GroupNow
+    ) -> GroupOutcome:
         group = self._group_for_commit(commit)
-        check = group.check_commit(commit)
+        check = group.check_commit(commit, now.image)
         errors = []
         records = []
         for offset in commit.offsets:
@@ -240,11 +243,11 @@ class GroupMachine:
             errors.append(error)
             if error is ErrorCode.NONE:
                 records.append(self.offsets.commit(commit, offset, now))
-        self._check_size(records)
+        self._check_size(records, now)
         return Outcome(
             records,
-            replies=_reply(caller, errors),
-            deadlines=_sign_of_life(group, commit),
+            replies=reply_to(caller, errors),
+            deadlines=_session_deadlines(group, commit),
             producer=commit.producer,
             subjects=(offsets_of(commit.group_id),),
         )
@@ -261,18 +264,20 @@ class GroupMachine:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
-    def _fetch(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        query = cast(FetchOffsets, command)
+    def _fetch(
+        self, query: FetchOffsets, caller: Caller[list[FetchedOffset]] | None, now: GroupNow
+    ) -> GroupOutcome:
         group = self.groups.get(query.group_id)
         if group is not None:
             group.check_fetch(query.member_id, query.member_epoch)
         return Outcome(
-            replies=_reply(caller, self.offsets.fetch(query)),
+            replies=reply_to(caller, self.offsets.fetch(query)),
             subjects=(offsets_of(query.group_id),),
         )
 
-    def _delete_offsets(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        deletion = cast(DeleteOffsets, command)
+    def _delete_offsets(
+        self, deletion: DeleteOffsets, caller: Caller[list[ErrorCode]] | None, now: GroupNow
+    ) -> GroupOutcome:
         group = self._existing(deletion.group_id)
         group.check_offset_deletion()
         refused = {
@@ -286,30 +291,32 @@ class GroupMachine:
         ]
         free = [partition for partition in deletion.partitions if partition not in refused]
         records = self.offsets.tombstones(deletion.group_id, free)
-        self._check_size(records)
+        self._check_size(records, now)
         return Outcome(
-            records, replies=_reply(caller, errors), subjects=(offsets_of(deletion.group_id),)
+            records, replies=reply_to(caller, errors), subjects=(offsets_of(deletion.group_id),)
         )
 
-    def _check_size(self, records: Sequence[LogRecord]) -> None:
-        """Refuses what a client wants to be written if one batch cannot hold it, as Kafka does with
-        this code. It is written as a whole or not at all, so it cannot be split."""
+    def _check_size(self, records: Sequence[LogRecord], now: GroupNow) -> None:
+        """Refuses the records of a client's command if one batch cannot hold them, as Kafka does
+        with this error. They are written as a whole or not at all, so they cannot be split."""
         size = sum(len(key) + len(value or b"") for key, value in records)
-        if size <= _ALWAYS_FITS_BYTES or self._largest_batch is None:
+        if size <= _ALWAYS_FITS_BYTES or self._max_batch_bytes is None:
             return
         builder = BatchBuilder()
         for key, value in records:
             builder.append(key, value, (), 0)
-        largest = self._largest_batch()
-        if builder.size_bytes > largest:
+        max_bytes = self._max_batch_bytes(now.image)
+        if builder.size_bytes > max_bytes:
             raise ApiError(
                 ErrorCode.UNKNOWN_SERVER_ERROR,
                 f"The offsets take {builder.size_bytes} bytes as records, and max.message.bytes of"
-                f" the internal topic is {largest}: send them in several requests.",
+                f" the internal topic is {max_bytes}: send them in several requests.",
             )
 
-    def _forget_topics(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        found = self.offsets.groups_with(cast(ForgetTopics, command).topics)
+    def _forget_topics(
+        self, command: ForgetTopics, caller: Caller[int] | None, now: GroupNow
+    ) -> GroupOutcome:
+        found = self.offsets.groups_with(command.topics)
         records = [
             record
             for group_id, partitions in found.items()
@@ -317,42 +324,46 @@ class GroupMachine:
         ]
         return Outcome(
             records,
-            replies=_reply(caller, len(records)),
+            replies=reply_to(caller, len(records)),
             subjects=[offsets_of(group_id) for group_id in found],
         )
 
-    def _drop_unused(self, start: int, now: Now) -> GroupOutcome:
-        """For some of the groups, from the one in place `start` on; then sets when to go on."""
-        turn = self._groups_of_a_turn(start)
+    def _drop_unused(self, start: int, now: GroupNow) -> GroupOutcome:
+        """Deletes unused offsets of some groups, beginning with the group at position `start`, and
+        sets the deadline to continue."""
+        groups = self._some_groups(start)
         records: list[LogRecord] = []
         subjects: list[Hashable] = []
-        gone = 0
-        for group in turn:
+        removed = 0
+        for group in groups:
             offsets, ending = self._unused(group, now)
             if offsets or ending:
                 records += (*offsets, *ending)
                 subjects += _everything_of(group.group_id)
-            gone += bool(ending)
-        if start + len(turn) < len(self.groups):
-            # Those that go make way for the ones behind them.
-            going_on = Deadline((RETENTION, start + len(turn) - gone), _NEXT_TURN_MS)
+            removed += bool(ending)
+        if start + len(groups) < len(self.groups):
+            # The positions of the next groups fall by the number of groups that are removed.
+            next_start = start + len(groups) - removed
+            deadline = Deadline((RETENTION, next_start), _YIELD_MS)
         else:
             interval_ms = self._settings.offsets_retention_check_interval_ms
-            going_on = Deadline((RETENTION, 0), interval_ms)
-        return Outcome(records, deadlines=(going_on,), subjects=subjects)
+            deadline = Deadline((RETENTION, 0), interval_ms)
+        return Outcome(records, deadlines=(deadline,), subjects=subjects)
 
-    def _groups_of_a_turn(self, start: int) -> list[Group]:
-        turn: list[Group] = []
+    def _some_groups(self, start: int) -> list[Group]:
+        groups: list[Group] = []
         offsets = 0
-        for group in islice(self.groups.values(), start, start + _GROUPS_A_TURN):
-            turn.append(group)
+        for group in islice(self.groups.values(), start, start + _MAX_GROUPS_AT_ONCE):
+            groups.append(group)
             offsets += len(self.offsets.of(group.group_id))
-            if offsets >= _OFFSETS_A_TURN:
+            if offsets >= _MAX_OFFSETS_AT_ONCE:
                 break
-        return turn
+        return groups
 
-    def _unused(self, group: Group, now: Now) -> tuple[Sequence[LogRecord], Sequence[LogRecord]]:
-        """Ends the offsets that nobody used, and the group itself if nothing is left of it."""
+    def _unused(
+        self, group: Group, now: GroupNow
+    ) -> tuple[Sequence[LogRecord], Sequence[LogRecord]]:
+        """Returns the tombstones of unused offsets, and of the group itself if nothing is left."""
         group_id = group.group_id
         retention_ms = self._settings.offsets_retention_minutes * _MS_PER_MINUTE
         expired = self.offsets.expired(group, retention_ms, now)
@@ -367,7 +378,8 @@ class GroupMachine:
     # Administration
 
     def listings(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
-        """All groups, or those in one of the states and of one of the types; case is ignored."""
+        """Returns all groups, or those in one of the states and of one of the types. The case of
+        letters does not matter."""
         wanted_states = {state.lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         return [
@@ -377,26 +389,30 @@ class GroupMachine:
             and (not wanted_types or listing.type.lower() in wanted_types)
         ]
 
-    def _describe(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        group_id = cast(DescribeGroup, command).group_id
+    def _describe(
+        self, command: DescribeGroup, caller: Caller[GroupDescription] | None, now: GroupNow
+    ) -> GroupOutcome:
+        group_id = command.group_id
         group = self._existing(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiError(
                 ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group."
             )
         return Outcome(
-            replies=_reply(caller, group.description()), subjects=_everything_of(group_id)
+            replies=reply_to(caller, group.description()), subjects=_everything_of(group_id)
         )
 
-    def _delete_group(self, command: object, caller: Caller | None, now: Now) -> GroupOutcome:
-        group = self._existing(cast(DeleteGroup, command).group_id)
+    def _delete_group(
+        self, command: DeleteGroup, caller: Caller[None] | None, now: GroupNow
+    ) -> GroupOutcome:
+        group = self._existing(command.group_id)
         if not group.is_empty:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
         group_id = group.group_id
         offsets = self.offsets.tombstones(group_id, self.offsets.known(group_id))
         return Outcome(
             [*offsets, *group.tombstones()],
-            replies=_reply(caller, ErrorCode.NONE),
+            replies=reply_to(caller, None),
             subjects=_everything_of(group_id),
         )
 
@@ -411,12 +427,9 @@ def _everything_of(group_id: str) -> tuple[Hashable, ...]:
     return members_of(group_id), offsets_of(group_id)
 
 
-def _reply(caller: Caller | None, response: object) -> tuple[Reply, ...]:
-    return () if caller is None else (Reply(caller, response),)
-
-
-def _sign_of_life(group: Group, commit: CommitOffsets) -> tuple[Deadline, ...]:
-    """A member that commits lives; not so while it should be waiting for its assignment."""
+def _session_deadlines(group: Group, commit: CommitOffsets) -> tuple[Deadline, ...]:
+    """A commit renews the session of a classic member, unless the member should be waiting for its
+    assignment."""
     if not isinstance(group, ClassicGroup) or commit.producer is not None:
         return ()
     member = group.members.get(commit.member_id)
@@ -426,5 +439,6 @@ def _sign_of_life(group: Group, commit: CommitOffsets) -> tuple[Deadline, ...]:
 
 
 def _may_go(group: Group) -> bool:
-    """A group without members, unless somebody was just given an id to join it with."""
+    """Returns whether retention may delete the group: it has no members, and no client was given a
+    member id to join it with."""
     return group.is_empty and not (isinstance(group, ClassicGroup) and group.pending_joins)

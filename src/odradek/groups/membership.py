@@ -1,13 +1,14 @@
-"""Who may join, synchronise, beat and leave, and what follows when a deadline passes.
+"""Decides about the requests of classic members: JoinGroup, SyncGroup, Heartbeat and LeaveGroup,
+and about deadlines of classic groups that pass.
 
-Each request is checked against the group as it is, and either refused or worked out on a
-draft (`rebalance.Turn`). The order of the checks is Kafka's, because clients act on the error
-they get: UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION make a member start anew,
-FENCED_INSTANCE_ID stops it for good, REBALANCE_IN_PROGRESS makes it join again.
+Each request is checked against the group as it is. It is either refused, or worked out on a draft
+(`rebalance.ClassicDecision`). The order of the checks is Kafka's, because clients act on the error
+they get: after UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION a member joins as a new one, after
+FENCED_INSTANCE_ID it stops, after REBALANCE_IN_PROGRESS it rejoins.
 """
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Final
+from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic import ClassicGroup, Member, State
@@ -21,13 +22,13 @@ from odradek.groups.commands import (
     SyncGroup,
     SyncReply,
 )
-from odradek.groups.group import GroupOutcome, members_of
-from odradek.groups.rebalance import JOIN, NEW_MEMBER_TIMEOUT_MS, SESSION, SYNC, Turn
+from odradek.groups.group import GroupNow, GroupOutcome, members_of
+from odradek.groups.rebalance import JOIN, NEW_MEMBER_TIMEOUT_MS, SESSION, SYNC, ClassicDecision
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
+from odradek.statemachine.machine import Caller, Deadline, LogRecord, Outcome, reply_to
 
-_NOTHING: Final[GroupOutcome] = Outcome()
+_NO_CHANGE: Final[GroupOutcome] = Outcome()
 
 
 class Membership:
@@ -36,7 +37,11 @@ class Membership:
         self._new_identifier = new_identifier
 
     def decide(
-        self, group: ClassicGroup | None, command: ClassicCommand, caller: Caller | None, now: Now
+        self,
+        group: ClassicGroup | None,
+        command: ClassicCommand,
+        caller: Caller[Any] | None,
+        now: GroupNow,
     ) -> GroupOutcome:
         if not command.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -53,29 +58,33 @@ class Membership:
     # JoinGroup
 
     def _join(
-        self, group: ClassicGroup | None, command: JoinGroup, caller: Caller | None, now: Now
+        self,
+        group: ClassicGroup | None,
+        command: JoinGroup,
+        caller: Caller[JoinReply] | None,
+        now: GroupNow,
     ) -> GroupOutcome:
         self._check_session_timeout(command.session_timeout_ms)
         if group is None and command.member_id:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         is_new_group = group is None
         draft = ClassicGroup(command.group_id, now.wall_ms) if group is None else group.copy()
-        turn = Turn(draft, self._settings, now)
+        decision = ClassicDecision(draft, self._settings, now)
         if is_new_group:
-            # So that a group in memory is always one that the log knows.
-            turn.records.append(draft.record())
+            # Every group in memory must be in the log as well.
+            decision.records.append(draft.record())
         if not self._has_room_for(draft, command.member_id):
-            self._turn_away(turn, command, caller)
-            return turn.outcome()
+            self._refuse_for_size(decision, command, caller)
+            return decision.outcome()
         if not draft.supports(command.protocol_type, command.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not command.member_id:
-            self._join_as_new(turn, command, caller)
+            self._join_as_new(decision, command, caller)
         elif command.member_id in draft.pending_joins and command.group_instance_id is None:
-            self._add(turn, command, command.member_id, caller)
+            self._add(decision, command, command.member_id, caller)
         else:
-            self._join_again(turn, command, caller)
-        return turn.outcome()
+            self._join_again(decision, command, caller)
+        return decision.outcome()
 
     def _check_session_timeout(self, session_timeout_ms: int) -> None:
         lowest = self._settings.group_min_session_timeout_ms
@@ -88,72 +97,89 @@ class Membership:
             )
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
-        """While a rebalance is prepared, those who have joined count: so a group that is too
-        large sheds whoever comes last."""
-        largest = self._settings.group_max_size
+        """Returns whether `group.max.size` allows the member. While a rebalance is prepared, only
+        members that have joined count, so that a group that is too large loses those that join
+        last."""
+        max_size = self._settings.group_max_size
         if group.state is State.PREPARING_REBALANCE:
             joined = [member for member in group.members.values() if member.awaiting_join]
-            return len(joined) < largest or any(one.member_id == member_id for one in joined)
+            return len(joined) < max_size or any(member.member_id == member_id for member in joined)
         if group.is_empty:
             return True
-        return member_id in group.members or len(group.members) < largest
+        return member_id in group.members or len(group.members) < max_size
 
-    def _turn_away(self, turn: Turn, command: JoinGroup, caller: Caller | None) -> None:
-        member = turn.group.members.get(command.member_id)
+    def _refuse_for_size(
+        self, decision: ClassicDecision, command: JoinGroup, caller: Caller[JoinReply] | None
+    ) -> None:
+        member = decision.group.members.get(command.member_id)
         if member is not None:
-            turn.remove(member)
+            decision.remove(member)
         elif command.member_id:
-            turn.forget_pending(command.member_id)
-        turn.complete_join_if_all_are_there()
-        turn.answer(caller, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+            decision.forget_pending(command.member_id)
+        decision.complete_join_if_all_joined()
+        decision.answer(caller, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
 
-    def _join_as_new(self, turn: Turn, command: JoinGroup, caller: Caller | None) -> None:
+    def _join_as_new(
+        self, decision: ClassicDecision, command: JoinGroup, caller: Caller[JoinReply] | None
+    ) -> None:
         instance_id = command.group_instance_id
         name = command.client_id if instance_id is None else instance_id
         member_id = f"{name}-{self._new_identifier()}"
         if instance_id is not None:
-            holder = turn.group.static_members.get(instance_id)
+            holder = decision.group.static_members.get(instance_id)
             if holder is None:
-                self._add(turn, command, member_id, caller)
+                self._add(decision, command, member_id, caller)
             else:
-                _replace_static(turn, command, turn.group.members[holder], member_id, caller)
+                _replace_static(
+                    decision, command, decision.group.members[holder], member_id, caller
+                )
         elif command.requires_member_id:
-            # It comes again with this id, or is forgotten after its session timeout.
-            turn.group.pending_joins[member_id] = None
-            turn.set_session(member_id, command.session_timeout_ms)
-            turn.answer(caller, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            # The client joins again with this id, or the id is forgotten after the session timeout.
+            decision.group.pending_joins[member_id] = None
+            decision.set_session(member_id, command.session_timeout_ms)
+            decision.answer(caller, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
-            self._add(turn, command, member_id, caller)
+            self._add(decision, command, member_id, caller)
 
-    def _add(self, turn: Turn, command: JoinGroup, member_id: str, caller: Caller | None) -> None:
-        group = turn.group
+    def _add(
+        self,
+        decision: ClassicDecision,
+        command: JoinGroup,
+        member_id: str,
+        caller: Caller[JoinReply] | None,
+    ) -> None:
+        group = decision.group
         if group.initial_delay is not None:
-            group.initial_delay = group.initial_delay._replace(member_came=True)
+            group.initial_delay = group.initial_delay._replace(has_new_member=True)
         member = _member(command, member_id)._replace(is_new=True, awaiting_join=caller)
         group.add(member, command.protocol_type)
-        turn.expect_sign_of_life(member, NEW_MEMBER_TIMEOUT_MS)
-        turn.rebalance(f"{member_id} joins{_because(command.reason)}")
+        decision.renew_session(member, NEW_MEMBER_TIMEOUT_MS)
+        decision.rebalance(f"{member_id} joins{_because(command.reason)}")
 
-    def _join_again(self, turn: Turn, command: JoinGroup, caller: Caller | None) -> None:
-        group = turn.group
+    def _join_again(
+        self, decision: ClassicDecision, command: JoinGroup, caller: Caller[JoinReply] | None
+    ) -> None:
+        group = decision.group
         member = group.check_member(command.member_id, command.group_instance_id)
         if group.is_empty:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        unchanged = member.protocols == command.protocols
+        is_unchanged = member.protocols == command.protocols
         if group.state is State.COMPLETING_REBALANCE:
-            may_stay = unchanged
+            keeps_generation = is_unchanged
         else:
-            # The leader asks for a rebalance by joining: it may know of new partitions.
-            may_stay = (
-                group.state is State.STABLE and unchanged and group.leader_id != command.member_id
+            # The leader rejoins to trigger a rebalance: it may know of new partitions.
+            keeps_generation = (
+                group.state is State.STABLE
+                and is_unchanged
+                and group.leader_id != command.member_id
             )
-        if may_stay:
-            # Its last answer may have been lost: it gets the generation it is in.
-            reply = turn.current_generation(member.member_id, tell_members=True)
-            turn.answer(caller, reply)
+        if keeps_generation:
+            # The reply to its last JoinGroup may have been lost.
+            reply = decision.current_generation(member.member_id, with_members=True)
+            decision.answer(caller, reply)
             return
-        turn.answer(member.awaiting_join, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, ""))
-        turn.update(
+        decision.answer(member.awaiting_join, JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, ""))
+        decision.update(
             member._replace(
                 protocols=command.protocols,
                 session_timeout_ms=command.session_timeout_ms,
@@ -161,92 +187,99 @@ class Membership:
                 awaiting_join=caller,
             )
         )
-        turn.rebalance(f"{member.member_id} joins again{_because(command.reason)}")
+        decision.rebalance(f"{member.member_id} joins again{_because(command.reason)}")
 
     # SyncGroup
 
     def _sync(
-        self, group: ClassicGroup, command: SyncGroup, caller: Caller | None, now: Now
+        self,
+        group: ClassicGroup,
+        command: SyncGroup,
+        caller: Caller[SyncReply] | None,
+        now: GroupNow,
     ) -> GroupOutcome:
         if group.is_empty:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.check_member(command.member_id, command.group_instance_id)
         if command.generation_id != group.generation_id:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        for said, is_so in (
+        for sent, expected in (
             (command.protocol_type, group.protocol_type),
             (command.protocol_name, group.protocol_name),
         ):
-            if said is not None and is_so is not None and said != is_so:
+            if sent is not None and expected is not None and sent != expected:
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if group.state is State.PREPARING_REBALANCE:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-        turn = Turn(group.copy(), self._settings, now)
-        turn.has_synchronised(member.member_id)
+        decision = ClassicDecision(group.copy(), self._settings, now)
+        decision.note_sync(member.member_id)
         if group.state is State.STABLE:
             reply = SyncReply(
                 ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment
             )
-            turn.answer(caller, reply)
-            return turn.outcome()
-        turn.answer(member.awaiting_sync, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
-        turn.update(member._replace(awaiting_sync=caller))
+            decision.answer(caller, reply)
+            return decision.outcome()
+        decision.answer(member.awaiting_sync, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))
+        decision.update(member._replace(awaiting_sync=caller))
         if member.member_id == group.leader_id:
-            turn.hand_round(command.assignments)
-            _check_size(turn.records, command.largest_record)
-        return turn.outcome()
+            decision.assign(command.assignments)
+            _check_size(decision.records, command.max_record_bytes)
+        return decision.outcome()
 
     # LeaveGroup
 
     def _leave(
-        self, group: ClassicGroup | None, command: LeaveGroup, caller: Caller | None, now: Now
+        self,
+        group: ClassicGroup | None,
+        command: LeaveGroup,
+        caller: Caller[list[ErrorCode]] | None,
+        now: GroupNow,
     ) -> GroupOutcome:
         if group is None:
             errors = [ErrorCode.UNKNOWN_MEMBER_ID for _ in command.members]
             return Outcome(
-                replies=() if caller is None else (Reply(caller, errors),),
-                subjects=(members_of(command.group_id),),
+                replies=reply_to(caller, errors), subjects=(members_of(command.group_id),)
             )
-        turn = Turn(group.copy(), self._settings, now)
-        errors = [_remove(turn, leaving) for leaving in command.members]
-        gone = [member_id for member_id in group.members if member_id not in turn.group.members]
-        if turn.group.state is State.PREPARING_REBALANCE:
-            turn.complete_join_if_all_are_there()
+        decision = ClassicDecision(group.copy(), self._settings, now)
+        errors = [_remove(decision, leaving) for leaving in command.members]
+        gone = [member_id for member_id in group.members if member_id not in decision.group.members]
+        if decision.group.state is State.PREPARING_REBALANCE:
+            decision.complete_join_if_all_joined()
         elif gone:
-            turn.rebalance(f"{', '.join(gone)} left")
-        turn.answer(caller, errors)
-        return turn.outcome()
+            decision.rebalance(f"{', '.join(gone)} left")
+        decision.answer(caller, errors)
+        return decision.outcome()
 
     # Deadlines
 
-    def expire(self, group: ClassicGroup, key: Hashable, now: Now) -> GroupOutcome:
-        turn = Turn(group.copy(), self._settings, now)
+    def expire(self, group: ClassicGroup, key: Hashable, now: GroupNow) -> GroupOutcome:
+        decision = ClassicDecision(group.copy(), self._settings, now)
         match key:
             case (kind, _, str(member_id)) if kind == SESSION:
-                _end_session(turn, member_id)
+                _end_session(decision, member_id)
             case (kind, _) if kind == JOIN and group.state is State.PREPARING_REBALANCE:
-                if turn.group.initial_delay is None:
-                    turn.complete_join()
+                if decision.group.initial_delay is None:
+                    decision.complete_join()
                 else:
-                    turn.initial_delay_passed(turn.group.initial_delay)
+                    decision.initial_delay_passed(decision.group.initial_delay)
             case (kind, _) if kind == SYNC and group.pending_syncs:
-                late = list(group.pending_syncs)
-                for member_id in late:
-                    turn.remove(turn.group.members[member_id])
-                turn.rebalance(f"{', '.join(late)} did not synchronise in time")
+                missing = list(group.pending_syncs)
+                for member_id in missing:
+                    decision.remove(decision.group.members[member_id])
+                decision.rebalance(f"{', '.join(missing)} did not synchronise in time")
             case _:
-                return _NOTHING
-        return turn.outcome()
+                return _NO_CHANGE
+        return decision.outcome()
 
-    def loaded(self, group: ClassicGroup, now: Now) -> GroupOutcome:
+    def loaded(self, group: ClassicGroup, now: GroupNow) -> GroupOutcome:
         if len(group.members) <= self._settings.group_max_size:
             sessions = [session_deadline(group.group_id, each) for each in group.members.values()]
             return Outcome(deadlines=sessions)
-        turn = Turn(group.copy(), self._settings, now)
+        decision = ClassicDecision(group.copy(), self._settings, now)
         for member in group.members.values():
-            turn.expect_sign_of_life(member)
-        turn.rebalance("the group is larger than group.max.size")
-        return turn.outcome()
+            decision.renew_session(member)
+        decision.rebalance("the group is larger than group.max.size")
+        return decision.outcome()
 
 
 def _member(command: JoinGroup, member_id: str) -> Member:
@@ -266,61 +299,68 @@ def _because(reason: str | None) -> str:
 
 
 def _replace_static(
-    turn: Turn, command: JoinGroup, old: Member, member_id: str, caller: Caller | None
+    decision: ClassicDecision,
+    command: JoinGroup,
+    old: Member,
+    member_id: str,
+    caller: Caller[JoinReply] | None,
 ) -> None:
-    """The instance came back: whoever still speaks under its old id is fenced."""
-    group = turn.group
+    """A static member rejoined under a new member id: its old member id is fenced."""
+    group = decision.group
     leader_before = group.leader_id
-    turn.answer(old.awaiting_join, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
-    turn.answer(old.awaiting_sync, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
-    turn.set_session(old.member_id, None)
+    decision.answer(old.awaiting_join, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+    decision.answer(old.awaiting_sync, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
+    decision.set_session(old.member_id, None)
     member = _member(command, member_id)._replace(assignment=old.assignment, awaiting_join=caller)
     group.replace_static(old.member_id, member)
-    turn.expect_sign_of_life(member)
-    must_rebalance = group.state is not State.STABLE or group.owes_a_round(old)
+    decision.renew_session(member)
+    must_rebalance = group.state is not State.STABLE or group.owes_revocation(old)
     if must_rebalance or group.select_protocol() != group.protocol_name:
-        # While the leader works on an assignment it knows the old id alone: begin again.
-        turn.rebalance(f"{command.group_instance_id} came back as {member_id}")
+        # A leader that computes an assignment knows only the old member id.
+        decision.rebalance(f"{command.group_instance_id} came back as {member_id}")
         return
-    member = turn.update(member._replace(awaiting_join=None))
-    turn.records.append(group.record())
-    reply = turn.current_generation(member_id, tell_members=command.can_skip_assignment)
+    member = decision.update(member._replace(awaiting_join=None))
+    decision.records.append(group.record())
+    reply = decision.current_generation(member_id, with_members=command.can_skip_assignment)
     if member_id != group.leader_id:
-        turn.answer(caller, reply)
+        decision.answer(caller, reply)
     elif command.can_skip_assignment:
-        turn.answer(caller, reply._replace(skip_assignment=True))
+        decision.answer(caller, reply._replace(skip_assignment=True))
     else:
-        # An older client that hears it leads would assign anew: it hears of its old id.
-        turn.answer(caller, reply._replace(leader=leader_before or ""))
+        # An older client that learns that it leads would assign again, so it gets its old id
+        # as the leader's.
+        decision.answer(caller, reply._replace(leader=leader_before or ""))
 
 
-def _check_size(records: Iterable[LogRecord], largest: int | None) -> None:
-    """Refuses what the leader hands in if the group's record, which has all members with their
-    metadata and assignments, becomes larger than allowed. Nothing has changed then: the leader is
-    removed unless it synchronises in time with less. The error is Kafka's."""
+def _check_size(records: Iterable[LogRecord], max_bytes: int | None) -> None:
+    """Refuses the leader's assignments if they make the group's record, which has the metadata and
+    the assignments of all members, too large. Nothing has changed then: the leader is removed
+    unless it sends smaller ones in time. The error is Kafka's."""
     size = sum(len(key) + len(value or b"") for key, value in records)
-    if largest is not None and size > largest:
+    if max_bytes is not None and size > max_bytes:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"The group's record would have {size} bytes, max.message.bytes allows {largest}.",
+            f"The group's record would have {size} bytes, max.message.bytes allows {max_bytes}.",
         )
 
 
-def _heartbeat(group: ClassicGroup, command: Heartbeat, caller: Caller | None) -> GroupOutcome:
-    """Changes nothing but a deadline: the group is not copied.
+def _heartbeat(
+    group: ClassicGroup, command: Heartbeat, caller: Caller[ErrorCode] | None
+) -> GroupOutcome:
+    """Changes only a deadline, so the group is not copied.
 
-    The answer waits for no record. It says only whether a rebalance is under way, which is never
-    written, and if the generation itself is lost in a fail-over, the next coordinator refuses the
-    member's next heartbeat and the member joins again. If the answer did wait for a slow replica,
-    a healthy member would miss its session timeout.
+    The reply waits for no record. It only says whether a rebalance is in progress, which is never
+    written. If the generation itself is lost in a fail-over, the next coordinator refuses the
+    member's next heartbeat and the member rejoins. If the reply waited for a slow replica, a
+    healthy member would miss its session timeout.
     """
     member = group.check_member(command.member_id, command.group_instance_id)
     if command.generation_id != group.generation_id:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    rebalancing = group.state is State.PREPARING_REBALANCE
-    error = ErrorCode.REBALANCE_IN_PROGRESS if rebalancing else ErrorCode.NONE
+    is_rebalancing = group.state is State.PREPARING_REBALANCE
+    error = ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
     return Outcome(
-        replies=() if caller is None else (Reply(caller, error),),
+        replies=reply_to(caller, error),
         deadlines=(session_deadline(group.group_id, member),),
         subjects=(),
     )
@@ -330,31 +370,31 @@ def session_deadline(group_id: str, member: Member) -> Deadline:
     return Deadline((SESSION, group_id, member.member_id), member.session_timeout_ms)
 
 
-def _remove(turn: Turn, leaving: LeavingMember) -> ErrorCode:
-    """An administrator removes a static member by its instance id alone."""
-    group = turn.group
+def _remove(decision: ClassicDecision, leaving: LeavingMember) -> ErrorCode:
+    """Removes a member. An administrator names a static member by its instance id alone."""
+    group = decision.group
     member_id = leaving.member_id
     if member_id in group.pending_joins:
-        turn.forget_pending(member_id)
+        decision.forget_pending(member_id)
         return ErrorCode.NONE
     if not member_id:
         member_id = group.static_members.get(leaving.group_instance_id or "", "")
     try:
-        turn.remove(group.check_member(member_id, leaving.group_instance_id))
+        decision.remove(group.check_member(member_id, leaving.group_instance_id))
     except ApiError as refusal:
         return refusal.code
     return ErrorCode.NONE
 
 
-def _end_session(turn: Turn, member_id: str) -> None:
-    group = turn.group
+def _end_session(decision: ClassicDecision, member_id: str) -> None:
+    group = decision.group
     member = group.members.get(member_id)
     if member is None:
         group.remove(member_id)
     elif not member.is_waiting:
-        turn.remove(member)
+        decision.remove(member)
         if group.state is not State.PREPARING_REBALANCE:
-            turn.rebalance(f"{member_id} was silent for its session timeout")
+            decision.rebalance(f"{member_id} was silent for its session timeout")
             return
     if group.state is State.PREPARING_REBALANCE and group.all_have_joined:
-        turn.complete_join()
+        decision.complete_join()

@@ -1,19 +1,19 @@
-"""What groups have committed, and what is committed once a transaction ends.
+"""The offsets that groups have committed, and those that are pending in open transactions.
 
-    committed[group][partition]              counts
-    pending[producer][group][partition]      counts when the producer's transaction commits
+    committed[group][partition]              is visible to clients
+    pending[producer][group][partition]      becomes visible when the producer's transaction commits
 
-An offset is kept while its group is used, and `offsets.retention.minutes` after: from when the
-group became empty, or from the commit where there is no group to speak of (a consumer on its
-own), or where the group no longer subscribes to the topic. An offset in an open transaction is
-never dropped.
+Retention: an offset is kept while it is in use, and for `offsets.retention.minutes` after. The time
+runs from when the group became empty, or from the commit if the group has no members of its own or
+no longer subscribes to the topic. An offset that is pending in a transaction is never deleted.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, NoReturn
 
+from odradek import invariants
 from odradek.groups.commands import CommitOffsets, FetchedOffset, FetchOffsets, OffsetToCommit
-from odradek.groups.group import Group
+from odradek.groups.group import Group, GroupNow
 from odradek.groups.records import (
     CommittedOffset,
     offset_record,
@@ -21,9 +21,10 @@ from odradek.groups.records import (
     read_offset,
     read_offset_key,
 )
+from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, TopicPartition
-from odradek.statemachine.machine import LogRecord, Marker, Now, ProducerIdentity, Written
+from odradek.statemachine.machine import LogRecord, Marker, ProducerIdentity, Written
 
 Partitions = dict[TopicPartition, CommittedOffset]
 
@@ -33,17 +34,19 @@ _LATEST_MS: Final = 2**63 - 1
 
 
 class Offsets:
-    """Invariant: no dictionary in it is empty."""
+    """Invariants (`check`): no dictionary in it is empty; `_open` names exactly the producers with
+    pending offsets of a group; of two commits for a partition the one that is later in the log
+    counts."""
 
     __slots__ = ("_open", "committed", "pending")
 
     def __init__(self) -> None:
         self.committed: dict[str, Partitions] = {}
         self.pending: dict[int, dict[str, Partitions]] = {}
-        # Producers with an open transaction on a group, as an ordered set.
+        # For each group, an ordered set of the producers with pending offsets.
         self._open: dict[str, dict[int, None]] = {}
 
-    # Looking
+    # Queries
 
     def of(self, group_id: str) -> Partitions:
         return self.committed.get(group_id, _NONE)
@@ -59,11 +62,11 @@ class Offsets:
             yield self.pending[producer_id].get(group_id, _NONE)
 
     def groups_in(self, producer: ProducerIdentity) -> list[str]:
-        """The groups whose offsets are in the open transaction of a producer."""
+        """Returns the groups whose offsets are pending in a transaction of the producer."""
         return list(self.pending.get(producer.producer_id, ()))
 
     def known(self, group_id: str) -> list[TopicPartition]:
-        """Every partition that the group has an offset for, committed or pending."""
+        """Returns the partitions that the group has an offset for, committed or pending."""
         partitions = dict.fromkeys(self.of(group_id))
         for offsets in self._pending_of(group_id):
             partitions.update(dict.fromkeys(offsets))
@@ -74,14 +77,14 @@ class Offsets:
         if query.partitions is None:
             asked = [(partition, NO_TOPIC_ID) for partition in offsets]
         else:
-            asked = [(each.partition, each.topic_id) for each in query.partitions]
+            asked = [(partition, topic_id) for partition, topic_id in query.partitions]
         stable_only = query.require_stable and self.has_open_transaction(query.group_id)
         answers = []
         for partition, topic_id in asked:
             found = offsets.get(partition)
             if stable_only and self.is_pending(query.group_id, partition):
                 answer = FetchedOffset(partition, error=ErrorCode.UNSTABLE_OFFSET_COMMIT)
-            elif found is None or _is_of_another(found, topic_id):
+            elif found is None or _is_of_other_topic(found, topic_id):
                 answer = FetchedOffset(partition)
             else:
                 answer = FetchedOffset(
@@ -94,11 +97,11 @@ class Offsets:
             answers.append(answer)
         return answers
 
-    # Deciding
+    # Records
 
-    def commit(self, command: CommitOffsets, offset: OffsetToCommit, now: Now) -> LogRecord:
+    def commit(self, command: CommitOffsets, offset: OffsetToCommit, now: GroupNow) -> LogRecord:
         expires = command.retention_ms >= 0
-        # A client may ask for more than the record can say; it means "for ever" either way.
+        # A client may ask for a later time than the record can hold.
         expire_ms = min(now.wall_ms + command.retention_ms, _LATEST_MS) if expires else -1
         committed = CommittedOffset(
             offset.offset,
@@ -111,13 +114,13 @@ class Offsets:
         return offset_record(command.group_id, offset.partition, committed)
 
     def tombstones(self, group_id: str, partitions: Iterable[TopicPartition]) -> list[LogRecord]:
-        """For those of the partitions that there is something to forget of."""
+        """Returns a tombstone for each of the partitions that has an offset."""
         known = dict.fromkeys(self.known(group_id))
         return [
             offset_tombstone(group_id, partition) for partition in partitions if partition in known
         ]
 
-    def expired(self, group: Group, retention_ms: int, now: Now) -> list[TopicPartition]:
+    def expired(self, group: Group, retention_ms: int, now: GroupNow) -> list[TopicPartition]:
         group_id = group.group_id
         return [
             partition
@@ -128,18 +131,20 @@ class Offsets:
         ]
 
     def groups_with(self, topics: frozenset[str]) -> dict[str, list[TopicPartition]]:
-        """What groups have of these topics, committed or pending."""
+        """Returns the partitions of these topics with offsets, committed or pending, by group."""
         found = {}
         for group_id in dict.fromkeys((*self.committed, *self._open)):
-            partitions = [each for each in self.known(group_id) if each.topic in topics]
+            partitions = [
+                partition for partition in self.known(group_id) if partition.topic in topics
+            ]
             if partitions:
                 found[group_id] = partitions
         return found
 
-    # Changing
+    # Changes
 
     def apply(self, entry: Written) -> str:
-        """An offset that stands in the log; returns the group it is of."""
+        """Applies the record of an offset and returns the group that it belongs to."""
         group_id, partition = read_offset_key(entry.record.key)
         value = entry.record.value
         if value is None:
@@ -147,12 +152,22 @@ class Offsets:
             return group_id
         committed = read_offset(value, entry.offset)
         if entry.producer is None:
-            self.committed.setdefault(group_id, {})[partition] = committed
+            partitions = self.committed.setdefault(group_id, {})
+            before = partitions.get(partition)
+            if before is not None and before.log_offset >= entry.offset:
+                self._violate(
+                    group_id,
+                    f"the commit for {partition} at offset {entry.offset} is applied after that at"
+                    f" {before.log_offset}",
+                )
+            partitions[partition] = committed
             return group_id
         producer_id = entry.producer.producer_id
         groups = self.pending.setdefault(producer_id, {})
         groups.setdefault(group_id, {})[partition] = committed
         self._open.setdefault(group_id, {})[producer_id] = None
+        if invariants.is_thorough():
+            self.check(group_id)
         return group_id
 
     def end_transaction(self, marker: Marker) -> None:
@@ -161,11 +176,32 @@ class Offsets:
             self._close(group_id, producer_id)
             if marker.committed:
                 self._commit_pending(group_id, offsets)
+            if invariants.is_thorough():
+                self.check(group_id)
+
+    def check(self, group_id: str) -> None:
+        """Raises `InvariantViolation` if what is known of a group's offsets contradicts itself."""
+        if self.committed.get(group_id) == {}:
+            self._violate(group_id, "it has an empty set of committed offsets")
+        if self._open.get(group_id) == {}:
+            self._violate(group_id, "it has an empty set of open transactions")
+        pending = [
+            producer_id for producer_id, groups in self.pending.items() if group_id in groups
+        ]
+        if sorted(pending) != sorted(self._open.get(group_id, ())):
+            self._violate(
+                group_id,
+                f"offsets of producers {sorted(pending)} are pending, and the open transactions are"
+                f" those of {sorted(self._open.get(group_id, ()))}",
+            )
+
+    def _violate(self, group_id: str, rule: str) -> NoReturn:
+        raise InvariantViolation(f"the offsets of group {group_id}", rule)
 
     def _commit_pending(self, group_id: str, offsets: Partitions) -> None:
         committed = self.committed.setdefault(group_id, {})
         for partition, offset in offsets.items():
-            # A plain commit that came after the one in the transaction is the newer.
+            # A commit without a transaction that is later in the log counts.
             present = committed.get(partition)
             if present is None or present.log_offset < offset.log_offset:
                 committed[partition] = offset
@@ -193,8 +229,8 @@ class Offsets:
             del self._open[group_id]
 
 
-def _is_of_another(committed: CommittedOffset, topic_id: bytes) -> bool:
-    """The topic was deleted and made again since the commit."""
+def _is_of_other_topic(committed: CommittedOffset, topic_id: bytes) -> bool:
+    """Returns whether the topic was deleted and created again since the commit."""
     return NO_TOPIC_ID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
 
 
@@ -203,6 +239,6 @@ def _is_expired(group: Group, committed: CommittedOffset, retention_ms: int, now
     if unused_since_ms is None:
         return False
     if committed.expire_timestamp_ms >= 0:
-        # Clients before 2.1 said themselves how long.
+        # Clients before 2.1 send a retention time with the commit.
         return now_ms >= committed.expire_timestamp_ms
     return now_ms - unused_since_ms >= retention_ms

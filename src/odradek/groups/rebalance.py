@@ -1,73 +1,80 @@
-"""One decision about one classic group: a draft of the group, and what follows from it.
+"""A decision about one classic group: a draft of the group, and the outcome.
 
-A turn collects answers, records and deadlines while it works on the draft; `outcome` hands
-all of it over at once. The two barriers of a rebalance are here, `prepare` and
-`complete_join` for the one, `hand_round` for the other; who may ask for what is in
-`membership`.
+`ClassicDecision` works on a draft and collects replies, records and deadlines; `outcome` returns
+them. It has the two phases of a rebalance: `prepare` and `complete_join` for JoinGroup,
+`assign` for SyncGroup. `membership` decides which requests are allowed.
 
-    deadline                          set                                      passes
-    ("session", group, member)        at each sign of life                     the member is out
-    ("join", group)                   when a rebalance begins                  those who came go on
-    ("sync", group)                   when everybody has joined                those who did not
-                                                                               synchronise are out
+    deadline                      set                              when it passes
+    ("session", group, member)    at each request of the member    the member is removed
+    ("join", group)               when a rebalance begins          the members that have joined
+                                                                   form the next generation
+    ("sync", group)               when all members have joined     the members that have not sent
+                                                                   SyncGroup are removed
 """
 
-import logging
-from typing import Final
+from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic import ClassicGroup, InitialDelay, Member, State
 from odradek.groups.commands import JoinReply, SyncReply
-from odradek.groups.group import GroupChanged, GroupOutcome, members_of
+from odradek.groups.group import GroupChanged, GroupNow, GroupOutcome, members_of
 from odradek.protocol.errors import ErrorCode
-from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
+from odradek.statemachine.machine import Caller, Deadline, LogLine, LogRecord, Outcome, R, Reply
 from odradek.wording import counted
 
-logger = logging.getLogger("odradek.groups")
+LOGGER: Final = "odradek.groups"
 
 SESSION: Final = "session"
 JOIN: Final = "join"
 SYNC: Final = "sync"
 
-# A new member has no id to send heartbeats with, and its connection is silent while it waits.
-# If its client gave up and came again, the old one must not stay for ever.
+# A new member has no id to send heartbeats with, and its connection is silent while it waits. If
+# its client gave up and joined again, the first member must not stay for ever.
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
-# Whoever was given an id comes back with it at once. A first generation without it would last
-# until the heartbeats of those who are in it, seconds later.
+# A client that was given a member id joins with it at once. A first generation without it would end
+# only at the next heartbeats of its members, seconds later.
 PENDING_JOINS_TIMEOUT_MS: Final = 100
 
 
-class Turn:
-    def __init__(self, group: ClassicGroup, settings: GroupSettings, now: Now) -> None:
-        """`group` is a draft: it is changed, and becomes the group when the turn is applied."""
+class ClassicDecision:
+    def __init__(self, group: ClassicGroup, settings: GroupSettings, now: GroupNow) -> None:
+        """`group` is a draft. It becomes the group when the outcome is applied."""
         self.group = group
         self.settings = settings
         self.now = now
         self.records: list[LogRecord] = []
-        self._replies: list[Reply] = []
+        self._replies: list[Reply[Any]] = []
         self._deadlines: list[Deadline] = []
-        self._known_story = group.story
+        self._generation_before = group.generation_id
+        self._history_before = group.history
 
     def outcome(self) -> GroupOutcome:
-        for line in self.group.story:
-            if line not in self._known_story:
-                # Without the time, which the log gives it anyway.
-                logger.info("group %s: %s", self.group.group_id, line.partition(" ")[2])
+        group = self.group
+        group.check_after(self._generation_before)
         return Outcome(
             self.records,
-            (GroupChanged(self.group),),
+            (GroupChanged(group),),
             self._replies,
             self._deadlines,
-            subjects=(members_of(self.group.group_id),),
+            subjects=(members_of(group.group_id),),
+            log_lines=() if group.history is self._history_before else self._log_lines(),
         )
 
-    def answer(self, caller: Caller | None, response: object) -> None:
+    def _log_lines(self) -> list[LogLine]:
+        # The timestamp is left out, because the log adds one.
+        return [
+            LogLine(LOGGER, "group %s: %s", (self.group.group_id, line.partition(" ")[2]))
+            for line in self.group.history
+            if line not in self._history_before
+        ]
+
+    def answer(self, caller: Caller[R] | None, response: R) -> None:
         if caller is not None:
             self._replies.append(Reply(caller, response))
 
     # Deadlines
 
-    def expect_sign_of_life(self, member: Member, timeout_ms: int | None = None) -> None:
+    def renew_session(self, member: Member, timeout_ms: int | None = None) -> None:
         after_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self.set_session(member.member_id, after_ms)
 
@@ -84,22 +91,22 @@ class Turn:
         return member
 
     def answer_join(self, member: Member, reply: JoinReply) -> Member:
-        """Answers the member's JoinGroup, if it waits for one."""
+        """Answers the member's JoinGroup if one waits."""
         if member.awaiting_join is None:
             return member
         self.answer(member.awaiting_join, reply)
         return self.update(member._replace(awaiting_join=None))
 
     def answer_sync(self, member: Member, reply: SyncReply) -> Member:
-        """Answers the member's SyncGroup, if it waits for one. From now on its time runs."""
+        """Answers the member's SyncGroup if one waits. From then on its session may expire."""
         if member.awaiting_sync is None:
             return member
         self.answer(member.awaiting_sync, reply)
-        self.expect_sign_of_life(member)
+        self.renew_session(member)
         return self.update(member._replace(awaiting_sync=None))
 
     def remove(self, member: Member) -> None:
-        """Whoever waits in its name is told that it is not a member: a live client joins anew."""
+        """Removes the member. Its waiting requests get UNKNOWN_MEMBER_ID: a live client rejoins."""
         member = self.answer_join(member, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(member, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
         self.group.remove(member.member_id)
@@ -109,7 +116,7 @@ class Turn:
         self.group.remove(member_id)
         self.set_session(member_id, None)
 
-    def current_generation(self, member_id: str, *, tell_members: bool) -> JoinReply:
+    def current_generation(self, member_id: str, *, with_members: bool) -> JoinReply:
         group = self.group
         return JoinReply(
             ErrorCode.NONE,
@@ -118,29 +125,28 @@ class Turn:
             group.protocol_type,
             group.protocol_name,
             group.leader_id or "",
-            group.joined_members() if tell_members and member_id == group.leader_id else (),
+            group.joined_members() if with_members and member_id == group.leader_id else (),
         )
 
-    # The first barrier
+    # The first phase: JoinGroup
 
     def rebalance(self, why: str) -> None:
-        """Begins a rebalance; one that is under way goes on if this was all it waited for."""
+        """Begins a rebalance. One that is being prepared completes if all members have joined."""
         if self.group.state is State.PREPARING_REBALANCE:
-            self.complete_join_if_all_are_there()
+            self.complete_join_if_all_joined()
         else:
             self.prepare(why)
 
-    def complete_join_if_all_are_there(self) -> None:
+    def complete_join_if_all_joined(self) -> None:
         group = self.group
-        preparing = group.state is State.PREPARING_REBALANCE
-        if preparing and group.initial_delay is None and group.all_have_joined:
+        is_preparing = group.state is State.PREPARING_REBALANCE
+        if is_preparing and group.initial_delay is None and group.all_have_joined:
             self.complete_join()
 
     def prepare(self, why: str) -> None:
         group = self.group
         if group.state is State.COMPLETING_REBALANCE:
-            # The assignment that was asked for is no longer wanted.
-            self._hand_round(ErrorCode.REBALANCE_IN_PROGRESS)
+            self._refuse_syncs()
         group.pending_syncs.clear()
         self._set(SYNC, None)
         is_first = group.state is State.EMPTY
@@ -157,9 +163,9 @@ class Turn:
             self._set(JOIN, group.rebalance_timeout_ms)
 
     def initial_delay_passed(self, waited: InitialDelay) -> None:
-        """If somebody came meanwhile, others may follow: waits again, within the rebalance
-        timeout."""
-        if not waited.member_came or waited.remaining_ms == 0:
+        """Waits again if a member joined meanwhile, because more may follow, but not longer than
+        the rebalance timeout in total."""
+        if not waited.has_new_member or waited.remaining_ms == 0:
             self._complete_first_join()
             return
         delay_ms = min(self.settings.group_initial_rebalance_delay_ms, waited.remaining_ms)
@@ -175,14 +181,14 @@ class Turn:
             self.complete_join()
 
     def complete_join(self) -> None:
-        """Who has joined makes the next generation. Static members that are late stay: they may
-        be restarting, and their session says when they are lost."""
+        """Begins the next generation with the members that have joined. Static members that have
+        not stay in the group until their session expires: they may be restarting."""
         group = self.group
         for member in list(group.members.values()):
             if member.awaiting_join is None and member.group_instance_id is None:
                 self.remove(member)
         if group.members and not group.elect_joined_leader():
-            # Static members alone, and none of them came: wait until their sessions end.
+            # Only static members, and none of them has joined: wait until their sessions expire.
             self._set(JOIN, group.rebalance_timeout_ms)
             return
         self._set(JOIN, None)
@@ -193,38 +199,37 @@ class Turn:
             self.records.append(group.record())
             return
         for member in list(group.members.values()):
-            reply = self.current_generation(member.member_id, tell_members=True)
+            reply = self.current_generation(member.member_id, with_members=True)
             answered = self.answer_join(member, reply)
             self.update(answered._replace(is_new=False))
-            self.expect_sign_of_life(member)
+            self.renew_session(member)
             group.pending_syncs[member.member_id] = None
         self._set(SYNC, group.rebalance_timeout_ms)
 
-    # The second barrier
+    # The second phase: SyncGroup
 
-    def has_synchronised(self, member_id: str) -> None:
+    def note_sync(self, member_id: str) -> None:
+        """Notes that the member has sent SyncGroup."""
         self.group.pending_syncs.pop(member_id, None)
         if not self.group.pending_syncs:
             self._set(SYNC, None)
 
-    def hand_round(self, assignments: dict[str, bytes]) -> None:
-        """The leader has decided: everybody gets its part, and nobody more than that."""
+    def assign(self, assignments: dict[str, bytes]) -> None:
+        """Takes the leader's assignments and gives each member its own."""
         group = self.group
         for member in list(group.members.values()):
             assignment = bytes(assignments.get(member.member_id, b""))
             self.update(member._replace(assignment=assignment))
         group.move_to(State.STABLE, "the leader has assigned", self.now.wall_ms)
         self.records.append(group.record())
-        self._hand_round(ErrorCode.NONE)
-
-    def _hand_round(self, error: ErrorCode) -> None:
-        group = self.group
         for member in list(group.members.values()):
-            if error is ErrorCode.NONE:
-                reply = SyncReply(
-                    error, group.protocol_type, group.protocol_name, member.assignment
-                )
-            else:
-                reply = SyncReply(error)
-                member = self.update(member._replace(assignment=b""))  # noqa: PLW2901
+            reply = SyncReply(
+                ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment
+            )
             self.answer_sync(member, reply)
+
+    def _refuse_syncs(self) -> None:
+        """Tells the members that wait for the assignment to rejoin: a new rebalance begins."""
+        for member in list(self.group.members.values()):
+            without_assignment = self.update(member._replace(assignment=b""))
+            self.answer_sync(without_assignment, SyncReply(ErrorCode.REBALANCE_IN_PROGRESS))

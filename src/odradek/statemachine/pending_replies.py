@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from odradek.statemachine.machine import Reply
 
@@ -24,7 +24,7 @@ class CommitLimit(NamedTuple):
 
 
 class Answer(Protocol):
-    def __call__(self, replies: Sequence[Reply], error: Exception | None = None) -> None: ...
+    def __call__(self, replies: Sequence[Reply[Any]], error: Exception | None = None) -> None: ...
 
 
 class _Entry:
@@ -32,7 +32,7 @@ class _Entry:
 
     __slots__ = ("deadline_s", "offset", "replies")
 
-    def __init__(self, offset: int, replies: Sequence[Reply], deadline_s: float) -> None:
+    def __init__(self, offset: int, replies: Sequence[Reply[Any]], deadline_s: float) -> None:
         self.offset = offset
         self.replies = replies
         self.deadline_s = deadline_s
@@ -63,7 +63,7 @@ class PendingReplies:
         self._awaited = -1
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, offset: int, replies: Sequence[Reply]) -> None:
+    def add(self, offset: int, replies: Sequence[Reply[Any]]) -> None:
         """Answers when everything below `offset` is committed."""
         loop = asyncio.get_running_loop()
         limit_s = 0.0 if self._limit is None else self._limit.timeout_ms / 1000

@@ -1,38 +1,52 @@
 """Runs one machine on one replicated log.
 
-    ask(command) -> decide -> append -> apply -> wait until committed -> reply
+    begin(command) -> decide -> append -> apply -> wait until committed -> reply
 
-Commands are decided one after the other, on the loop, without awaiting in between. A failed
-append or lost leadership ends the runner: state is thrown away, every caller is told, and a
-new runner replays the log. So memory never holds what the log does not. A log that says it has
-written nothing (`NotWritten`) ends nobody: the one who asked is told, and nothing has happened.
+Commands are decided one after the other on the event loop, without awaiting in between. The state
+in memory never holds anything that the log does not:
 
-How long a reply waits (`statemachine.pending_replies` holds it):
+- A failed append or lost leadership ends the runner. Its state is discarded, every caller fails,
+  and a new runner replays the log.
+- If the log has written nothing (`NotWritten`), only the caller fails, and nothing has happened.
+- If an invariant is violated (`odradek.invariants`), the runner ends too. `failure` tells its owner
+  why, so that the owner does not load the same state again.
 
-- with records of its own, until these are committed, and with them everything before them;
-- without, until the newest record about one of the outcome's subjects is committed. The machine
-  names the subjects that a reply was computed from. So nobody is ever told what is uncommitted,
-  and a group does not wait for the records of another group in the same log;
-- an outcome that names no subjects may rest on anything, and waits for everything written so far.
+A reply is held by `statemachine.pending_replies` until the records that it depends on are
+committed, so no client is ever told of uncommitted state:
 
-Every reply asks the log, at the moment when it leaves, whether this broker may answer at all
-(`ReplicatedLog.refusal`): it may have been stopped for minutes since the command was decided.
+- A reply with records waits until these records are committed, and with them all before them.
+- A reply without records waits for the newest record about one of the outcome's subjects. So a
+  group does not wait for the records of another group in the same log.
+- A reply of an outcome that names no subjects may depend on anything: it waits for every record
+  written so far.
+
+When a reply leaves, the runner asks the log whether this broker may answer at all
+(`ReplicatedLog.refusal`): the process may have been stopped for minutes since the decision.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+from odradek.invariants import InvariantViolation
+from odradek.protocol.api_error import ApiError
+from odradek.protocol.errors import ErrorCode
+from odradek.statemachine.log_lines import LogLines
 from odradek.statemachine.machine import (
     Caller,
+    Command,
+    Effect,
+    Event,
+    Image,
     LogRecord,
     Machine,
     Marker,
     Now,
     Outcome,
     ProducerIdentity,
+    R,
     Reply,
     Written,
 )
@@ -40,18 +54,16 @@ from odradek.statemachine.pending_replies import CommitLimit, PendingReplies
 from odradek.world import Clock
 from odradek.world.timeslice import Timeslice
 
-Command = TypeVar("Command")
-Event = TypeVar("Event")
 T = TypeVar("T")
 
-# When a deadline passed and the log took nothing.
-_LOOK_AGAIN_MS: Final = 200
+# How long the runner waits before it tries a deadline again that it could not carry out.
+_RETRY_MS: Final = 200
 
 
 class ReplicatedLog(Protocol):
-    """What a runner needs of a partition that this broker leads.
+    """A partition that this broker leads, as a runner uses it.
 
-    Every call raises once leadership of the epoch it was made for is lost.
+    Every call raises once the leadership of the epoch that the log was opened in is lost.
     """
 
     @property
@@ -61,12 +73,12 @@ class ReplicatedLog(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """The offset of the next record."""
+        """The log end offset."""
         ...
 
     def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
-        """Everything from the log's start up to `end_offset`, in order. A record may be left out
-        if a later one has the same key and neither is in a transaction."""
+        """Yields everything from the log start offset up to `end_offset`, in order. It may leave
+        out a record if a later one has the same key and neither is part of a transaction."""
         ...
 
     def append(
@@ -80,73 +92,88 @@ class ReplicatedLog(Protocol):
         ...
 
     def refusal(self) -> Exception | None:
-        """Why nobody may be answered from this log now; None if everybody may. The broker may
-        have lost its leadership without having heard of it; it may also keep it after all."""
+        """Returns why no client may be answered from this log now, or None if clients may be. The
+        broker may have lost its leadership without knowing; it may also turn out to keep it."""
         ...
 
 
 class RunnerEnded(Exception):
-    """The machine is no longer run here; the caller has to look for it elsewhere."""
+    """The machine is not run here (any more): the client has to look for its coordinator."""
 
 
 class NotWritten(Exception):
-    """The log could not take the records now and is as it was. `reason` is for the caller."""
+    """The log did not take the records and is unchanged. The caller is given `reason`."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(str(reason))
         self.reason = reason
 
 
-class _Waiting(Caller):
+class _Waiting(Caller[R]):
     __slots__ = ("future",)
 
-    def __init__(self, future: asyncio.Future[object]) -> None:
+    def __init__(self, future: asyncio.Future[R]) -> None:
         self.future = future
 
 
-class Runner(Generic[Command, Event]):
-    """Invariant: the machine has applied everything up to `_applied` and nothing beyond."""
+class Runner(Generic[Event, Effect, Image]):
+    """Invariant: the machine has applied every entry of the log below `_applied` and none at or
+    above it, so `_applied` never exceeds the log end offset."""
 
     def __init__(
         self,
-        machine: Machine[Command, Event],
+        machine: Machine[Event, Effect, Image],
         log: ReplicatedLog,
         clock: Clock,
+        *,
+        image: Callable[[], Image],
+        perform: Callable[[Effect], None],
         limit: CommitLimit | None = None,
     ) -> None:
-        """`limit` is how long replies wait for their records to be committed, if not for ever."""
+        """`image` returns the cluster as it is at the moment of a decision. `perform` performs the
+        effects of outcomes. `limit` is how long replies wait at most for their records to be
+        committed; without it they wait as long as it takes."""
         self._machine = machine
         self._log = log
         self._clock = clock
+        self._image = image
+        self._perform = perform
         self._applied = 0
-        self._ended: Exception | None = None
         self._loaded = False
-        self._noted: list[tuple[Marker, int]] = []
-        self._callers: dict[_Waiting, None] = {}
-        # The end offset of the newest record about each subject, in the order of the offsets;
-        # those that are committed are dropped.
+        # Markers that others wrote while the log was being replayed, with their end offsets.
+        self._markers_while_loading: list[tuple[Marker, int]] = []
+        self._callers: dict[_Waiting[Any], None] = {}
+        # The end offset of the newest record about each subject, in the order of the offsets.
+        # Those that are committed are dropped.
         self._uncommitted: dict[Hashable, int] = {}
-        # The same for records that name no subjects.
+        # The end offset of the newest record of an outcome that named no subjects.
         self._unattributed = 0
         self._pending = PendingReplies(log.committed, self._reply, self.end, limit)
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+        self._log_lines = LogLines(clock.monotonic_s)
+        self.failure: Exception | None = None
         self.ended = asyncio.Event()
 
     @property
-    def machine(self) -> Machine[Command, Event]:
+    def machine(self) -> Machine[Event, Effect, Image]:
         return self._machine
 
     @property
     def is_loaded(self) -> bool:
-        return self._loaded and self._ended is None
+        return self._loaded and self.failure is None
+
+    @property
+    def was_loaded(self) -> bool:
+        """Whether the log was replayed, also if the runner has ended since."""
+        return self._loaded
 
     @property
     def may_answer(self) -> bool:
-        """Whether the log lets anybody be answered now (`ReplicatedLog.refusal`)."""
+        """Whether the log allows clients to be answered now (`ReplicatedLog.refusal`)."""
         return self._log.refusal() is None
 
     async def load(self) -> None:
-        """Replays the log and waits until its end is committed; then commands may come."""
+        """Replays the log and waits until its end is committed. Commands are taken from then on."""
         end_offset = self._log.end_offset
         timeslice = Timeslice.of_running_loop()
         apply = self._machine.apply
@@ -157,50 +184,52 @@ class Runner(Generic[Command, Event]):
                 apply(entry)
         self._applied = end_offset
         await self._log.committed(end_offset)
-        if self._ended is not None:
-            raise self._ended
+        if self.failure is not None:
+            raise self.failure
         self._loaded = True
-        noted, self._noted = self._noted, []
-        for marker, marker_end_offset in noted:
+        markers, self._markers_while_loading = self._markers_while_loading, []
+        for marker, marker_end_offset in markers:
             self.note(marker, marker_end_offset)
         try:
             self._carry_out(self._machine.loaded(self._now()))
         except NotWritten as refused:
             self.end(refused.reason)
 
-    async def ask(self, command: Command) -> object:
-        """The reply to a command, once what it rests on is committed."""
+    async def ask(self, command: Command[R]) -> R:
+        """Decides about the command and returns the reply when what it depends on is committed."""
         return await self.begin(command)
 
-    def begin(self, command: Command) -> asyncio.Future[object]:
-        """Decides now; what comes holds the reply, and often does at once: a lone replica
-        commits as it appends, and then nobody has to wait for a turn of the loop."""
+    def begin(self, command: Command[R]) -> asyncio.Future[R]:
+        """Decides about the command at once. The future that it returns completes with the reply.
+        It is often complete already: a lone replica commits as it appends, so the caller need not
+        wait for a turn of the event loop."""
         self._require_running()
-        waiting = _Waiting(asyncio.get_running_loop().create_future())
-        self._callers[waiting] = None
+        caller: _Waiting[R] = _Waiting(asyncio.get_running_loop().create_future())
+        self._callers[caller] = None
         try:
-            self._carry_out(self._machine.decide(command, waiting, self._now()))
+            self._decide(command, caller)
         except NotWritten as refused:
             raise refused.reason from None
         finally:
-            del self._callers[waiting]
-        if not waiting.future.done():
-            self._callers[waiting] = None
-            waiting.future.add_done_callback(partial(self._forget, waiting))
-        return waiting.future
+            del self._callers[caller]
+        if not caller.future.done():
+            self._callers[caller] = None
+            caller.future.add_done_callback(partial(self._forget, caller))
+        return caller.future
 
     def begin_together(
-        self, commands: Sequence[T], together: Callable[[Sequence[tuple[T, Caller]]], Command]
-    ) -> list[asyncio.Future[object]]:
-        """Decides several commands as one, which `together` makes of them and their callers. The
-        machine answers each caller; it does not raise for the sake of one of them."""
+        self,
+        commands: Sequence[T],
+        together: Callable[[Sequence[tuple[T, Caller[R]]]], Command[None]],
+    ) -> list[asyncio.Future[R]]:
+        """Decides about several commands as one, which `together` makes of them and their callers.
+        The machine answers each caller and does not raise because of one of the commands."""
         self._require_running()
         loop = asyncio.get_running_loop()
-        callers = [_Waiting(loop.create_future()) for _ in commands]
+        callers: list[_Waiting[R]] = [_Waiting(loop.create_future()) for _ in commands]
         self._callers.update(dict.fromkeys(callers))
         try:
-            command = together(list(zip(commands, callers, strict=True)))
-            self._carry_out(self._machine.decide(command, None, self._now()))
+            self._decide(together(list(zip(commands, callers, strict=True))), None)
         except NotWritten as refused:
             raise refused.reason from None
         finally:
@@ -212,102 +241,141 @@ class Runner(Generic[Command, Event]):
                 caller.future.add_done_callback(partial(self._forget, caller))
         return [caller.future for caller in callers]
 
-    def _forget(self, caller: _Waiting, future: asyncio.Future[object]) -> None:
+    def _forget(self, caller: _Waiting[Any], future: asyncio.Future[Any]) -> None:
         self._callers.pop(caller, None)
         if not future.cancelled():
             # The connection may have ended before its handler awaited the reply. Without this
             # line asyncio would log the error as one that was never retrieved.
             future.exception()
 
-    def tell(self, command: Command) -> None:
-        """A command nobody waits for."""
+    def tell(self, command: Command[Any]) -> None:
+        """Decides about a command whose reply no client waits for."""
         self._require_running()
         with suppress(NotWritten):
-            self._carry_out(self._machine.decide(command, None, self._now()))
+            self._decide(command, None)
 
     def is_committed(self, subject: Hashable) -> bool:
-        """Whether every record about a subject is committed. Until then nobody has been told of the
-        newest, so no request that comes now can follow from it."""
+        """Returns whether every record about a subject is committed."""
         return self._newest((subject,)) <= self._log.committed_offset
 
-    def note(self, entry: Marker, end_offset: int) -> None:
-        """Something that others wrote to this log, up to `end_offset`: a transaction's end.
-
-        Whoever reads what it changed waits until it is committed, as for our own records.
-        """
-        if self._loaded:
-            subjects = self._machine.subjects_of(entry)
-            self._machine.apply(entry)
-            self._applied = max(self._applied, end_offset)
-            self._note_written(subjects, end_offset)
-        else:
-            self._noted.append((entry, end_offset))  # It stands behind what is being replayed.
+    def note(self, marker: Marker, end_offset: int) -> None:
+        """Applies a transaction marker that was written to this log, up to `end_offset`, by the
+        code that ends transactions. Replies about what the marker changed wait until it is
+        committed, as they do for the runner's own records."""
+        if not self._loaded:
+            # The marker stands behind what is being replayed.
+            self._markers_while_loading.append((marker, end_offset))
+            return
+        subjects = self._machine.subjects_of(marker)
+        try:
+            self._machine.apply(marker)
+        except InvariantViolation as violation:
+            self.end(violation)
+            return
+        self._applied = max(self._applied, end_offset)
+        self._note_written(subjects, end_offset)
 
     def end(self, reason: Exception) -> None:
-        """Throws the state away and tells everyone who waits."""
-        if self._ended is not None:
+        """Discards the state and fails every caller. The owner finds the reason in `failure`."""
+        if self.failure is not None:
             return
-        self._ended = reason
+        self.failure = reason
         self.ended.set()
         self._pending.clear()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._fail_callers(reason)
+        self._fail_callers(_shown_to_clients(reason))
 
     def send_away(self) -> None:
-        """Refuses everyone who waits, because this broker may not answer (`refusal`). The state
-        stays: the broker may find that it still leads."""
+        """Fails every caller because this broker may not answer (`ReplicatedLog.refusal`). The
+        state is kept: the broker may find that it still leads."""
         refusal = self._log.refusal()
-        if refusal is not None and self._ended is None:
+        if refusal is not None and self.failure is None:
             self._pending.clear()
             self._fail_callers(refusal)
 
     def _fail_callers(self, reason: Exception) -> None:
-        for waiting in list(self._callers):
-            if not waiting.future.done():
-                waiting.future.set_exception(reason)
+        for caller in list(self._callers):
+            if not caller.future.done():
+                caller.future.set_exception(reason)
 
     def _require_running(self) -> None:
-        if self._ended is not None:
-            raise self._ended
+        if self.failure is not None:
+            raise _shown_to_clients(self.failure)
         if not self._loaded:
             raise RunnerEnded("the machine is still being loaded")
 
-    def _now(self) -> Now:
-        return Now(self._clock.now_ms(), int(self._clock.monotonic_s() * 1000))
+    def _now(self) -> Now[Image]:
+        return Now(self._clock.now_ms(), self._image(), self.is_committed)
 
     # Carrying out an outcome
 
-    def _carry_out(self, outcome: Outcome[Event]) -> None:
-        apply = self._machine.apply
+    def _decide(self, command: Command[R], caller: Caller[R] | None) -> None:
+        try:
+            outcome = self._machine.decide(command, caller, self._now())
+        except InvariantViolation as violation:
+            self.end(violation)
+            return
+        self._carry_out(outcome)
+
+    def _carry_out(self, outcome: Outcome[Event, Effect]) -> None:
+        """Raises `NotWritten` if nothing happened. Ends the runner if the append fails or an
+        invariant is violated: that fails every caller, the one of this outcome among them."""
         records = outcome.records
+        offset = -1
         if records:
             try:
                 offset = self._log.append(records, outcome.producer, self._clock.now_ms())
             except NotWritten:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, leadership is over
-                self.end(error)  # Who waits, the caller among them, is told.
+                self.end(error)
                 return
-            for record in records:
-                apply(Written(record, offset, outcome.producer))
+        try:
+            self._apply(outcome, offset)
+        except InvariantViolation as violation:
+            self.end(violation)
+            return
+        for key, after_ms in outcome.deadlines:
+            self._set_deadline(key, after_ms)
+        if outcome.log_lines:
+            self._log_lines.write(outcome.log_lines)
+        for effect in outcome.effects:
+            self._perform(effect)
+        if outcome.replies:
+            depends_on = self._applied if records else self._newest(outcome.subjects)
+            if self._log.committed_offset >= depends_on:
+                self._reply(outcome.replies)
+            else:
+                self._pending.add(depends_on, outcome.replies)
+
+    def _apply(self, outcome: Outcome[Event, Effect], offset: int) -> None:
+        """Applies the records, the first of which stands at `offset`, and the events."""
+        apply = self._machine.apply
+        if outcome.records:
+            producer = outcome.producer
+            for record in outcome.records:
+                apply(Written(record, offset, producer))
                 offset += 1
             self._applied = offset
+            self.check()
             self._note_written(outcome.subjects, offset)
         for event in outcome.events:
             apply(event)
-        for key, after_ms in outcome.deadlines:
-            self._set_deadline(key, after_ms)
-        if outcome.replies:
-            rests_on = self._applied if records else self._newest(outcome.subjects)
-            if self._log.committed_offset >= rests_on:
-                self._reply(outcome.replies)
-            else:
-                self._pending.add(rests_on, outcome.replies)
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if the machine has applied more than the log holds."""
+        if self._applied > self._log.end_offset:
+            raise InvariantViolation(
+                f"the runner of {type(self._machine).__name__}",
+                f"it has applied up to offset {self._applied}, but the log ends at"
+                f" {self._log.end_offset}",
+            )
 
     def _note_written(self, subjects: Sequence[Hashable] | None, end_offset: int) -> None:
-        """Remembers records up to `end_offset` about these subjects until they are committed."""
+        """Remembers the records up to `end_offset` about these subjects until they are
+        committed."""
         committed_offset = self._log.committed_offset
         uncommitted = self._uncommitted
         if committed_offset >= end_offset:
@@ -322,11 +390,12 @@ class Runner(Generic[Command, Event]):
             self._unattributed = end_offset
             return
         for subject in subjects:
-            uncommitted.pop(subject, None)  # So that the newest stand last.
+            uncommitted.pop(subject, None)  # The newest subject stands last.
             uncommitted[subject] = end_offset
 
     def _newest(self, subjects: Sequence[Hashable] | None) -> int:
-        """The end offset of the newest record about one of the subjects."""
+        """Returns the end offset of the newest uncommitted record about one of the subjects, or an
+        offset that is committed."""
         if subjects is None:
             return self._applied
         newest = self._unattributed
@@ -334,7 +403,7 @@ class Runner(Generic[Command, Event]):
             newest = max(newest, self._uncommitted.get(subject, 0))
         return newest
 
-    def _reply(self, replies: Sequence[Reply], error: Exception | None = None) -> None:
+    def _reply(self, replies: Sequence[Reply[Any]], error: Exception | None = None) -> None:
         """Answers the callers, or fails them all with `error`."""
         error = error or self._log.refusal()
         for caller, response in replies:
@@ -356,13 +425,24 @@ class Runner(Generic[Command, Event]):
 
     def _expire(self, key: Hashable) -> None:
         self._timers.pop(key, None)
-        if self._ended is not None:
+        if self.failure is not None:
             return
         if self._log.refusal() is not None:
-            # Nobody's time runs out while nobody is answered.
-            self._set_deadline(key, _LOOK_AGAIN_MS)
+            # A member cannot be expected to send a heartbeat while heartbeats are not answered.
+            self._set_deadline(key, _RETRY_MS)
             return
         try:
             self._carry_out(self._machine.expire(key, self._now()))
         except NotWritten:
-            self._set_deadline(key, _LOOK_AGAIN_MS)
+            self._set_deadline(key, _RETRY_MS)
+        except InvariantViolation as violation:
+            self.end(violation)
+
+
+def _shown_to_clients(reason: Exception) -> Exception:
+    if isinstance(reason, InvariantViolation):
+        return ApiError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "The coordinator is out of service after an internal error; see the broker's log.",
+        )
+    return reason

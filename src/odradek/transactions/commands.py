@@ -1,70 +1,28 @@
-"""What the transaction coordinator is asked, and what it answers."""
+"""The commands of the transaction coordinator's machine, and their replies.
 
+`client_address` is the address of the connection that a command came by, for the log: a delayed
+request arrives by an old connection. It is empty if this broker itself asks.
+"""
+
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
+from odradek.statemachine.machine import Command, R
+from odradek.transactions.transaction import Transaction
 
 
-class InitProducer(NamedTuple):
-    """A producer starts. It names the identity it had, if it knows one (KIP-360)."""
+class TransactionCommand(Command[R]):
+    """A command about one transactional id; its reply depends on that id alone."""
 
-    transactional_id: str
-    timeout_ms: int
-    # For a new transactional id, or one whose epochs are used up.
-    fresh_producer_id: int
-    producer_id: int = -1
-    producer_epoch: int = -1
-    # Here and below the address of the connection it came by, for the log: a request that comes
-    # late comes by an old connection.
-    asked_by: str = ""
-
-
-class AddPartitions(NamedTuple):
-    """Records will be written there: a marker will have to follow."""
+    __slots__ = ()
 
     transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: frozenset[TopicPartition]
-    client_version: int = 0
-    # Only ask whether they were added.
-    verify_only: bool = False
-    asked_by: str = ""
-
-
-class EndTransaction(NamedTuple):
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    committed: bool
-    client_version: int = 0
-    fresh_producer_id: int = -1
-    # False while the newest record about the id is not committed, so that its producer has not
-    # been told of it.
-    on_committed: bool = True
-    asked_by: str = ""
-
-
-class MarkersWritten(NamedTuple):
-    """Every partition of a decided transaction has its marker."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-
-
-class Examine(NamedTuple):
-    """The committed state of one transactional id."""
-
-    transactional_id: str
-
-
-Command = InitProducer | AddPartitions | EndTransaction | MarkersWritten | Examine
 
 
 class Identity(NamedTuple):
-    """The answer to `InitProducer` and `EndTransaction`: what the producer goes on with."""
+    """The producer id and epoch that the producer continues with."""
 
     error: ErrorCode
     producer_id: int = -1
@@ -72,7 +30,64 @@ class Identity(NamedTuple):
 
 
 class Added(NamedTuple):
-    """The answer to `AddPartitions`. `missing` were asked for and are not in the transaction."""
+    """`missing` are the partitions of the command that are not in the transaction."""
 
     error: ErrorCode
     missing: frozenset[TopicPartition] = frozenset()
+
+
+@dataclass(slots=True)
+class InitProducer(TransactionCommand[Identity]):
+    """A producer starts. It sends the identity that it had, if it had one (KIP-360)."""
+
+    transactional_id: str
+    timeout_ms: int
+    # Used for a new transactional id, or one whose epochs are exhausted.
+    fresh_producer_id: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    client_address: str = ""
+
+
+@dataclass(slots=True)
+class AddPartitions(TransactionCommand[Added]):
+    """The producer will write to the partitions, so that each of them will need a marker."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: frozenset[TopicPartition]
+    client_version: int = 0
+    # Adds nothing; the reply says which partitions are in the transaction (KIP-890).
+    verify_only: bool = False
+    client_address: str = ""
+
+
+@dataclass(slots=True)
+class EndTransaction(TransactionCommand[Identity]):
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    client_version: int = 0
+    fresh_producer_id: int = -1
+    client_address: str = ""
+
+
+@dataclass(slots=True)
+class MarkersWritten(TransactionCommand[ErrorCode]):
+    """Every partition of a prepared transaction has its marker."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True)
+class DescribeTransaction(TransactionCommand[Transaction | None]):
+    """The reply is the state of a transactional id, or None if the id is unknown."""
+
+    transactional_id: str
+
+
+ClientCommand = InitProducer | AddPartitions | EndTransaction

@@ -1,8 +1,11 @@
-"""Ends transactions in the logs that this broker leads.
+"""Writes transaction markers to the partitions that this broker leads.
 
-Invariant: a marker counts as written when the high watermark has passed it, also one that was
-found in the log because somebody asks again. Else its coordinator would forget the transaction,
-a new leader would not know of its end, and nobody would ever end it there.
+The marker writer of this broker uses it, and the handler of WriteTxnMarkers for other coordinators.
+
+Invariant: a marker counts as written when the high watermark has passed it. That holds as well for
+a marker that is found in the log because a coordinator asks again. Otherwise the coordinator would
+forget the transaction, a new leader of the partition might lack the marker, and the transaction
+would stay open there for ever.
 """
 
 import asyncio
@@ -20,14 +23,15 @@ from odradek.storage import StorageError
 from odradek.world import Clock
 from odradek.world.timeslice import Timeslice
 
-# As long as replicas may take; whoever asked is told to ask again.
-_PATIENCE_S: Final = 5.0
+# How long replicas may take. After that the coordinator is told to ask again.
+_TIMEOUT_S: Final = 5.0
 
 OnMarker = Callable[[TopicPartition, Marker, int], None]
-"""Told of every marker and of the offset behind it: in an internal topic the offsets of the
-transaction count from then on."""
+"""Called for every marker that was appended, with the offset after it: in `__consumer_offsets` it
+makes the offsets of the transaction count."""
 
-Outcomes = Mapping[TopicPartition, ErrorCode]
+MarkerErrors = Mapping[TopicPartition, ErrorCode]
+"""The result of writing a marker: an error code, perhaps NONE, for each partition."""
 
 
 class LocalMarkers:
@@ -39,8 +43,8 @@ class LocalMarkers:
     async def append(
         self, partitions: Iterable[TopicPartition], marker: TransactionMarker
     ) -> "AppendedMarkers":
-        """Appends to all of them, without waiting for replicas; what remains is to wait. A
-        transaction may have thousands of partitions, so others have their turn in between."""
+        """Appends the marker to the partitions. `AppendedMarkers.committed` waits for the replicas.
+        A transaction may have thousands of partitions, so this yields to other tasks in between."""
         appended = AppendedMarkers()
         timeslice = Timeslice.of_running_loop()
         for partition in partitions:
@@ -49,7 +53,7 @@ class LocalMarkers:
             try:
                 appended.waiting[partition] = self._append(partition, marker)
             except ApiError as refusal:
-                appended.outcomes[partition] = refusal.code
+                appended.errors[partition] = refusal.code
         return appended
 
     def _append(
@@ -67,17 +71,18 @@ class LocalMarkers:
 
 
 class AppendedMarkers:
-    """Markers that stand in their logs, and those that were refused."""
+    """The markers that were appended and wait for replicas, and the errors of those that were
+    not."""
 
-    __slots__ = ("outcomes", "waiting")
+    __slots__ = ("errors", "waiting")
 
     def __init__(self) -> None:
-        self.outcomes: dict[TopicPartition, ErrorCode] = {}
+        self.errors: dict[TopicPartition, ErrorCode] = {}
         self.waiting: dict[TopicPartition, tuple[Watermark, int]] = {}
 
-    async def committed(self, patience_s: float = _PATIENCE_S) -> Outcomes:
-        """What became of each, when all are committed or have been waited for long enough."""
-        deadline_s = asyncio.get_running_loop().time() + patience_s
+    async def committed(self, timeout_s: float = _TIMEOUT_S) -> MarkerErrors:
+        """Returns the error codes when all markers are committed or the time is up."""
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
         timeslice = Timeslice.of_running_loop()
         for partition, (watermark, offset) in self.waiting.items():
             if timeslice.is_over():
@@ -91,6 +96,6 @@ class AppendedMarkers:
                 error = ErrorCode.REQUEST_TIMED_OUT
             except (ApiError, StorageError) as refusal:
                 error = refusal.code
-            self.outcomes[partition] = error
+            self.errors[partition] = error
         self.waiting.clear()
-        return self.outcomes
+        return self.errors

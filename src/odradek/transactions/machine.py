@@ -1,169 +1,201 @@
 """Decides about the transactions of one partition of `__transaction_state`.
 
-Whatever is decided is one record: the transaction as it will be. `prepared` names the decided
-ones whose markers are still to be written, after a replay too, so that a new coordinator goes
-on where the old one was.
+Every decision is one record: the transaction as it will be. The reply depends on the state of the
+transactional id. For a request whose producer id and epoch are current:
 
-What follows from a request whose id and epoch are right:
-
-    state        init                    add            end, version 2           end, version 1
+    state        InitProducerId          AddPartitions  EndTxn, version 2        EndTxn, version 1
     EMPTY        next epoch              ONGOING        abort: PREPARE_ABORT     invalid
     ONGOING      fence, PREPARE_ABORT,   ONGOING        PREPARE_*, next epoch    PREPARE_*
-                 ask again
-    PREPARE_*    ask again               ask again      repeated: ask again      ask again
-    COMPLETE_*   next epoch              ONGOING        repeated: same answer    same answer
+                 retry
+    PREPARE_*    retry                   retry          repeated: retry          retry
+    COMPLETE_*   next epoch              ONGOING        repeated: same reply     same reply
                                                         else as EMPTY
 
-An end of version 1 that finds ONGOING is asked to come again while the newest record about its id
-is not committed, as in Kafka. Its producer waits for the answer to that record, so this may well be
-a late end of the transaction before. If the producer gave up waiting and aborts, it comes again.
+"retry" is CONCURRENT_TRANSACTIONS.
 
-Version 2 tells a repetition from the next request by the epoch: the first raised it. So what is
-repeated finds its own epoch + 1, and finds it in a decided or complete state, or is fenced. An init
-that fences a stranger in ONGOING raises the epoch by two, so that nothing of the stranger's counts
-as repeated. A new producer id is the producer's own as soon as it was told; until the markers are
-written, requests that name it are asked to come again.
+An EndTxn of version 1 that finds ONGOING is also told to retry while the newest record about its id
+is not committed, as in Kafka. Its producer still waits for the reply to that record, so the request
+may be a delayed EndTxn of the transaction before. If the producer gave up waiting and aborts, its
+next attempt succeeds.
+
+In version 2 the epoch tells a repeated EndTxn from the next one, because the first one bumped it. A
+repeated EndTxn finds its own epoch + 1 in a prepared or complete state, or it is fenced. An
+InitProducerId that fences another producer in ONGOING bumps the epoch by two, so that no request of
+the fenced producer counts as repeated. A new producer id belongs to the producer as soon as a reply
+gave it; until the markers are written, requests with it are told to retry.
+
+`prepared` holds the transactions whose markers are still to be written. After a replay they are
+found there again, so that a new coordinator continues where the old one stopped.
 """
 
-import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from enum import Enum
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
+from odradek import invariants
+from odradek.invariants import InvariantViolation
+from odradek.metadata import ClusterImage
 from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import (
     Caller,
+    Command,
     Deadline,
+    Decisions,
+    LogLine,
     LogRecord,
     Marker,
     Now,
     Outcome,
-    Reply,
+    R,
     Written,
+    reply_to,
 )
 from odradek.transactions.commands import (
     Added,
     AddPartitions,
-    Command,
+    ClientCommand,
+    DescribeTransaction,
     EndTransaction,
-    Examine,
     Identity,
     InitProducer,
     MarkersWritten,
 )
 from odradek.transactions.records import key_of, read_key, read_value, record_of
-from odradek.transactions.refusals import asker_of, tell_refusal
+from odradek.transactions.refusal_lines import LOGGER, refusal_line
 from odradek.transactions.transaction import (
-    AT_REST,
-    DECIDED,
+    IDLE,
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER,
+    PREPARED,
+    VERSION_2,
     Status,
     Transaction,
 )
 
-logger = logging.getLogger("odradek.transactions")
-
 _SWEEP: Final = ("sweep",)
-_FORGOTTEN_AT_ONCE: Final = 1000
-_FIRST_VERSION_THAT_RAISES: Final = 2
+_MAX_FORGOTTEN_AT_ONCE: Final = 1000
 _COMMITTED: Final = frozenset({Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT})
 
 
+class StepTaken(NamedTuple):
+    """The event after each record about a transaction: who asked for the step."""
+
+    transactional_id: str
+    client_address: str
+
+
+class WriteMarkers(NamedTuple):
+    """The effect of a decided end: the markers of the transaction have to be written."""
+
+    transactional_id: str
+
+
+TransactionOutcome = Outcome[StepTaken, WriteMarkers]
+
+
 class TransactionMachine:
-    """A `Machine` without volatile state: everything it knows is in its log."""
+    """A `Machine`. Invariants: each step of a transaction is one that the table in `transaction`
+    allows; `prepared` holds exactly the transactions in a prepared state."""
 
     def __init__(
-        self,
-        *,
-        max_timeout_ms: int,
-        expiration_ms: int,
-        sweep_ms: int,
-        on_prepared: Callable[[str], None],
-        grace_ms: int = 0,
+        self, *, max_timeout_ms: int, expiration_ms: int, sweep_ms: int, grace_ms: int = 0
     ) -> None:
-        """`on_prepared` is told of every transaction whose markers are due. `grace_ms` is how
-        long an overdue transaction is left alone at most."""
+        """`expiration_ms` is how long an unused id is kept, `sweep_ms` how often unused ids are
+        looked for, `grace_ms` how long a transaction may exceed its timeout at most."""
         self.transactions: dict[str, Transaction] = {}
         self.prepared: dict[str, Transaction] = {}
         self._max_timeout_ms = max_timeout_ms
         self._expiration_ms = expiration_ms
         self._sweep_ms = sweep_ms
         self._grace_ms = grace_ms
-        self._on_prepared = on_prepared
-        self._is_loaded = False
-        # Of the command whose records are applied next: the runner awaits nothing in between.
-        self._asked_by = ""
+        self.decisions: Decisions[StepTaken, WriteMarkers, ClusterImage] = Decisions()
+        self.decisions.on(InitProducer, self._init)
+        self.decisions.on(AddPartitions, self._add)
+        self.decisions.on(EndTransaction, self._end)
+        self.decisions.on(MarkersWritten, self._complete)
+        self.decisions.on(DescribeTransaction, self._describe)
+
+    def decide(
+        self, command: Command[R], caller: Caller[R] | None, now: Now[ClusterImage]
+    ) -> TransactionOutcome:
+        return self.decisions.decide(command, caller, now)
 
     # Applying
 
-    def apply(self, entry: Written | Marker | None) -> None:
-        if not isinstance(entry, Written):
-            return
-        transactional_id = read_key(entry.record.key)
+    def apply(self, entry: Written | Marker | StepTaken) -> None:
+        if isinstance(entry, Written):
+            self._apply_record(entry.record)
+        elif isinstance(entry, StepTaken):
+            self._apply_step(entry)
+
+    def _apply_record(self, record: LogRecord) -> None:
+        transactional_id = read_key(record.key)
         if transactional_id is None:
             return
         self.prepared.pop(transactional_id, None)
-        if entry.record.value is None:
+        if record.value is None:
             self.transactions.pop(transactional_id, None)
             return
-        transaction = read_value(transactional_id, entry.record.value)
+        transaction = read_value(transactional_id, record.value)
         if transaction is None:
             return
         before = self.transactions.get(transactional_id)
         if before is not None:
-            transaction = transaction.after(before, self._asked_by)
-        self.transactions[transactional_id] = transaction
-        if transaction.status in DECIDED:
-            self.prepared[transactional_id] = transaction
-            if self._is_loaded:
-                self._on_prepared(transactional_id)
+            transaction = transaction.after(before)
+        self._put(transaction)
 
-    def loaded(self, now: Now) -> Outcome[None]:
-        self._is_loaded = True
-        for transactional_id in self.prepared:
-            self._on_prepared(transactional_id)
+    def _apply_step(self, step: StepTaken) -> None:
+        transaction = self.transactions[step.transactional_id]
+        transaction.check()
+        if step.client_address:
+            self._put(transaction._replace(client_address=step.client_address))
+        if invariants.is_thorough():
+            self.check()
+
+    def _put(self, transaction: Transaction) -> None:
+        self.transactions[transaction.transactional_id] = transaction
+        if transaction.status in PREPARED:
+            self.prepared[transaction.transactional_id] = transaction
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` unless `prepared` is what the transactions say."""
+        prepared = {
+            transactional_id: transaction
+            for transactional_id, transaction in self.transactions.items()
+            if transaction.status in PREPARED
+        }
+        if prepared != self.prepared:
+            raise InvariantViolation(
+                "the transaction coordinator",
+                f"it will write the markers of {sorted(self.prepared)},"
+                f" but the prepared transactions are {sorted(prepared)}",
+            )
+
+    def subjects_of(self, marker: Marker) -> tuple[str, ...]:
+        return ()  # `__transaction_state` has no transactions in it.
+
+    def loaded(self, now: Now[ClusterImage]) -> TransactionOutcome:
         deadlines = [
-            self._time_out_at(transaction, now.wall_ms)
+            self._timeout_deadline(transaction, now.wall_ms)
             for transaction in self.transactions.values()
             if transaction.status is Status.ONGOING
         ]
-        return Outcome(deadlines=[*deadlines, Deadline(_SWEEP, self._sweep_ms)])
+        return Outcome(
+            deadlines=[*deadlines, Deadline(_SWEEP, self._sweep_ms)],
+            effects=[WriteMarkers(transactional_id) for transactional_id in self.prepared],
+        )
 
-    # Deciding
+    # InitProducerId
 
-    def decide(self, command: Command, caller: Caller | None, now: Now) -> Outcome[None]:
-        """Every command is about its transactional id, and every answer rests on that alone."""
-        self._asked_by = asker_of(command)
-        outcome = self._decide(command, caller, now)
-        if not outcome.records and outcome.replies:
-            current = self.transactions.get(command.transactional_id)
-            tell_refusal(command, outcome.replies[0].response, current)
-        return outcome._replace(subjects=(command.transactional_id,))
-
-    def subjects_of(self, marker: Marker) -> tuple[str, ...]:
-        return ()  # Nobody writes transactions to `__transaction_state`.
-
-    def _decide(self, command: Command, caller: Caller | None, now: Now) -> Outcome[None]:
-        match command:
-            case InitProducer():
-                return self._init(command, caller, now.wall_ms)
-            case AddPartitions():
-                return self._add(command, caller, now.wall_ms)
-            case EndTransaction():
-                return self._end(command, caller, now.wall_ms)
-            case MarkersWritten():
-                return self._complete(command, caller, now.wall_ms)
-            case Examine():
-                return _answer(caller, self.transactions.get(command.transactional_id))
-
-    # Starting
-
-    def _init(self, command: InitProducer, caller: Caller | None, now_ms: int) -> Outcome[None]:
+    def _init(
+        self, command: InitProducer, caller: Caller[Identity] | None, now: Now[ClusterImage]
+    ) -> TransactionOutcome:
         if not 0 < command.timeout_ms <= self._max_timeout_ms:
-            return _answer(caller, Identity(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            error = ErrorCode.INVALID_TRANSACTION_TIMEOUT
+            return self._answer(command, caller, Identity(error))
+        now_ms = now.wall_ms
         current = self.transactions.get(command.transactional_id)
         if current is None:
             new = Transaction(
@@ -173,21 +205,22 @@ class TransactionMachine:
                 command.timeout_ms,
                 updated_ms=now_ms,
             )
-            return _write(new, caller, Identity(ErrorCode.NONE, new.producer_id, 0))
-        standing = _standing(current, command)
-        if standing is _Standing.FENCED:
-            return _answer(caller, Identity(ErrorCode.PRODUCER_FENCED))
-        if current.status in DECIDED:
-            return _answer(caller, Identity(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return _write(new, command, caller, Identity(ErrorCode.NONE, new.producer_id, 0))
+        claim = _claim(current, command)
+        if claim is _Claim.FENCED:
+            return self._answer(command, caller, Identity(ErrorCode.PRODUCER_FENCED))
+        if current.status in PREPARED:
+            return self._answer(command, caller, Identity(ErrorCode.CONCURRENT_TRANSACTIONS))
         if current.status is Status.ONGOING:
-            # Whoever is in it is fenced and the transaction aborted; the client asks again.
+            # Its producer is fenced and the transaction aborted. The client retries.
             return _write(
-                current.fenced(now_ms, by_holder=standing is _Standing.HOLDER),
+                current.fenced(now_ms, by_holder=claim is _Claim.HOLDER),
+                command,
                 caller,
                 Identity(ErrorCode.CONCURRENT_TRANSACTIONS),
                 Deadline(current.transactional_id, None),
             )
-        if standing is _Standing.REPEATS and current.producer_epoch != LAST_EPOCH:
+        if claim is _Claim.REPEATED and current.producer_epoch != LAST_EPOCH:
             started = current.resumed(command.timeout_ms, now_ms)
         else:
             started = current.renewed(
@@ -196,112 +229,149 @@ class TransactionMachine:
                 now_ms,
                 held_epoch=command.producer_epoch,
             )
-        return _write(started, caller, Identity(ErrorCode.NONE, *started.next_identity))
+        return _write(started, command, caller, Identity(ErrorCode.NONE, *started.next_identity))
 
-    # Adding
+    # AddPartitionsToTxn
 
-    def _add(self, command: AddPartitions, caller: Caller | None, now_ms: int) -> Outcome[None]:
+    def _add(
+        self, command: AddPartitions, caller: Caller[Added] | None, now: Now[ClusterImage]
+    ) -> TransactionOutcome:
         current = self.transactions.get(command.transactional_id)
         error = _check(current, command.producer_id, command.producer_epoch)
         if error is not ErrorCode.NONE or current is None:
-            return _answer(caller, Added(error))
-        if current.status in DECIDED:
-            return _answer(caller, Added(ErrorCode.CONCURRENT_TRANSACTIONS))
+            return self._answer(command, caller, Added(error))
+        if current.status in PREPARED:
+            return self._answer(command, caller, Added(ErrorCode.CONCURRENT_TRANSACTIONS))
         if command.verify_only:
-            return _answer(caller, Added(ErrorCode.NONE, command.partitions - current.partitions))
+            missing = command.partitions - current.partitions
+            return self._answer(command, caller, Added(ErrorCode.NONE, missing))
         if current.status is Status.ONGOING and command.partitions <= current.partitions:
-            return _answer(caller, Added(ErrorCode.NONE))
-        added = current.with_partitions(command.partitions, command.client_version, now_ms)
+            return self._answer(command, caller, Added(ErrorCode.NONE))
+        added = current.with_partitions(command.partitions, command.client_version, now.wall_ms)
         if current.status is Status.ONGOING:
-            # Its deadline runs. A clock that was stepped since it began would end it at once.
-            return _write(added, caller, Added(ErrorCode.NONE))
-        return _write(added, caller, Added(ErrorCode.NONE), self._time_out_at(added, now_ms))
+            # Its deadline is set already. Setting it again from the time of day would end the
+            # transaction at once if the clock was stepped since it began.
+            return _write(added, command, caller, Added(ErrorCode.NONE))
+        deadline = self._timeout_deadline(added, now.wall_ms)
+        return _write(added, command, caller, Added(ErrorCode.NONE), deadline)
 
-    # Ending
+    # EndTxn
 
-    def _end(self, command: EndTransaction, caller: Caller | None, now_ms: int) -> Outcome[None]:
+    def _end(
+        self, command: EndTransaction, caller: Caller[Identity] | None, now: Now[ClusterImage]
+    ) -> TransactionOutcome:
         current = self.transactions.get(command.transactional_id)
         if current is None:
-            return _answer(caller, Identity(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
-        if command.client_version >= _FIRST_VERSION_THAT_RAISES:
-            return self._end_and_raise(current, command, caller, now_ms)
+            error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            return self._answer(command, caller, Identity(error))
+        if command.client_version >= VERSION_2:
+            return self._end_and_bump(current, command, caller, now.wall_ms)
         error = _check(current, command.producer_id, command.producer_epoch)
         if error is not ErrorCode.NONE:
-            return _answer(caller, Identity(error))
-        if current.status is Status.ONGOING and not command.on_committed:
-            # Its producer has not heard that it began: this may be a late end of the one before.
-            return _answer(caller, Identity(ErrorCode.CONCURRENT_TRANSACTIONS))
-        if current.status is Status.ONGOING:
-            decided = current.decided(committed=command.committed, now_ms=now_ms)
-            return _write_decision(decided._replace(client_version=0), caller)
-        return _answer(caller, _told_again(current, command))
+            return self._answer(command, caller, Identity(error))
+        if current.status is not Status.ONGOING:
+            return self._answer(command, caller, _repeated_reply(current, command))
+        if not now.is_committed(command.transactional_id):
+            # The producer does not know yet that this transaction began, so the request may be a
+            # delayed EndTxn of the transaction before.
+            return self._answer(command, caller, Identity(ErrorCode.CONCURRENT_TRANSACTIONS))
+        prepared = current.prepared(committed=command.committed, now_ms=now.wall_ms)
+        return _write_end(prepared._replace(client_version=0), command, caller)
 
-    def _end_and_raise(
+    def _end_and_bump(
         self,
         current: Transaction,
         command: EndTransaction,
-        caller: Caller | None,
+        caller: Caller[Identity] | None,
         now_ms: int,
-    ) -> Outcome[None]:
-        """Version 2. A repeated request must find its own decision, or nothing at all."""
+    ) -> TransactionOutcome:
+        """Decides about an EndTxn of version 2. A repeated one must find its own decision, or no
+        transaction of this producer at all."""
         if _repeats_end(current, command):
             if current.status in (Status.EMPTY, Status.ONGOING):
-                return _answer(caller, Identity(ErrorCode.PRODUCER_FENCED))
-            return _answer(caller, _told_again(current, command))
+                return self._answer(command, caller, Identity(ErrorCode.PRODUCER_FENCED))
+            return self._answer(command, caller, _repeated_reply(current, command))
         error = _check_end(current, command)
         if error is not ErrorCode.NONE:
-            return _answer(caller, Identity(error))
-        decided = current.decided(committed=command.committed, now_ms=now_ms)
-        return _write_decision(decided.raised(command.fresh_producer_id), caller)
+            return self._answer(command, caller, Identity(error))
+        prepared = current.prepared(committed=command.committed, now_ms=now_ms)
+        return _write_end(prepared.bumped(command.fresh_producer_id), command, caller)
 
     def _complete(
-        self, command: MarkersWritten, caller: Caller | None, now_ms: int
-    ) -> Outcome[None]:
+        self, command: MarkersWritten, caller: Caller[ErrorCode] | None, now: Now[ClusterImage]
+    ) -> TransactionOutcome:
         current = self.transactions.get(command.transactional_id)
         if (
             current is None
-            or current.status not in DECIDED
+            or current.status not in PREPARED
             or current.identity != (command.producer_id, command.producer_epoch)
         ):
-            return _answer(caller, ErrorCode.INVALID_TXN_STATE)
-        return _write(current.completed(now_ms), caller, ErrorCode.NONE)
+            return Outcome(
+                replies=reply_to(caller, ErrorCode.INVALID_TXN_STATE),
+                subjects=(command.transactional_id,),
+            )
+        return _write(current.completed(now.wall_ms), command, caller, ErrorCode.NONE)
+
+    def _describe(
+        self,
+        command: DescribeTransaction,
+        caller: Caller[Transaction | None] | None,
+        now: Now[ClusterImage],
+    ) -> TransactionOutcome:
+        transaction = self.transactions.get(command.transactional_id)
+        return Outcome(replies=reply_to(caller, transaction), subjects=(command.transactional_id,))
+
+    def _answer(
+        self, command: ClientCommand, caller: Caller[R] | None, response: R
+    ) -> TransactionOutcome:
+        """Answers without writing anything; a refusal is logged."""
+        line = refusal_line(command, response, self.transactions.get(command.transactional_id))
+        return Outcome(
+            replies=reply_to(caller, response),
+            subjects=(command.transactional_id,),
+            log_lines=() if line is None else (line,),
+        )
 
     # Deadlines
 
-    def expire(self, key: Hashable, now: Now) -> Outcome[None]:
-        self._asked_by = ""
+    def expire(self, key: Hashable, now: Now[ClusterImage]) -> TransactionOutcome:
         if key == _SWEEP:
             return self._sweep(now.wall_ms)
         current = self.transactions.get(str(key))
         if current is None or current.status is not Status.ONGOING:
             return Outcome()
-        deadline = self._time_out_at(current, now.wall_ms)
+        deadline = self._timeout_deadline(current, now.wall_ms)
         if deadline.after_ms:
             return Outcome(deadlines=[deadline])
-        logger.info(
+        line = LogLine(
+            LOGGER,
             "transaction %s of producer %d: aborted, it was open for longer than %d ms",
-            current.transactional_id,
-            current.producer_id,
-            current.timeout_ms,
+            (current.transactional_id, current.producer_id, current.timeout_ms),
         )
-        aborted = record_of(current.fenced(now.wall_ms, by_holder=True))
-        return Outcome([aborted], subjects=(current.transactional_id,))
+        return Outcome(
+            [record_of(current.fenced(now.wall_ms, by_holder=True))],
+            [StepTaken(current.transactional_id, "")],
+            subjects=(current.transactional_id,),
+            effects=(WriteMarkers(current.transactional_id),),
+            log_lines=(line,),
+        )
 
-    def _time_out_at(self, transaction: Transaction, now_ms: int) -> Deadline:
-        """A little after the timeout: producers give up by the same timeout and abort themselves,
-        and one that comes too late with that is fenced for good."""
+    def _timeout_deadline(self, transaction: Transaction, now_ms: int) -> Deadline:
+        """Returns a deadline a little after the timeout. Producers give up and abort by the same
+        timeout, and a producer whose abort comes too late is fenced for good."""
         grace_ms = min(self._grace_ms, transaction.timeout_ms // 10)
         left_ms = transaction.started_ms + transaction.timeout_ms + grace_ms - now_ms
         return Deadline(transaction.transactional_id, max(left_ms, 0))
 
-    def _sweep(self, now_ms: int) -> Outcome[None]:
-        idle = (
-            one.transactional_id
-            for one in self.transactions.values()
-            if one.status in AT_REST and now_ms - one.updated_ms >= self._expiration_ms
+    def _sweep(self, now_ms: int) -> TransactionOutcome:
+        """Forgets ids that were not used for `transactional.id.expiration.ms`."""
+        unused = (
+            transaction.transactional_id
+            for transaction in self.transactions.values()
+            if transaction.status in IDLE and now_ms - transaction.updated_ms >= self._expiration_ms
         )
-        forgotten = list(islice(idle, _FORGOTTEN_AT_ONCE))
-        again_ms = 0 if len(forgotten) == _FORGOTTEN_AT_ONCE else self._sweep_ms
+        forgotten = list(islice(unused, _MAX_FORGOTTEN_AT_ONCE))
+        again_ms = 0 if len(forgotten) == _MAX_FORGOTTEN_AT_ONCE else self._sweep_ms
         return Outcome(
             [LogRecord(key_of(transactional_id), None) for transactional_id in forgotten],
             deadlines=[Deadline(_SWEEP, again_ms)],
@@ -309,32 +379,32 @@ class TransactionMachine:
         )
 
 
-class _Standing(Enum):
-    """Who asks to start."""
+class _Claim(Enum):
+    """What the identity in an InitProducerId says about the producer that sent it."""
 
-    STRANGER = "names no identity: whoever had it is fenced"
-    HOLDER = "has the newest identity"
-    REPEATS = "had the one before, and may not have heard of the newest"
-    FENCED = "has lost it to another"
+    ANOTHER = "it sent no identity: it is another producer, and fences the current one"
+    HOLDER = "it has the current identity"
+    REPEATED = "it had the identity before, and may not have received the current one"
+    FENCED = "it lost its identity to another producer"
 
 
-def _standing(current: Transaction, command: InitProducer) -> _Standing:
+def _claim(current: Transaction, command: InitProducer) -> _Claim:
     producer_id, epoch = command.producer_id, command.producer_epoch
     if producer_id == NO_PRODUCER:
-        return _Standing.STRANGER
+        return _Claim.ANOTHER
     if (producer_id, epoch) in (current.identity, current.next_identity):
-        return _Standing.HOLDER
+        return _Claim.HOLDER
     is_rotated = current.previous_producer_id == producer_id and current.producer_epoch == 0
     held_id = producer_id == current.producer_id or (is_rotated and epoch >= LAST_EPOCH - 1)
     if held_id and epoch == current.last_producer_epoch != NO_EPOCH:
-        return _Standing.REPEATS
-    return _Standing.FENCED
+        return _Claim.REPEATED
+    return _Claim.FENCED
 
 
 def _check(current: Transaction | None, producer_id: int, producer_epoch: int) -> ErrorCode:
-    """Whether the identity is the current one. Of a decided transaction it may also be the one that
-    the producer was told to go on with: if that is a new producer id, the transaction gets it only
-    when the markers, which carry the old one, are written."""
+    """Returns whether the identity is the current one. For a prepared transaction it may also be
+    the one that the producer was told to continue with. If that is a new producer id, the
+    transaction gets it only when the markers, which carry the old one, are written."""
     if current is not None and (producer_id, producer_epoch) == current.next_identity:
         return ErrorCode.NONE
     if current is None or current.producer_id != producer_id:
@@ -345,12 +415,12 @@ def _check(current: Transaction | None, producer_id: int, producer_epoch: int) -
 
 
 def _check_end(current: Transaction, command: EndTransaction) -> ErrorCode:
-    """Of version 2, and not repeated."""
+    """Checks an EndTxn of version 2 that is not repeated."""
     error = _check(current, command.producer_id, command.producer_epoch)
     if error is not ErrorCode.NONE:
         return error
-    if current.status in DECIDED:
-        # The producer goes on already, while the markers are being written.
+    if current.status in PREPARED:
+        # The producer continues already, while the markers are being written.
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if current.status is not Status.ONGOING and command.committed:
         return ErrorCode.INVALID_TXN_STATE
@@ -360,10 +430,10 @@ def _check_end(current: Transaction, command: EndTransaction) -> ErrorCode:
 
 
 def _repeats_end(current: Transaction, command: EndTransaction) -> bool:
-    """Whether the epoch was bumped by one from that of the request, when a transaction ended: then
-    the request may be a repetition. Where it was bumped to fence whoever names that epoch, it was
-    bumped by two (`Transaction.fenced`), or ended at the last one without a new producer id."""
-    if not current.has_raised_epoch:
+    """Returns whether the end of a transaction bumped the epoch by one from that of the request:
+    then the request may be a repetition. Where the epoch was bumped to fence its producer, it was
+    bumped by two (`Transaction.fenced`), or reached the last one without a new producer id."""
+    if not current.has_bumped_epoch:
         return False
     if current.producer_id == command.producer_id:
         was_fenced = (
@@ -377,31 +447,43 @@ def _repeats_end(current: Transaction, command: EndTransaction) -> bool:
     )
 
 
-def _told_again(current: Transaction, command: EndTransaction) -> Identity:
-    """The answer to a request whose transaction is decided, or over."""
-    decided_so = current.status is not Status.EMPTY and command.committed == (
+def _repeated_reply(current: Transaction, command: EndTransaction) -> Identity:
+    """Returns the reply to an EndTxn whose transaction is prepared or complete."""
+    has_same_result = current.status is not Status.EMPTY and command.committed == (
         current.status in _COMMITTED
     )
-    if not decided_so:
+    if not has_same_result:
         return Identity(ErrorCode.INVALID_TXN_STATE)
-    if current.status in DECIDED:
+    if current.status in PREPARED:
         return Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
     if current.producer_epoch == LAST_EPOCH:
-        return Identity(ErrorCode.PRODUCER_FENCED)  # It has to start again, with another id.
+        # The producer has to start again, with another producer id.
+        return Identity(ErrorCode.PRODUCER_FENCED)
     return Identity(ErrorCode.NONE, *current.next_identity)
 
 
-def _answer(caller: Caller | None, response: object) -> Outcome[None]:
-    return Outcome(replies=[Reply(caller, response)] if caller is not None else ())
-
-
-def _write_decision(decided: Transaction, caller: Caller | None) -> Outcome[None]:
-    identity = Identity(ErrorCode.NONE, *decided.next_identity)
-    return _write(decided, caller, identity, Deadline(decided.transactional_id, None))
+def _write_end(
+    prepared: Transaction, command: EndTransaction, caller: Caller[Identity] | None
+) -> TransactionOutcome:
+    identity = Identity(ErrorCode.NONE, *prepared.next_identity)
+    no_deadline = Deadline(prepared.transactional_id, None)
+    return _write(prepared, command, caller, identity, no_deadline)
 
 
 def _write(
-    transaction: Transaction, caller: Caller | None, response: object, *deadlines: Deadline
-) -> Outcome[None]:
-    replies = [Reply(caller, response)] if caller is not None else []
-    return Outcome([record_of(transaction)], replies=replies, deadlines=deadlines)
+    transaction: Transaction,
+    command: ClientCommand | MarkersWritten,
+    caller: Caller[R] | None,
+    response: R,
+    *deadlines: Deadline,
+) -> TransactionOutcome:
+    transactional_id = transaction.transactional_id
+    client_address = "" if isinstance(command, MarkersWritten) else command.client_address
+    return Outcome(
+        [record_of(transaction)],
+        (StepTaken(transactional_id, client_address),),
+        reply_to(caller, response),
+        deadlines,
+        subjects=(transactional_id,),
+        effects=(WriteMarkers(transactional_id),) if transaction.status in PREPARED else (),
+    )

@@ -1,10 +1,15 @@
-"""Writes the markers of decided transactions, and tells the coordinator when all are written.
+"""Writes the markers of prepared transactions, and tells the coordinator when all are written.
 
-A transaction is taken up when its decision is committed, never before: a marker says what will
-always be so. Every partition it wrote to gets one, from the broker that leads it: this one, or
-another with WriteTxnMarkers, all that wait for the same broker together. A partition that the
-metadata store does not have any more counts as done. Anything else is tried again, wherever the
-image says the leader is by then, for as long as this broker coordinates.
+The transaction machine asks for it with the effect `WriteMarkers`. For each transaction:
+
+1. Wait until the decision is committed. A marker is final, so it must never be written for a
+   decision that another coordinator might not find in its log.
+2. Write a marker to every partition of the transaction, through the broker that leads it: this one
+   (`local_markers`), or another with WriteTxnMarkers (`remote_markers`). A partition that no longer
+   exists in the metadata store counts as done.
+3. Retry what failed, at the leader that the image shows by then, for as long as this broker is the
+   coordinator.
+4. Tell the machine (`MarkersWritten`), which completes the transaction.
 """
 
 import asyncio
@@ -21,13 +26,14 @@ from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.appended import TransactionMarker
 from odradek.replication.state_partitions import StatePartitions
 from odradek.statemachine.machine import ProducerIdentity
-from odradek.transactions.commands import Command, Examine, MarkersWritten
+from odradek.transactions.commands import DescribeTransaction, MarkersWritten
 from odradek.transactions.local_markers import LocalMarkers
-from odradek.transactions.transaction import DECIDED, Status, Transaction
+from odradek.transactions.machine import TransactionMachine, WriteMarkers
+from odradek.transactions.transaction import PREPARED, Status
 
 if TYPE_CHECKING:
-    from odradek.transactions.batching import PeerDirectory
     from odradek.transactions.remote_markers import RemoteMarkers
+    from odradek.transactions.request_batcher import PeerDirectory
 
 logger = logging.getLogger("odradek.transactions")
 
@@ -36,18 +42,18 @@ _MAX_PAUSE_S: Final = 1.0
 _COORDINATOR_IS_ANOTHER: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.TRANSACTION_COORDINATOR_FENCED}
 )
-# The producer went on already, so there is nothing to end, now or ever.
+# The producer has a later epoch there already, so there is no transaction to end.
 _DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
 class MarkerWriter:
-    """Invariants: at most one task for each transactional id; while there is none, every decision
-    that was written down here has been looked at since."""
+    """Invariants: there is at most one task for each transactional id. While there is none, every
+    prepared transaction of the id was looked at after it was written."""
 
     def __init__(
         self,
         broker_id: BrokerId,
-        coordinators: StatePartitions[Command, None],
+        coordinators: StatePartitions[TransactionMachine, WriteMarkers],
         markers: LocalMarkers,
         images: MetadataCache,
         peers: "PeerDirectory",
@@ -60,17 +66,18 @@ class MarkerWriter:
         self._remote: RemoteMarkers | None = None
         self._group: asyncio.TaskGroup | None = None
         self._writing: dict[str, asyncio.Task[None]] = {}
-        # Ids, as an ordered set, whose fate was written down while their task ran.
-        self._called_again: dict[str, None] = {}
-        self._waiting: list[str] = []
+        # An ordered set of the ids that became prepared again while their task ran.
+        self._prepared_again: dict[str, None] = {}
+        # Effects that came before `run` was called.
+        self._waiting: list[WriteMarkers] = []
 
     async def run(self) -> None:
         """Writes markers until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                for transactional_id in self._waiting:
-                    self.prepared(transactional_id)
+                for effect in self._waiting:
+                    self.write(effect)
                 self._waiting.clear()
                 await asyncio.get_running_loop().create_future()
         finally:
@@ -78,35 +85,37 @@ class MarkerWriter:
             if self._remote is not None:
                 self._remote.close()
 
-    def prepared(self, transactional_id: str) -> None:
-        """The fate of a transaction was written down."""
+    def write(self, effect: WriteMarkers) -> None:
+        """Performs the effect of the transaction machine, in the background."""
+        transactional_id = effect.transactional_id
         if self._group is None:
-            self._waiting.append(transactional_id)
+            self._waiting.append(effect)
         elif transactional_id in self._writing:
-            # What the task has just been told may be older than this.
-            self._called_again[transactional_id] = None
+            # The state that the task works on may be older than this.
+            self._prepared_again[transactional_id] = None
         else:
             task = self._group.create_task(self._end(transactional_id))
             self._writing[transactional_id] = task
 
     async def _end(self, transactional_id: str) -> None:
+        """Ends transactions of the id until none is prepared or this broker does not coordinate."""
         try:
             while True:
-                self._called_again.pop(transactional_id, None)
+                self._prepared_again.pop(transactional_id, None)
                 try:
-                    has_ended_one = await self._end_one(transactional_id)
+                    may_be_more = await self._end_one(transactional_id)
                 except ApiError as refusal:
                     logger.info("leaving the markers of %s: %s", transactional_id, refusal)
-                    # Whoever coordinates now finds the decision in the log and goes on; that may
+                    # The coordinator finds the decision in its log and writes the markers. It may
                     # be this broker, if it had only lost its lease.
-                    has_ended_one = await self._may_go_on(transactional_id, refusal)
-                if not has_ended_one and transactional_id not in self._called_again:
+                    may_be_more = await self._is_coordinator_again(transactional_id, refusal)
+                if not may_be_more and transactional_id not in self._prepared_again:
                     return
         finally:
             del self._writing[transactional_id]
 
-    async def _may_go_on(self, transactional_id: str, refusal: ApiError) -> bool:
-        """Returns whether this broker coordinates the id as before, after it was refused."""
+    async def _is_coordinator_again(self, transactional_id: str, refusal: ApiError) -> bool:
+        """Waits for the lease; returns whether this broker coordinates the id as before."""
         if refusal.code is not ErrorCode.NOT_COORDINATOR:
             return False
         try:
@@ -115,15 +124,16 @@ class MarkerWriter:
             return False  # The internal topic itself is gone.
 
     async def _end_one(self, transactional_id: str) -> bool:
-        """Ends what is decided; False if nothing is."""
-        transaction = await self._coordinators.ask(transactional_id, Examine(transactional_id))
-        if not isinstance(transaction, Transaction) or transaction.status not in DECIDED:
+        """Ends the prepared transaction of the id; returns False if there is none."""
+        describe = DescribeTransaction(transactional_id)
+        transaction = await self._coordinators.ask(transactional_id, describe)
+        if transaction is None or transaction.status not in PREPARED:
             return False
         marker = TransactionMarker(
             ProducerIdentity(transaction.producer_id, transaction.producer_epoch),
             transaction.status is Status.PREPARE_COMMIT,
             self._coordinators.leader_epoch(transactional_id),
-            transaction.has_raised_epoch,
+            transaction.has_bumped_epoch,
         )
         left: Collection[TopicPartition] = sorted(transaction.partitions)
         pause_s = _FIRST_PAUSE_S
@@ -135,10 +145,8 @@ class MarkerWriter:
         return True
 
     async def _complete(self, transactional_id: str, marker: TransactionMarker) -> bool:
-        """Says that all markers are written; False if the coordinator's log takes nothing now.
-
-        Then the coordinator stays, and is not loaded again: nobody else would come back to it.
-        """
+        """Tells the coordinator that all markers are written. Returns False if its log takes no
+        records now: then the coordinator is not loaded again, so this has to be retried here."""
         try:
             await self._coordinators.ask(
                 transactional_id, MarkersWritten(transactional_id, *marker.producer)
@@ -146,14 +154,15 @@ class MarkerWriter:
         except ApiError as refusal:
             if refusal.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise
-            logger.info("the end of %s is not written down yet: %s", transactional_id, refusal)
+            logger.info("the completion of %s is not written yet: %s", transactional_id, refusal)
             return False
         return True
 
     async def _pause(
         self, transactional_id: str, marker: TransactionMarker, pause_s: float
     ) -> float:
-        """Waits while this broker still coordinates as it did; returns how long to wait next."""
+        """Waits, and returns how long to wait next time. Raises `ApiError` if this broker is no
+        longer the coordinator of the same epoch."""
         await self._image_or_time(pause_s)
         if self._coordinators.leader_epoch(transactional_id) != marker.coordinator_epoch:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
@@ -162,19 +171,19 @@ class MarkerWriter:
     async def _write(
         self, partitions: Iterable[TopicPartition], marker: TransactionMarker
     ) -> list[TopicPartition]:
-        """Writes to every partition whose leader is known; returns those still to be written."""
+        """Writes to every partition that has a leader; returns those without a marker."""
         by_leader: dict[BrokerId, list[TopicPartition]] = {}
         for partition in partitions:
             state = self._images.image.partition(*partition)
             leader = NO_LEADER if state is None else state.leader
             by_leader.setdefault(leader, []).append(partition)
-        outcomes = dict.fromkeys(by_leader.pop(NO_LEADER, ()), ErrorCode.LEADER_NOT_AVAILABLE)
+        errors = dict.fromkeys(by_leader.pop(NO_LEADER, ()), ErrorCode.LEADER_NOT_AVAILABLE)
         appended = await self._markers.append(by_leader.pop(self._broker_id, ()), marker)
         if by_leader:
-            outcomes |= await self._remotely().write(by_leader, marker)
-        outcomes |= await appended.committed()
+            errors |= await self._remotely().write(by_leader, marker)
+        errors |= await appended.committed()
         left = []
-        for partition, error in outcomes.items():
+        for partition, error in errors.items():
             if error in _COORDINATOR_IS_ANOTHER:
                 raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
             if error not in _DONE and not await self._is_gone(partition):
@@ -183,7 +192,8 @@ class MarkerWriter:
         return left
 
     def _remotely(self) -> "RemoteMarkers":
-        """Imported when another broker leads something, which a lone broker never sees."""
+        """Imports the module when another broker leads a partition: a lone broker needs none of
+        it."""
         if self._remote is None:
             from odradek.transactions.remote_markers import RemoteMarkers  # noqa: PLC0415
 
@@ -191,7 +201,8 @@ class MarkerWriter:
         return self._remote
 
     async def _is_gone(self, partition: TopicPartition) -> bool:
-        """An image that shows no such partition may be late, so the store is asked."""
+        """Returns whether the partition was deleted. The image may be behind, so the metadata store
+        is asked."""
         if self._images.image.partition(*partition) is not None:
             return False
         try:
@@ -201,7 +212,7 @@ class MarkerWriter:
         return image.partition(*partition) is None
 
     async def _image_or_time(self, pause_s: float) -> None:
-        """A leader that moved is followed as soon as the image shows it."""
+        """Waits for the time or for a newer image, which may show another leader."""
         number = self._images.image.number
         await asyncio.sleep(_FIRST_PAUSE_S)
         try:

@@ -1,6 +1,6 @@
-"""Markers for partitions that other brokers lead: WriteTxnMarkers, one request a broker.
+"""Writes markers to partitions that other brokers lead: WriteTxnMarkers, one request per broker.
 
-What comes back is an error code for every partition, whatever happened on the way.
+The result has an error code for every partition, also if a broker could not be reached.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from odradek.protocol.messages.write_txn_markers import (
 )
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.appended import TransactionMarker
-from odradek.transactions.batching import Batches, Peer, PeerDirectory
-from odradek.transactions.local_markers import Outcomes
+from odradek.transactions.local_markers import MarkerErrors
+from odradek.transactions.request_batcher import Peer, PeerDirectory, RequestBatcher
+from odradek.transactions.transaction import VERSION_2
 
 _REQUEST_TIMEOUT_MS: Final = 10_000
-_VERSION_THAT_RAISES: Final = 2
 
 
-class _Parcel(NamedTuple):
+class _MarkerForLeader(NamedTuple):
     """A marker for partitions that one broker leads."""
 
     marker: TransactionMarker
@@ -33,47 +33,55 @@ class _Parcel(NamedTuple):
 
 class RemoteMarkers:
     def __init__(self, peers: PeerDirectory) -> None:
-        self._batches: Batches[_Parcel, Outcomes] = Batches(peers, "markers", _send)
+        self._batcher: RequestBatcher[_MarkerForLeader, MarkerErrors] = RequestBatcher(
+            peers, "markers", _send
+        )
 
     async def write(
         self, by_leader: Mapping[BrokerId, Sequence[TopicPartition]], marker: TransactionMarker
-    ) -> Outcomes:
-        """Asks all leaders at once."""
-        found = await asyncio.gather(
-            *(self._write(leader, _Parcel(marker, led)) for leader, led in by_leader.items())
+    ) -> MarkerErrors:
+        """Asks all leaders at the same time."""
+        results = await asyncio.gather(
+            *(
+                self._write(leader, _MarkerForLeader(marker, partitions))
+                for leader, partitions in by_leader.items()
+            )
         )
-        return {partition: error for part in found for partition, error in part.items()}
+        return {partition: error for errors in results for partition, error in errors.items()}
 
     def close(self) -> None:
-        self._batches.close()
+        self._batcher.close()
 
-    async def _write(self, leader: BrokerId, parcel: _Parcel) -> Outcomes:
+    async def _write(self, leader: BrokerId, request: _MarkerForLeader) -> MarkerErrors:
         try:
-            answered = await self._batches.ask(leader, parcel)
+            errors = await self._batcher.ask(leader, request)
         except ApiError as refusal:
-            return dict.fromkeys(parcel.partitions, refusal.code)
-        # One that the answer leaves out is not known to be written.
-        return {one: answered.get(one, ErrorCode.NETWORK_EXCEPTION) for one in parcel.partitions}
+            return dict.fromkeys(request.partitions, refusal.code)
+        # It is unknown whether a partition that the response leaves out has its marker.
+        return {
+            partition: errors.get(partition, ErrorCode.NETWORK_EXCEPTION)
+            for partition in request.partitions
+        }
 
 
-async def _send(peer: Peer, parcels: Sequence[_Parcel]) -> list[Outcomes]:
-    request = WriteTxnMarkersRequest(markers=[_marker(parcel) for parcel in parcels])
-    response = await peer.request(request, WriteTxnMarkersResponse, timeout_ms=_REQUEST_TIMEOUT_MS)
-    # In the order of the request: a producer may be in it twice.
+async def _send(peer: Peer, requests: Sequence[_MarkerForLeader]) -> list[MarkerErrors]:
+    message = WriteTxnMarkersRequest(markers=[_marker(request) for request in requests])
+    response = await peer.request(message, WriteTxnMarkersResponse, timeout_ms=_REQUEST_TIMEOUT_MS)
+    # By position, as a producer may be in the request twice.
     return [
         {
-            TopicPartition(topic.name, one.partition_index): ErrorCode(one.error_code)
+            TopicPartition(topic.name, partition.partition_index): ErrorCode(partition.error_code)
             for topic in result.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
         for result in response.markers
     ]
 
 
-def _marker(parcel: _Parcel) -> WritableTxnMarker:
-    marker = parcel.marker
+def _marker(request: _MarkerForLeader) -> WritableTxnMarker:
+    marker = request.marker
     topics: dict[str, list[int]] = {}
-    for topic, index in parcel.partitions:
+    for topic, index in request.partitions:
         topics.setdefault(topic, []).append(index)
     return WritableTxnMarker(
         producer_id=marker.producer.producer_id,
@@ -84,5 +92,5 @@ def _marker(parcel: _Parcel) -> WritableTxnMarker:
             for name, indexes in topics.items()
         ],
         coordinator_epoch=marker.coordinator_epoch,
-        transaction_version=_VERSION_THAT_RAISES if marker.is_bumped else 0,
+        transaction_version=VERSION_2 if marker.is_bumped else 0,
     )

@@ -1,42 +1,44 @@
-"""A transactional id and the transaction it is in.
+"""A transactional id and the state of its transaction.
 
-A producer has one transaction at a time. It is open from the first partition added until it
-is asked to end; from then on its fate is decided and written down, and what remains is to put
-a marker into every partition it touched.
+A producer has one transaction at a time. The transaction is open from the first partition that is
+added until the producer ends it. The end is decided when PREPARE_COMMIT or PREPARE_ABORT is
+written. What remains then is to write a marker to every partition of the transaction.
 
-    state                 what it means                                    next
-    EMPTY                 an identity, and no transaction yet              ONGOING
-    ONGOING               records may be written                           PREPARE_COMMIT,
-                                                                           PREPARE_ABORT
-    PREPARE_COMMIT        decided: it will be committed                    COMPLETE_COMMIT
-    PREPARE_ABORT         decided: it will be aborted                      COMPLETE_ABORT
-    COMPLETE_COMMIT       every partition has its commit marker            EMPTY, ONGOING
-    COMPLETE_ABORT        every partition has its abort marker             EMPTY, ONGOING
+    state             meaning                                       next states
+    EMPTY             a producer id, and no transaction yet         EMPTY, ONGOING, PREPARE_ABORT
+    ONGOING           the producer may write records                ONGOING, PREPARE_COMMIT,
+                                                                    PREPARE_ABORT
+    PREPARE_COMMIT    decided: it will be committed                 COMPLETE_COMMIT
+    PREPARE_ABORT     decided: it will be aborted                   COMPLETE_ABORT
+    COMPLETE_COMMIT   every partition has its commit marker         EMPTY, ONGOING, PREPARE_ABORT
+    COMPLETE_ABORT    every partition has its abort marker          EMPTY, ONGOING, PREPARE_ABORT
 
-EMPTY and the complete states also become PREPARE_ABORT: a producer of version 2 may abort
-without having written anything, only to get its next epoch.
+EMPTY and the complete states become PREPARE_ABORT when a producer of version 2 aborts without
+having written anything, only to get its next epoch. They become EMPTY when a producer starts again.
 
-Who may act is decided by the producer id and epoch. A new epoch fences every holder of the
-old one. Since transactions of version 2 (KIP-890) each end raises the epoch, and the marker
-carries the raised one: a delayed request of an ended transaction is always of an old epoch,
-so it can never touch a later one. `docs/transactions.md` has the argument.
+The producer id and epoch decide whether a producer may act. A new epoch fences every producer that
+has the old one. In transactions version 2 (KIP-890) each end bumps the epoch, and the markers carry
+the bumped epoch: a delayed request of an ended transaction always has an old epoch, so it cannot
+touch a later transaction. `docs/transactions.md` gives the argument.
 
-Epochs end at 32767, which no producer ever holds: it is what fences the last one. A producer
-that would get it gets a new id and epoch 0 instead (`next_producer_id` once the markers, which
-still carry the old id, are written).
+The last epoch is 32767. No producer ever gets it: it only fences the producer with epoch 32766. A
+producer that would get it gets a new producer id with epoch 0 instead. While the markers, which
+still carry the old id, are being written, the new id is `next_producer_id`.
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
+from odradek.invariants import InvariantViolation
 from odradek.protocol.types import TopicPartition
 
 NO_PRODUCER: Final = -1
 NO_TIME: Final = -1
 NO_EPOCH: Final = -1
 LAST_EPOCH: Final = 2**15 - 1
-_STEPS_REMEMBERED: Final = 8
-_FIRST_VERSION_THAT_RAISES: Final = 2
+# The first version of transactions in which each end bumps the epoch (KIP-890).
+VERSION_2: Final = 2
+_MAX_STEPS: Final = 8
 
 
 class Status(IntEnum):
@@ -53,14 +55,15 @@ class Status(IntEnum):
 
     @property
     def title(self) -> str:
-        """As tools show it: PrepareCommit."""
+        """The name that Kafka's tools show, such as PrepareCommit."""
         return self.name.title().replace("_", "")
 
 
-DECIDED: Final = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
-AT_REST: Final = frozenset({Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT})
+PREPARED: Final = frozenset({Status.PREPARE_COMMIT, Status.PREPARE_ABORT})
+# The states of an id without a transaction: it may be forgotten when it is not used for long.
+IDLE: Final = frozenset({Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT})
 
-_NEXT: Final = {
+_NEXT_STATES: Final = {
     Status.EMPTY: {Status.EMPTY, Status.ONGOING, Status.PREPARE_ABORT},
     Status.ONGOING: {Status.ONGOING, Status.PREPARE_COMMIT, Status.PREPARE_ABORT},
     Status.PREPARE_COMMIT: {Status.COMPLETE_COMMIT},
@@ -70,26 +73,31 @@ _NEXT: Final = {
 }
 
 
-class InvalidTransition(Exception):
-    """A fault in this room: the machine tried what the table does not allow."""
-
-
 class Step(NamedTuple):
-    """Where a transactional id was, for its story."""
+    """A state that a transactional id was in, for its history in the log."""
 
     status: Status
     producer_id: int
     producer_epoch: int
     updated_ms: int
-    asked_by: str = ""
+    client_address: str = ""
 
     def __str__(self) -> str:
         step = f"{self.status.title}({self.producer_id}/{self.producer_epoch})@{self.updated_ms}"
-        return f"{step} by {self.asked_by}" if self.asked_by else step
+        return f"{step} by {self.client_address}" if self.client_address else step
+
+
+class StepHistory(NamedTuple):
+    """The last steps of a transactional id, formatted only when they are logged."""
+
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return " > ".join(map(str, self.steps)) or "none"
 
 
 class Transaction(NamedTuple):
-    """Never changed: every step makes another one."""
+    """A value that is never changed: every step makes another one."""
 
     transactional_id: str
     producer_id: int
@@ -101,53 +109,67 @@ class Transaction(NamedTuple):
     updated_ms: int = NO_TIME
     previous_producer_id: int = NO_PRODUCER
     next_producer_id: int = NO_PRODUCER
-    # The epoch before this one, if the same producer held it: it may ask again for its
-    # successor, because the answer may have been lost.
+    # The epoch before this one, if the same producer had it. The producer may ask again for the
+    # current epoch, because the reply may have been lost.
     last_producer_epoch: int = NO_EPOCH
-    # 2 if the markers carry a raised epoch.
+    # VERSION_2 if the markers carry a bumped epoch.
     client_version: int = 0
-    # Not written down: the connection that asked for this step, and the steps before it.
-    asked_by: str = ""
-    story: tuple[Step, ...] = ()
+    # Only in memory: the connection that asked for this step, and the steps before it.
+    client_address: str = ""
+    previous_steps: tuple[Step, ...] = ()
 
     def become(self, status: Status, now_ms: int) -> "Transaction":
-        if status not in _NEXT[self.status]:
-            raise InvalidTransition(
-                f"{self.transactional_id} is {self.status.title} and cannot become "
-                f"{status.title}; its story: {self.told}"
-            )
+        if status not in _NEXT_STATES.get(self.status, set()):
+            self._violate(f"{self.status.title} cannot become {status.title}")
         return self._replace(status=status, updated_ms=now_ms)
 
+    def check(self) -> None:
+        """Raises `InvariantViolation` unless the last step is one that the table above allows. The
+        machine calls it for each step that it takes, but not during a replay, because a compacted
+        log lacks steps."""
+        if self.partitions and self.status in IDLE:
+            self._violate(f"it has partitions while it is {self.status.title}")
+        if not self.previous_steps:
+            return
+        before = self.previous_steps[-1]
+        if self.status not in _NEXT_STATES.get(before.status, set()):
+            self._violate(f"{before.status.title} became {self.status.title}")
+        if before.producer_id == self.producer_id and before.producer_epoch > self.producer_epoch:
+            self._violate(f"its epoch fell from {before.producer_epoch} to {self.producer_epoch}")
+
+    def _violate(self, rule: str) -> NoReturn:
+        subject = f"transactional id {self.transactional_id}"
+        raise InvariantViolation(subject, rule, map(str, self.history.steps))
+
     @property
-    def step(self) -> Step:
-        return Step(
-            self.status, self.producer_id, self.producer_epoch, self.updated_ms, self.asked_by
+    def history(self) -> StepHistory:
+        step = Step(
+            self.status,
+            self.producer_id,
+            self.producer_epoch,
+            self.updated_ms,
+            self.client_address,
         )
+        return StepHistory((*self.previous_steps, step))
 
-    @property
-    def told(self) -> str:
-        """Its last steps and where it is, for people."""
-        return " > ".join(map(str, (*self.story, self.step)))
-
-    def after(self, before: "Transaction", asked_by: str = "") -> "Transaction":
-        """With the story of what it was before, and who asked for the step from there."""
-        story = (*before.story[1 - _STEPS_REMEMBERED :], before.step)
-        return self._replace(asked_by=asked_by, story=story)
+    def after(self, before: "Transaction") -> "Transaction":
+        """Returns this transaction with the history of its state before."""
+        return self._replace(previous_steps=before.history.steps[-_MAX_STEPS:])
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the next epoch would be the last, which is never given to a producer."""
+        """Whether the next epoch would be the last one, which no producer gets."""
         return self.producer_epoch >= LAST_EPOCH - 1
 
     @property
-    def has_raised_epoch(self) -> bool:
-        """Of a decided one: whether its markers carry a higher epoch than its records."""
-        return self.client_version >= _FIRST_VERSION_THAT_RAISES
+    def has_bumped_epoch(self) -> bool:
+        """Whether the markers of a prepared transaction carry a higher epoch than its records."""
+        return self.client_version >= VERSION_2
 
     # Steps
 
     def resumed(self, timeout_ms: int, now_ms: int) -> "Transaction":
-        """The identity as it is, for a producer that did not hear that it has it."""
+        """Keeps the identity, for a producer that may not have received the reply with it."""
         return self.become(Status.EMPTY, now_ms)._replace(
             timeout_ms=timeout_ms,
             partitions=frozenset(),
@@ -158,9 +180,10 @@ class Transaction(NamedTuple):
     def renewed(
         self, timeout_ms: int, fresh_producer_id: int, now_ms: int, *, held_epoch: int
     ) -> "Transaction":
-        """The identity of a producer that starts again: everyone before it is fenced.
+        """Gives a producer that starts again a new identity, which fences all before it.
 
-        If it said which epoch it held, it may say it again and get the same answer.
+        `held_epoch` is the epoch that the producer sent. It may send it again and get the same
+        reply.
         """
         renewed = self.resumed(timeout_ms, now_ms)._replace(
             previous_producer_id=self.producer_id, last_producer_epoch=held_epoch
@@ -180,43 +203,45 @@ class Transaction(NamedTuple):
             client_version=client_version,
         )
 
-    def decided(self, *, committed: bool, now_ms: int) -> "Transaction":
-        """Its fate is written down."""
+    def prepared(self, *, committed: bool, now_ms: int) -> "Transaction":
+        """Decides the end of the transaction: the result is prepared."""
         status = Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT
-        decided = self.become(status, now_ms)
+        prepared = self.become(status, now_ms)
         if self.status is Status.ONGOING:
-            return decided
-        return decided._replace(partitions=frozenset(), started_ms=now_ms)
+            return prepared
+        return prepared._replace(partitions=frozenset(), started_ms=now_ms)
 
-    def raised(self, fresh_producer_id: int) -> "Transaction":
-        """A decided one whose markers carry the next epoch, which its producer goes on with."""
-        raised = self._replace(
+    def bumped(self, fresh_producer_id: int) -> "Transaction":
+        """Bumps the epoch of a prepared transaction. Its markers carry the new epoch, and its
+        producer continues with it."""
+        bumped = self._replace(
             producer_epoch=self.producer_epoch + 1,
             last_producer_epoch=self.producer_epoch,
-            client_version=_FIRST_VERSION_THAT_RAISES,
+            client_version=VERSION_2,
         )
         if not self.is_exhausted:
-            return raised
-        # The markers still carry the old id, with the epoch that no producer can have.
-        return raised._replace(producer_epoch=LAST_EPOCH, next_producer_id=fresh_producer_id)
+            return bumped
+        # The markers still carry the old id, with the epoch that no producer gets.
+        return bumped._replace(producer_epoch=LAST_EPOCH, next_producer_id=fresh_producer_id)
 
     def fenced(self, now_ms: int, *, by_holder: bool) -> "Transaction":
-        """Aborted by us. A higher epoch fences whoever wrote; nobody is given it yet.
+        """Aborts the transaction and bumps the epoch, which fences its producer. No producer has
+        the new epoch yet.
 
-        `by_holder` says that the one who had the epoch before is not to be shut out: it started
-        again itself, or its transaction took too long. It may ask for the next epoch.
+        `by_holder` says that the fenced producer may ask for the next epoch: it started again
+        itself, or its transaction timed out.
 
-        Otherwise a stranger takes its place, and the epoch is bumped twice, as in Kafka. The one in
-        between is what the producer would have got for an EndTxn of its own. If that were the
-        current epoch, an EndTxn of the producer that is fenced would look like a repetition of an
-        earlier one, and would be answered with an identity.
+        Otherwise another producer takes its place, and the epoch is bumped twice, as in Kafka. The
+        epoch in between is the one that the fenced producer would have got for an EndTxn of its
+        own. If that were the current epoch, an EndTxn of the fenced producer would look like a
+        repetition of an earlier one, and the reply would give it an identity.
         """
-        aborted = self.decided(committed=False, now_ms=now_ms)
+        aborted = self.prepared(committed=False, now_ms=now_ms)
         bumped = self.producer_epoch + (1 if by_holder else 2)
         return aborted._replace(
             producer_epoch=min(bumped, LAST_EPOCH),
             last_producer_epoch=self.producer_epoch if by_holder else NO_EPOCH,
-            client_version=_FIRST_VERSION_THAT_RAISES,
+            client_version=VERSION_2,
         )
 
     def completed(self, now_ms: int) -> "Transaction":
@@ -238,7 +263,7 @@ class Transaction(NamedTuple):
 
     @property
     def next_identity(self) -> tuple[int, int]:
-        """What the producer goes on with: of a decided transaction, the identity it will have."""
+        """The identity that the producer continues with when the transaction is complete."""
         if self.next_producer_id != NO_PRODUCER:
             return self.next_producer_id, 0
         return self.producer_id, self.producer_epoch

@@ -8,7 +8,11 @@ from typing import Any, cast
 import pytest
 
 from odradek.broker.consumer_joins import ConsumerJoins
-from odradek.groups.consumer.commands import ConsumerHeartbeat, JoinTogether
+from odradek.groups.consumer.commands import (
+    ConsumerHeartbeat,
+    ConsumerHeartbeatReply,
+    JoinTogether,
+)
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.statemachine.machine import Caller
@@ -16,7 +20,7 @@ from odradek.statemachine.runner import RunnerEnded
 
 
 class Groups:
-    """Answers every join with its member id, except that of "wrong", when it may."""
+    """Answers every join, except that of "wrong", when it may."""
 
     def __init__(self) -> None:
         self.loads = False
@@ -27,7 +31,7 @@ class Groups:
         self,
         key: str,
         commands: Sequence[ConsumerHeartbeat],
-        together: Callable[[Sequence[tuple[ConsumerHeartbeat, Caller]]], JoinTogether],
+        together: Callable[[Sequence[tuple[ConsumerHeartbeat, Caller[Any]]]], JoinTogether],
     ) -> list[asyncio.Future[object]]:
         if self.error is not None:
             raise self.error
@@ -40,9 +44,15 @@ class Groups:
         for each in commands:
             answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
             is_wrong = each.member_id == "wrong"
-            answer.set_result(ApiError(ErrorCode.INVALID_REQUEST) if is_wrong else each.member_id)
+            answer.set_result(
+                ApiError(ErrorCode.INVALID_REQUEST) if is_wrong else reply(each.member_id)
+            )
             answers.append(answer)
         return answers
+
+
+def reply(member_id: str) -> ConsumerHeartbeatReply:
+    return ConsumerHeartbeatReply(member_id, 1)
 
 
 def joins_at(groups: Groups) -> ConsumerJoins:
@@ -57,7 +67,7 @@ async def test_joins_of_one_turn_are_decided_together_and_not_too_many_at_once()
         *(joins.join(ConsumerHeartbeat("g", name, 0)) for name in names),
         joins.join(ConsumerHeartbeat("h", "alone", 0)),
     )
-    assert answers == [*names, "alone"]
+    assert answers == [reply(name) for name in (*names, "alone")]
     assert groups.decided[:2] == [names[:50], ["alone"]]
     assert groups.decided[2:] == [names[50:100], names[100:]]
 
@@ -68,7 +78,7 @@ async def test_the_refusal_of_one_is_not_that_of_the_others() -> None:
         *(joins.join(ConsumerHeartbeat("g", name, 0)) for name in ("one", "wrong", "two")),
         return_exceptions=True,
     )
-    assert (answers[0], answers[2]) == ("one", "two")
+    assert (answers[0], answers[2]) == (reply("one"), reply("two"))
     assert isinstance(answers[1], ApiError)
 
 
@@ -81,7 +91,7 @@ async def test_a_coordinator_that_is_not_there_refuses_all() -> None:
             await joins.join(ConsumerHeartbeat("g", "one", 0))
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     groups.loads = False
-    assert await joins.join(ConsumerHeartbeat("g", "one", 0)) == "one"
+    assert await joins.join(ConsumerHeartbeat("g", "one", 0)) == reply("one")
 
 
 async def test_an_unexpected_error_is_raised_to_everyone_who_joins() -> None:
@@ -95,7 +105,7 @@ async def test_an_unexpected_error_is_raised_to_everyone_who_joins() -> None:
         )
     assert answers == [groups.error] * 60
     groups.error = None
-    assert await joins.join(ConsumerHeartbeat("g", "one", 0)) == "one"
+    assert await joins.join(ConsumerHeartbeat("g", "one", 0)) == reply("one")
 
 
 async def test_a_refusal_that_comes_after_the_client_has_hung_up_is_nobodys_fault() -> None:

@@ -6,7 +6,7 @@ the replies. Time passes when a test says so, and deadlines are met in their ord
 
 from collections.abc import Hashable, Sequence
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from odradek.config import BrokerSettings
 from odradek.groups.classic import ClassicGroup
@@ -25,8 +25,9 @@ from odradek.groups.commands import (
     SyncGroup,
     SyncReply,
 )
-from odradek.groups.group import GroupOutcome, OtherGroups
+from odradek.groups.group import GroupNow, GroupOutcome, GroupTypePlugin
 from odradek.groups.machine import GroupMachine
+from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import (
@@ -34,7 +35,14 @@ from odradek.protocol.messages.consumer_protocol import (
     encode_versioned,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.statemachine.machine import Caller, Marker, Now, ProducerIdentity, Written
+from odradek.statemachine.machine import (
+    Caller,
+    Command,
+    Marker,
+    Now,
+    ProducerIdentity,
+    Written,
+)
 
 T = TypeVar("T")
 
@@ -53,7 +61,7 @@ def subscription(*topics: str) -> bytes:
 RANGE = (Protocol("range", subscription("t")),)
 
 
-class Waiting(Caller):
+class Waiting(Caller[Any]):
     """A caller whose answer can be looked at."""
 
     __slots__ = ("answers",)
@@ -73,10 +81,11 @@ class Waiting(Caller):
 
 
 class Coordinator:
-    def __init__(self, *, others: Sequence[OtherGroups] = (), **properties: str) -> None:
+    def __init__(self, *, plugins: Sequence[GroupTypePlugin] = (), **properties: str) -> None:
         named = {name.replace("_", "."): value for name, value in properties.items()}
         self.settings = BrokerSettings.from_properties(named)
-        self.others = others
+        self.plugins = plugins
+        self.image = ClusterImage()
         self.log: list[Written | Marker] = []
         self.now_ms = 0
         self.deadlines: dict[Hashable, int] = {}
@@ -89,13 +98,13 @@ class Coordinator:
         return GroupMachine(
             self.settings,
             lambda: str(next(self._numbers)),
-            self.others,
-            lambda: self.settings.topic().max_message_bytes,
+            self.plugins,
+            lambda image: self.settings.topic().max_message_bytes,
         )
 
     @property
-    def now(self) -> Now:
-        return Now(START_MS + self.now_ms, self.now_ms)
+    def now(self) -> GroupNow:
+        return Now(START_MS + self.now_ms, self.image, lambda subject: True)
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
         group = self.machine.groups[group_id]
@@ -104,12 +113,12 @@ class Coordinator:
 
     # What a runner does
 
-    def ask(self, command: object) -> Waiting:
+    def ask(self, command: Command[Any]) -> Waiting:
         waiting = Waiting()
         self._carry_out(self.machine.decide(command, waiting, self.now))
         return waiting
 
-    def refusal(self, command: object) -> ErrorCode:
+    def refusal(self, command: Command[Any]) -> ErrorCode:
         """The code a command is refused with, at once."""
         try:
             waiting = self.ask(command)

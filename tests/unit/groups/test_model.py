@@ -7,6 +7,8 @@
 - a replay of the log gives what is in memory, less what is under way.
 """
 
+from typing import Any
+
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -29,7 +31,7 @@ from odradek.groups.commands import (
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
-from odradek.statemachine.machine import ProducerIdentity
+from odradek.statemachine.machine import Command, ProducerIdentity
 from tests.unit.groups.driver import (
     GROUP,
     SESSION_MS,
@@ -271,7 +273,7 @@ class GroupModel(RuleBasedStateMachine):
 
     # What clients see
 
-    def ask(self, client: Client, command: object) -> Waiting | None:
+    def ask(self, client: Client, command: Command[Any]) -> Waiting | None:
         try:
             waiting = self.coordinator.ask(command)
         except ApiError as refusal:

@@ -1,7 +1,9 @@
 """The seam for groups of another kind: their commands, records, deadlines, and the change over."""
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from odradek.groups.classic import ClassicGroup, State
 from odradek.groups.commands import (
@@ -16,22 +18,26 @@ from odradek.groups.commands import (
 from odradek.groups.group import (
     Group,
     GroupChanged,
+    GroupDecisions,
+    GroupNow,
     GroupOutcome,
     Groups,
     GroupType,
-    OtherGroups,
+    GroupTypePlugin,
     PartitionCheck,
 )
+from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
+from odradek.statemachine.machine import Caller, Command, Deadline, LogRecord, Outcome, Reply
 from tests.unit.groups.driver import GROUP, SESSION_MS, T0, T1, Coordinator
 
 KIND = 99
 
 
-class Knock(NamedTuple):
+@dataclass(slots=True)
+class Knock(Command[str]):
     group_id: str
     visitors: int
 
@@ -54,7 +60,7 @@ class House:
     def listing(self) -> GroupListing:
         return GroupListing(self.group_id, "house", str(self.visitors), self.type.value)
 
-    def check_commit(self, commit: CommitOffsets) -> PartitionCheck | None:
+    def check_commit(self, commit: CommitOffsets, image: ClusterImage) -> PartitionCheck | None:
         if commit.generation_id != self.visitors:
             raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
         return self._check
@@ -74,6 +80,9 @@ class House:
     def unused_since(self, committed_ms: int) -> int | None:
         return committed_ms
 
+    def check(self) -> None:
+        assert self.visitors >= 0
+
     def tombstones(self) -> list[LogRecord]:
         return [LogRecord(house_key(self.group_id), None)]
 
@@ -83,19 +92,20 @@ def house_key(group_id: str) -> bytes:
 
 
 class Houses:
-    commands = frozenset({Knock})
     record_kinds = frozenset({KIND})
     deadlines = "house"
 
-    def owns(self, group: Group) -> bool:
+    def is_type_of(self, group: Group) -> bool:
         return isinstance(group, House)
 
+    def add_decisions(self, decisions: GroupDecisions, groups: Groups) -> None:
+        decisions.on(Knock, partial(self.decide, groups))
+
     def decide(
-        self, groups: Groups, command: object, caller: Caller | None, now: Now
+        self, groups: Groups, command: Knock, caller: Caller[str] | None, now: GroupNow
     ) -> GroupOutcome:
-        assert isinstance(command, Knock)
         before = groups.get(command.group_id)
-        ends = [] if before is None or self.owns(before) else before.tombstones()
+        ends = [] if before is None or self.is_type_of(before) else before.tombstones()
         house = House(command.group_id, command.visitors)
         record = LogRecord(house_key(command.group_id), str(command.visitors).encode())
         return Outcome(
@@ -106,7 +116,7 @@ class Houses:
         )
 
     def decide_classic(
-        self, group: Group, command: ClassicCommand, caller: Caller | None, now: Now
+        self, group: Group, command: ClassicCommand, caller: Caller[Any] | None, now: GroupNow
     ) -> GroupOutcome:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
@@ -116,17 +126,17 @@ class Houses:
     def replay(self, group: Group | None, key: bytes, value: bytes | None) -> Group | None:
         return None if value is None else House(self.group_of(key), int(value))
 
-    def expire(self, groups: Groups, key: Hashable, now: Now) -> GroupOutcome:
+    def expire(self, groups: Groups, key: Hashable, now: GroupNow) -> GroupOutcome:
         assert isinstance(key, tuple)
         return self.decide(groups, Knock(key[1], 0), None, now)._replace(deadlines=())
 
-    def loaded(self, group: Group, now: Now) -> GroupOutcome:
+    def loaded(self, group: Group, now: GroupNow) -> GroupOutcome:
         return Outcome(deadlines=(Deadline(("house", group.group_id), 1_000),))
 
 
 def with_houses() -> Coordinator:
-    houses: OtherGroups = Houses()
-    return Coordinator(others=(houses,))
+    houses: GroupTypePlugin = Houses()
+    return Coordinator(plugins=(houses,))
 
 
 def test_commands_records_and_deadlines_reach_their_kind() -> None:

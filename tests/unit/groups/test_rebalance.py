@@ -2,9 +2,10 @@
 
 import pytest
 
-from odradek.groups.classic import TRANSITIONS, ClassicGroup, InvalidTransition, State
+from odradek.groups.classic import TRANSITIONS, ClassicGroup, State
 from odradek.groups.commands import JoinReply, LeavingMember, Protocol, SyncGroup, SyncReply
 from odradek.groups.rebalance import PENDING_JOINS_TIMEOUT_MS
+from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode
 from tests.unit.groups.driver import (
     GROUP,
@@ -338,24 +339,24 @@ def test_a_group_loaded_larger_than_allowed_sheds_members() -> None:
 def test_the_table_is_kept(state: State, target: State) -> None:
     group = ClassicGroup("g", 0)
     group.state = state
-    group.story = ("what came before",)
+    group.history = ("what came before",)
     if target in TRANSITIONS[state]:
         group.move_to(target, "a test", 1)
         assert group.state is target
-        assert group.story[-1] == f"1 {state.value} -> {target.value}, generation 0: a test"
+        assert group.history[-1] == f"1 {state.value} -> {target.value}, generation 0: a test"
     else:
-        with pytest.raises(InvalidTransition, match="what came before"):
+        with pytest.raises(InvariantViolation, match="what came before"):
             group.move_to(target, "a test", 1)
 
 
-def test_the_story_is_of_the_recent_past() -> None:
+def test_the_history_is_of_the_recent_past() -> None:
     coordinator = Coordinator()
     for _ in range(30):
         (joined,) = coordinator.stable_group()
         coordinator.leave(LeavingMember(joined.member_id))
-    story = coordinator.group().story
-    assert len(story) == 20
-    assert story[-1].endswith("PreparingRebalance -> Empty, generation 60: 0 members have joined")
+    history = coordinator.group().history
+    assert len(history) == 20
+    assert history[-1].endswith("PreparingRebalance -> Empty, generation 60: 0 members have joined")
 
 
 def test_a_decision_changes_nothing() -> None:
@@ -384,7 +385,7 @@ def test_an_assignment_too_large_changes_nothing_and_its_leader_goes_in_time() -
         joined.protocol_type,
         joined.protocol_name,
         {joined.member_id: bytes(1_000)},
-        largest_record=900,
+        max_record_bytes=900,
     )
     assert coordinator.refusal(sync) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert len(coordinator.log) == written

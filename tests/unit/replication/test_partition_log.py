@@ -4,10 +4,11 @@ import asyncio
 import errno
 from itertools import count
 from random import Random
+from typing import Never
 
 import pytest
 
-from odradek.metadata import PartitionImage
+from odradek.metadata import ClusterImage, PartitionImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import HEADER_SIZE
@@ -15,7 +16,14 @@ from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication.appended import TransactionMarker
 from odradek.replication.partition import Partition
 from odradek.replication.partition_log import PartitionLog
-from odradek.statemachine.machine import LogRecord, Marker, Outcome, ProducerIdentity, Written
+from odradek.statemachine.machine import (
+    LogRecord,
+    Marker,
+    Outcome,
+    ProducerIdentity,
+    Written,
+    no_effects,
+)
 from odradek.statemachine.runner import Runner
 from odradek.storage import CorruptLog, LogDirectoryFailed
 from odradek.world import SystemClock
@@ -112,16 +120,16 @@ class CountingMachine:
     def apply(self, entry: object) -> None:
         self.applied += 1
 
-    def decide(self, command: object, caller: object, now: object) -> Outcome[None]:
+    def decide(self, command: object, caller: object, now: object) -> Outcome[None, Never]:
         return Outcome()
 
     def subjects_of(self, marker: object) -> tuple[()]:
         return ()
 
-    def expire(self, key: object, now: object) -> Outcome[None]:
+    def expire(self, key: object, now: object) -> Outcome[None, Never]:
         return Outcome()
 
-    def loaded(self, now: object) -> Outcome[None]:
+    def loaded(self, now: object) -> Outcome[None, Never]:
         return Outcome()
 
 
@@ -148,7 +156,7 @@ async def test_loading_gives_the_others_a_turn_by_time() -> None:
         onlooker = asyncio.create_task(look_on())
         await asyncio.gather(
             *(
-                Runner(machine, log, SystemClock()).load()
+                Runner(machine, log, SystemClock(), image=ClusterImage, perform=no_effects).load()
                 for machine, log in zip(machines, logs, strict=True)
             )
         )

@@ -7,7 +7,7 @@ import pytest
 
 from odradek.protocol.types import BrokerId, LeaderEpoch
 from odradek.replication import state_partitions
-from odradek.replication.state_partitions import StatePartitions, _Kept
+from odradek.replication.state_partitions import StatePartitions, _Coordinator
 from odradek.world import SystemClock
 from simulation.run import run
 from simulation.world import Simulation
@@ -24,8 +24,8 @@ class Loaded:
     may_answer = True
 
 
-def kept(runner: Loaded) -> _Kept[Any, Any]:
-    made: _Kept[Any, Any] = _Kept(LeaderEpoch(0))
+def kept(runner: Loaded) -> _Coordinator[Any, Any]:
+    made: _Coordinator[Any, Any] = _Coordinator(LeaderEpoch(0))
     made.runner = cast("Any", runner)
     return made
 
@@ -40,9 +40,9 @@ def machines(replicas: Replicas, monkeypatch: pytest.MonkeyPatch) -> StatePartit
     monkeypatch.setattr(state_partitions, "partition_of", lambda *_: 0)
     nobody = cast("Any", None)
     made: StatePartitions[Any, Any] = StatePartitions(
-        "topic", BrokerId(1), cast("Any", replicas), SystemClock(), nobody
+        "topic", BrokerId(1), cast("Any", replicas), SystemClock(), nobody, perform=nobody
     )
-    made._kept[0] = kept(Loaded())
+    made._coordinators[0] = kept(Loaded())
     return made
 
 
@@ -63,11 +63,11 @@ async def test_a_machine_that_was_loaded_anew_meanwhile_is_not_the_one_that_was_
     machines: StatePartitions[Any, Any], replicas: Replicas
 ) -> None:
     first = Loaded()
-    machines._kept[0] = kept(first)
+    machines._coordinators[0] = kept(first)
     waiting = asyncio.ensure_future(machines.regains("key"))
     await asyncio.sleep(0)
     first.is_loaded = False
-    machines._kept[0] = kept(Loaded())
+    machines._coordinators[0] = kept(Loaded())
     replicas.is_leased = True
     machines.wake()
     assert not await waiting
@@ -79,6 +79,6 @@ async def test_a_partition_that_was_resigned_is_not_regained_by_a_lease(
     """Whoever asked again at once would ask for ever, and nobody else would have a turn."""
     resigned = Loaded()
     resigned.may_answer = False
-    machines._kept[0] = kept(resigned)
+    machines._coordinators[0] = kept(resigned)
     replicas.is_leased = True
     assert not await machines.regains("key")

@@ -2,18 +2,19 @@
 
 from collections.abc import Hashable
 
+from odradek.metadata import ClusterImage
 from odradek.protocol.types import TopicPartition
-from odradek.statemachine.machine import Caller, LogRecord, Now, Outcome, Written
+from odradek.statemachine.log_lines import LogLines
+from odradek.statemachine.machine import Caller, Command, LogRecord, Now, R, Written
 from odradek.transactions.commands import (
     Added,
     AddPartitions,
-    Command,
     EndTransaction,
     Identity,
     InitProducer,
     MarkersWritten,
 )
-from odradek.transactions.machine import TransactionMachine
+from odradek.transactions.machine import TransactionMachine, TransactionOutcome
 from odradek.transactions.transaction import Status, Transaction
 
 ID = "tx"
@@ -32,7 +33,10 @@ class Coordinator:
         self.log: list[LogRecord] = []
         self.now_ms = 1_000_000
         self.fresh_id = 100
+        # The ids whose markers were asked for.
         self.prepared: list[str] = []
+        self.is_committed = True
+        self._log_lines = LogLines(lambda: self.now_ms / 1000)
         self.deadlines: dict[Hashable, int] = {}
         self.machine = self._load()
 
@@ -42,12 +46,11 @@ class Coordinator:
             max_timeout_ms=MAX_TIMEOUT_MS,
             expiration_ms=EXPIRATION_MS,
             sweep_ms=SWEEP_MS,
-            on_prepared=self.prepared.append,
             grace_ms=self.grace_ms,
         )
         for offset, record in enumerate(self.log):
             machine.apply(Written(record, offset))
-        self._set_deadlines(machine.loaded(self._now()))
+        self._finish(machine.loaded(self._now()))
         return machine
 
     def reload(self) -> None:
@@ -55,25 +58,30 @@ class Coordinator:
         self.prepared.clear()
         self.machine = self._load()
 
-    def _now(self) -> Now:
-        return Now(self.now_ms, self.now_ms)
+    def _now(self) -> Now[ClusterImage]:
+        return Now(self.now_ms, ClusterImage(), lambda subject: self.is_committed)
 
-    def ask(self, command: Command) -> object:
-        caller = Caller()
+    def ask(self, command: Command[R]) -> R:
+        caller: Caller[R] = Caller()
         before = dict(self.machine.transactions)
         outcome = self.machine.decide(command, caller, self._now())
         assert self.machine.transactions == before, "decide changed something"
         self._carry_out(outcome)
         assert [reply.caller for reply in outcome.replies] == [caller]
-        return outcome.replies[0].response
+        reply: R = outcome.replies[0].response
+        return reply
 
-    def _carry_out(self, outcome: Outcome[None]) -> None:
+    def _carry_out(self, outcome: TransactionOutcome) -> None:
         for record in outcome.records:
             self.machine.apply(Written(record, len(self.log)))
             self.log.append(record)
-        self._set_deadlines(outcome)
+        for event in outcome.events:
+            self.machine.apply(event)
+        self._finish(outcome)
 
-    def _set_deadlines(self, outcome: Outcome[None]) -> None:
+    def _finish(self, outcome: TransactionOutcome) -> None:
+        self.prepared += [effect.transactional_id for effect in outcome.effects]
+        self._log_lines.write(outcome.log_lines)
         for key, after_ms in outcome.deadlines:
             self.deadlines.pop(key, None)
             if after_ms is not None:
@@ -100,9 +108,7 @@ class Coordinator:
 
     def init(self, identity: tuple[int, int] = (-1, -1), timeout_ms: int = 60_000) -> Identity:
         self.fresh_id += 1
-        answer = self.ask(InitProducer(ID, timeout_ms, self.fresh_id, *identity))
-        assert isinstance(answer, Identity)
-        return answer
+        return self.ask(InitProducer(ID, timeout_ms, self.fresh_id, *identity))
 
     def add(
         self,
@@ -111,17 +117,13 @@ class Coordinator:
         version: int = 2,
         verify_only: bool = False,
     ) -> Added:
-        answer = self.ask(AddPartitions(ID, *identity, frozenset(partitions), version, verify_only))
-        assert isinstance(answer, Added)
-        return answer
+        return self.ask(AddPartitions(ID, *identity, frozenset(partitions), version, verify_only))
 
     def end(
         self, identity: tuple[int, int], *, committed: bool = True, version: int = 2
     ) -> Identity:
         self.fresh_id += 1
-        answer = self.ask(EndTransaction(ID, *identity, committed, version, self.fresh_id))
-        assert isinstance(answer, Identity)
-        return answer
+        return self.ask(EndTransaction(ID, *identity, committed, version, self.fresh_id))
 
     def write_markers(self) -> object:
         """What the marker writer does with the decided transaction."""

@@ -2,12 +2,18 @@
 
 import pytest
 
+from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode
-from odradek.transactions.commands import Added, EndTransaction, Examine, Identity, MarkersWritten
+from odradek.transactions.commands import (
+    Added,
+    DescribeTransaction,
+    EndTransaction,
+    Identity,
+    MarkersWritten,
+)
 from odradek.transactions.records import record_of
 from odradek.transactions.transaction import (
     LAST_EPOCH,
-    InvalidTransition,
     Status,
     Transaction,
 )
@@ -77,7 +83,7 @@ def test_starting_again_fences_and_aborts_who_was_in_a_transaction() -> None:
     assert coordinator.init() == ASK_AGAIN
     assert coordinator.status() is Status.PREPARE_ABORT
     assert coordinator.now.producer_epoch == 2, "the markers fence too"
-    assert coordinator.now.has_raised_epoch
+    assert coordinator.now.has_bumped_epoch
     assert coordinator.init() == ASK_AGAIN
     coordinator.write_markers()
     assert coordinator.init() == (OK, 101, 3)
@@ -225,7 +231,7 @@ def test_version_1_keeps_the_epoch(committed: bool) -> None:
     coordinator, identity = ongoing(version=0)
     assert coordinator.end(identity, committed=committed, version=0) == (OK, *identity)
     assert coordinator.status() in (Status.PREPARE_COMMIT, Status.PREPARE_ABORT)
-    assert not coordinator.now.has_raised_epoch
+    assert not coordinator.now.has_bumped_epoch
     assert coordinator.end(identity, committed=committed, version=0) == ASK_AGAIN
     assert coordinator.end(identity, committed=not committed, version=0) == INVALID
     coordinator.write_markers()
@@ -250,7 +256,7 @@ def test_version_2_raises_the_epoch_with_the_decision(committed: bool) -> None:
     coordinator, identity = ongoing()
     assert coordinator.end(identity, committed=committed) == (OK, 101, 1)
     assert coordinator.now.producer_epoch == 1, "which the markers carry"
-    assert coordinator.now.has_raised_epoch
+    assert coordinator.now.has_bumped_epoch
     assert coordinator.prepared == [ID]
     assert coordinator.end(identity, committed=committed) == ASK_AGAIN
     assert coordinator.end(identity, committed=not committed) == INVALID
@@ -492,7 +498,7 @@ def test_everything_is_in_the_log() -> None:
         step()
         before = coordinator.now
         coordinator.reload()
-        assert coordinator.now._replace(story=()) == before._replace(story=())
+        assert coordinator.now._replace(previous_steps=()) == before._replace(previous_steps=())
         states.append(before)
     assert [state.status for state in states] == [
         Status.PREPARE_COMMIT,
@@ -506,23 +512,25 @@ def test_everything_is_in_the_log() -> None:
 
 def test_a_state_can_be_examined() -> None:
     coordinator, _ = started()
-    assert coordinator.ask(Examine(ID)) == coordinator.now
-    assert coordinator.ask(Examine("another")) is None
+    assert coordinator.ask(DescribeTransaction(ID)) == coordinator.now
+    assert coordinator.ask(DescribeTransaction("another")) is None
 
 
-def test_what_the_table_forbids_raises_with_the_story() -> None:
+def test_what_the_table_forbids_raises_with_the_last_steps() -> None:
     coordinator, identity = ongoing()
     coordinator.end(identity)
-    with pytest.raises(InvalidTransition) as caught:
+    with pytest.raises(InvariantViolation) as caught:
         coordinator.now.become(Status.ONGOING, 0)
-    assert "tx is PrepareCommit and cannot become Ongoing" in str(caught.value)
-    assert "Empty(101/0)@1000000 > Ongoing(101/0)@1000000 > PrepareCommit(101/1)" in str(
-        caught.value
+    assert "transactional id tx: PrepareCommit cannot become Ongoing" in str(caught.value)
+    assert caught.value.history == (
+        "Empty(101/0)@1000000",
+        "Ongoing(101/0)@1000000",
+        "PrepareCommit(101/1)@1000000",
     )
 
 
-def test_a_story_is_short() -> None:
+def test_a_history_is_short() -> None:
     coordinator = Coordinator()
     for _ in range(50):
         coordinator.init()
-    assert len(coordinator.now.story) == 8
+    assert len(coordinator.now.previous_steps) == 8

@@ -13,14 +13,15 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.appended import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
-from odradek.transactions.commands import Examine, MarkersWritten
+from odradek.transactions.commands import DescribeTransaction, MarkersWritten
 from odradek.transactions.local_markers import LocalMarkers
+from odradek.transactions.machine import WriteMarkers
 from odradek.transactions.markers import MarkerWriter
 from odradek.transactions.transaction import Status, Transaction
 from odradek.world.timeslice import SLICE_S, measured_by
 
-AT_REST = Transaction("tx", 7, 3, 1000, Status.COMPLETE_COMMIT)
-DECIDED = Transaction("tx", 7, 3, 1000, Status.PREPARE_COMMIT)
+IDLE = Transaction("tx", 7, 3, 1000, Status.COMPLETE_COMMIT)
+PREPARED = Transaction("tx", 7, 3, 1000, Status.PREPARE_COMMIT)
 
 
 class Images:
@@ -36,7 +37,7 @@ class Coordinators:
     """Answers when it is told to; what it answers was so when it was asked."""
 
     def __init__(self) -> None:
-        self.state = DECIDED
+        self.state = PREPARED
         self.ended = asyncio.Event()
         self.asked = asyncio.Event()
         self.may_answer = asyncio.Event()
@@ -51,14 +52,16 @@ class Coordinators:
         self.epoch_read.set()
         return self.epoch
 
-    async def ask(self, _: str, command: Examine | MarkersWritten) -> Transaction | None:
+    async def ask(
+        self, _: str, command: DescribeTransaction | MarkersWritten
+    ) -> Transaction | None:
         if isinstance(command, MarkersWritten):
-            assert self.state is DECIDED
+            assert self.state is PREPARED
             if self.log_takes_nothing:
                 self.not_written.set()
                 raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self.ended.set()
-            self.state = AT_REST
+            self.state = IDLE
             return None
         seen, refuses = self.state, self.refuses
         self.asked.set()
@@ -97,14 +100,14 @@ async def writer_beside(coordinators: Coordinators) -> AsyncIterator[MarkerWrite
 
 async def write_while(coordinators: Coordinators, *, refuses: bool) -> None:
     """A decision falls after the writer has asked, and before it hears the answer."""
-    coordinators.state = AT_REST
+    coordinators.state = IDLE
     coordinators.refuses = refuses
     async with writer_beside(coordinators) as writer:
-        writer.prepared("tx")
+        writer.write(WriteMarkers("tx"))
         await coordinators.next_question()
-        coordinators.state = DECIDED
+        coordinators.state = PREPARED
         coordinators.refuses = False
-        writer.prepared("tx")
+        writer.write(WriteMarkers("tx"))
         coordinators.may_answer.set()
         await coordinators.ended.wait()
 
@@ -124,7 +127,7 @@ async def test_an_end_that_the_coordinators_log_does_not_take_is_written_down_la
     coordinators.may_answer.set()
     coordinators.log_takes_nothing = True
     async with writer_beside(coordinators) as writer:
-        writer.prepared("tx")
+        writer.write(WriteMarkers("tx"))
         for _ in range(2):
             await coordinators.not_written.wait()
             coordinators.not_written.clear()
@@ -137,14 +140,16 @@ async def test_an_end_that_is_not_taken_is_left_to_the_next_coordinator_when_the
     coordinators.may_answer.set()
     coordinators.log_takes_nothing = True
     async with writer_beside(coordinators) as writer:
-        writer.prepared("tx")
+        writer.write(WriteMarkers("tx"))
         await coordinators.not_written.wait()
         coordinators.epoch = 2
         coordinators.epoch_read.clear()
         coordinators.log_takes_nothing = False
         await coordinators.epoch_read.wait()
         assert not coordinators.ended.is_set()
-        writer.prepared("tx")  # As the one who coordinates in that epoch finds it in its log.
+        writer.write(
+            WriteMarkers("tx")
+        )  # As the one who coordinates in that epoch finds it in its log.
         await coordinators.ended.wait()
 
 
@@ -154,7 +159,7 @@ async def test_markers_that_were_left_for_a_lost_lease_are_written_when_it_is_ba
     coordinators.refuses = True
     coordinators.lease_is_back = asyncio.Event()
     async with writer_beside(coordinators) as writer:
-        writer.prepared("tx")
+        writer.write(WriteMarkers("tx"))
         await coordinators.next_question()
         await asyncio.sleep(0)
         assert not coordinators.ended.is_set()
@@ -187,5 +192,5 @@ async def test_markers_of_many_partitions_give_the_others_a_turn_by_time() -> No
             in_a_turn.append(len(asked) - before)
             before = len(asked)
     assert asked == partitions
-    assert set((await appending).outcomes) == set(partitions)
+    assert set((await appending).errors) == set(partitions)
     assert max(in_a_turn) <= SLICE_S * 1000

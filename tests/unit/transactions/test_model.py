@@ -217,7 +217,7 @@ class TransactionsOnABadNetwork(RuleBasedStateMachine):
         for partition in sorted(partitions & missing):
             producers = self.logs[partition].producers
             if producers.check_marker(
-                decided.producer_id, decided.producer_epoch, 0, is_bumped=decided.has_raised_epoch
+                decided.producer_id, decided.producer_epoch, 0, is_bumped=decided.has_bumped_epoch
             ):
                 committed = decided.status is Status.PREPARE_COMMIT
                 marker = encode_end_transaction_marker(

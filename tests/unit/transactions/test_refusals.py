@@ -19,12 +19,14 @@ def coordinator(caplog: pytest.LogCaptureFixture) -> Coordinator:
     return coordinator
 
 
-def _add(coordinator: Coordinator, asked_by: str) -> object:
-    return coordinator.ask(AddPartitions(ID, *PRODUCER, frozenset({A}), asked_by=asked_by))
+def _add(coordinator: Coordinator, client_address: str) -> object:
+    return coordinator.ask(
+        AddPartitions(ID, *PRODUCER, frozenset({A}), client_address=client_address)
+    )
 
 
-def _end(coordinator: Coordinator, asked_by: str, *, committed: bool) -> object:
-    return coordinator.ask(EndTransaction(ID, *PRODUCER, committed, asked_by=asked_by))
+def _end(coordinator: Coordinator, client_address: str, *, committed: bool) -> object:
+    return coordinator.ask(EndTransaction(ID, *PRODUCER, committed, client_address=client_address))
 
 
 def test_a_late_end_of_version_1_is_seen_by_its_connection(
@@ -51,31 +53,33 @@ def test_a_late_end_of_version_1_is_seen_by_its_connection(
     write, end = caplog.messages
     assert write.startswith(
         "transaction tx: refused a write of producer 101, epoch 0, by this broker:"
-        " not in the transaction: t-0; its story: "
+        " not in the transaction: t-0; its last steps: "
     )
     assert end.startswith(
         f"transaction tx: refused EndTxn (abort) of producer 101, epoch 0, by {NEW}:"
-        " INVALID_TXN_STATE; its story: "
+        " INVALID_TXN_STATE; its last steps: "
     )
     assert write.endswith(story)
     assert end.endswith(story)
 
 
-def test_a_producer_of_an_id_that_nobody_knows_is_refused_without_a_story(
+def test_a_producer_of_an_id_that_nobody_knows_is_refused_without_steps(
     coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     coordinator.ask(EndTransaction("another", *PRODUCER, committed=True))
     (line,) = caplog.messages
     assert line.startswith("transaction another: refused EndTxn (commit)")
-    assert line.endswith("INVALID_PRODUCER_ID_MAPPING; its story: none")
+    assert line.endswith("INVALID_PRODUCER_ID_MAPPING; its last steps: none")
 
 
 def test_whoever_is_asked_to_come_again_is_not_refused(
     coordinator: Coordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     _add(coordinator, NEW)
-    early = EndTransaction(ID, *PRODUCER, committed=True, on_committed=False)
+    coordinator.is_committed = False
+    early = EndTransaction(ID, *PRODUCER, committed=True)
     assert coordinator.ask(early) == Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
+    coordinator.is_committed = True
     assert coordinator.status() is Status.ONGOING
     _end(coordinator, NEW, committed=True)
     assert _end(coordinator, NEW, committed=True) == Identity(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -87,4 +91,4 @@ def test_a_step_that_nobody_asked_for_names_nobody(coordinator: Coordinator) -> 
     """The time-out comes after a request, whose connection has nothing to do with it."""
     _add(coordinator, NEW)
     coordinator.pass_time(60_000)
-    assert coordinator.now.told.endswith("PrepareAbort(101/1)@1060000")
+    assert str(coordinator.now.history).endswith("PrepareAbort(101/1)@1060000")

@@ -26,7 +26,7 @@ from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.appended import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.transactions.commands import Added, AddPartitions
-from odradek.transactions.remote_joins import RemoteJoins
+from odradek.transactions.remote_coordinator import RemoteCoordinator
 from odradek.transactions.remote_markers import RemoteMarkers
 from tests.unit.transactions.peers import MemoryPeer, MemoryPeers
 
@@ -182,7 +182,7 @@ async def test_whoever_waits_when_the_broker_stops_is_told() -> None:
 async def test_a_coordinator_elsewhere_adds_partitions() -> None:
     peer = add_all()
     peers = MemoryPeers(broker_2=peer)
-    assert await RemoteJoins(peers).add(TWO, command("tx", B, A)) == Added(ErrorCode.NONE)
+    assert await RemoteCoordinator(peers).add(TWO, command("tx", B, A)) == Added(ErrorCode.NONE)
     request = peer.requests[0]
     assert isinstance(request, AddPartitionsToTxnRequest)
     asked = request.transactions[0]
@@ -194,20 +194,20 @@ async def test_a_coordinator_elsewhere_adds_partitions() -> None:
 @pytest.mark.parametrize("missing", [ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE])
 async def test_a_coordinator_elsewhere_says_what_is_missing(missing: ErrorCode) -> None:
     peers = MemoryPeers(broker_2=add_all([0, missing]))
-    added = await RemoteJoins(peers).add(TWO, command("tx", A, B, verify=True))
+    added = await RemoteCoordinator(peers).add(TWO, command("tx", A, B, verify=True))
     assert added == Added(ErrorCode.NONE, frozenset({B}))
 
 
 async def test_an_error_of_one_partition_is_that_of_the_whole() -> None:
     errors = [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     peers = MemoryPeers(broker_2=add_all(errors))
-    added = await RemoteJoins(peers).add(TWO, command("tx", A, B))
+    added = await RemoteCoordinator(peers).add(TWO, command("tx", A, B))
     assert added == Added(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 async def test_producers_that_wait_for_one_coordinator_are_asked_for_together() -> None:
     peer = add_all()
-    joins = RemoteJoins(MemoryPeers(broker_2=peer))
+    joins = RemoteCoordinator(MemoryPeers(broker_2=peer))
     answers = await asyncio.gather(*(joins.add(TWO, command(f"tx-{n}")) for n in range(30)))
     assert answers == [Added(ErrorCode.NONE)] * 30
     assert len(peer.requests) == 1
@@ -215,5 +215,5 @@ async def test_producers_that_wait_for_one_coordinator_are_asked_for_together() 
 
 async def test_a_coordinator_that_cannot_be_asked_refuses() -> None:
     with pytest.raises(ApiError) as refused:
-        await RemoteJoins(MemoryPeers()).add(TWO, command())
+        await RemoteCoordinator(MemoryPeers()).add(TWO, command())
     assert refused.value.code is ErrorCode.NETWORK_EXCEPTION

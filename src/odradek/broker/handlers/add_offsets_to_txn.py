@@ -3,7 +3,7 @@
 They are written to the group's partition of `__consumer_offsets`, so that partition joins.
 """
 
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
@@ -19,7 +19,7 @@ from odradek.protocol.messages.add_offsets_to_txn import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.replication.state_partitions import partition_of
-from odradek.transactions.commands import Added, AddPartitions
+from odradek.transactions.commands import AddPartitions
 
 _FIRST_VERSION_WITH_FENCED: Final = 2
 
@@ -52,12 +52,12 @@ async def _add(
             request.producer_id,
             request.producer_epoch,
             frozenset({TopicPartition(GROUPS, partition)}),
-            asked_by=context.address,
+            client_address=context.address,
         )
         answer = await services.transactions.ask(request.transactional_id, command)
     except ApiError as refusal:
         return refusal.code
-    return cast(Added, answer).error
+    return answer.error
 
 
 HANDLER: Final = Handler(

@@ -6,7 +6,7 @@ added. From version 4 brokers ask for many transactions at once, and may only ve
 
 import asyncio
 from collections.abc import Sequence, Set
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
@@ -132,10 +132,10 @@ async def _ask(
         partitions,
         client_version=2 if context.version >= _FIRST_VERSION_OF_BROKERS else 0,
         verify_only=asked.verify_only,
-        asked_by=context.address,
+        client_address=context.address,
     )
     try:
-        return cast(Added, await services.transactions.ask(asked.transactional_id, command))
+        return await services.transactions.ask(asked.transactional_id, command)
     except ApiError as refusal:
         return Added(refusal.code)
 

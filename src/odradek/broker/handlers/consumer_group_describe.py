@@ -5,7 +5,7 @@ and are left out. Classic groups are said not to be found: DescribeGroups knows 
 """
 
 from collections.abc import Iterable
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.authorized_operations import GROUP_OPERATIONS
 from odradek.broker.handlers import Handler
@@ -13,7 +13,6 @@ from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.groups.consumer.commands import (
-    ConsumerGroupDescription,
     ConsumerMemberDescription,
     DescribeConsumerGroup,
 )
@@ -87,12 +86,11 @@ def _hide_topics(
 
 async def _describe(services: Services, group_id: str) -> DescribedGroup:
     try:
-        answer = await services.groups.ask(group_id, DescribeConsumerGroup(group_id))
+        found = await services.groups.ask(group_id, DescribeConsumerGroup(group_id))
     except ApiError as refusal:
         return DescribedGroup(
             group_id=group_id, error_code=refusal.code, error_message=refusal.message
         )
-    found = cast(ConsumerGroupDescription, answer)
     image = services.images.image
     return DescribedGroup(
         group_id=group_id,

@@ -11,13 +11,13 @@ refused with it.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.group_record_size import check_group_record, size_of_texts
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
-from odradek.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatReply
+from odradek.groups.consumer.commands import ConsumerHeartbeat
 from odradek.groups.consumer.member import JOINING_EPOCH, TopicIdPartition
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
@@ -47,14 +47,13 @@ async def handle(
         _check_size(services, context, request)
         command = _command(services, context, request)
         if command.member_epoch == JOINING_EPOCH:
-            answer = await services.consumer_joins.join(command)
+            reply = await services.consumer_joins.join(command)
         else:
-            answer = await services.groups.ask(request.group_id, command)
+            reply = await services.groups.ask(request.group_id, command)
     except ApiError as refusal:
         return ConsumerGroupHeartbeatResponse(
             error_code=refusal.code, error_message=refusal.message
         )
-    reply = cast(ConsumerHeartbeatReply, answer)
     assignment = None
     if reply.assignment is not None:
         assignment = Assignment(

@@ -3,14 +3,14 @@
 A group that does not exist is Dead; from version 6 that is an error with a line about it.
 """
 
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.authorized_operations import GROUP_OPERATIONS
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
-from odradek.groups.commands import DescribeGroup, GroupDescription
+from odradek.groups.commands import DescribeGroup
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -48,7 +48,7 @@ def _denied(group_id: str) -> DescribedGroup:
 
 async def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
     try:
-        answer = await services.groups.ask(group_id, DescribeGroup(group_id))
+        found = await services.groups.ask(group_id, DescribeGroup(group_id))
     except ApiError as refusal:
         if refusal.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             return DescribedGroup(group_id=group_id, error_code=refusal.code)
@@ -56,7 +56,6 @@ async def _describe(services: Services, context: RequestContext, group_id: str) 
         if context.version >= _FIRST_VERSION_WITH_MESSAGE:
             missing.error_code, missing.error_message = refusal.code, refusal.message
         return missing
-    found = cast(GroupDescription, answer)
     return DescribedGroup(
         group_id=group_id,
         group_state=found.state,

@@ -16,8 +16,7 @@ from odradek.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
-from odradek.transactions.commands import Examine
-from odradek.transactions.transaction import Transaction
+from odradek.transactions.commands import DescribeTransaction
 
 
 async def handle(
@@ -52,11 +51,12 @@ async def _describe(services: Services, transactional_id: str) -> TransactionSta
         state.error_code = ErrorCode.INVALID_REQUEST
         return state
     try:
-        found = await services.transactions.ask(transactional_id, Examine(transactional_id))
+        describe = DescribeTransaction(transactional_id)
+        found = await services.transactions.ask(transactional_id, describe)
     except ApiError as refusal:
         state.error_code = refusal.code
         return state
-    if not isinstance(found, Transaction):
+    if found is None:
         state.error_code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         return state
     state.transaction_state = found.status.title

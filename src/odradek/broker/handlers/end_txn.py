@@ -4,7 +4,7 @@ The answer comes when the decision is committed; the markers follow. In version 
 version 2) it carries the identity that the producer goes on with: the next epoch, or a new id.
 """
 
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
@@ -52,10 +52,9 @@ async def _end(services: Services, context: RequestContext, request: EndTxnReque
             request.committed,
             client_version=2 if raises else 0,
             fresh_producer_id=fresh_producer_id,
-            on_committed=services.transactions.is_committed(request.transactional_id),
-            asked_by=context.address,
+            client_address=context.address,
         )
-        return cast(Identity, await services.transactions.ask(request.transactional_id, command))
+        return await services.transactions.ask(request.transactional_id, command)
     except ApiError as refusal:
         return Identity(refusal.code)
 

@@ -3,7 +3,7 @@
 While the coordinator loads it says that all is well: the member would only begin anew.
 """
 
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import required_on_group
@@ -22,7 +22,7 @@ async def handle(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
     try:
-        error = cast(ErrorCode, await services.groups.ask(request.group_id, command))
+        error = await services.groups.ask(request.group_id, command)
     except ApiError as refusal:
         error = refusal.code
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

@@ -8,7 +8,7 @@ after an error (KIP-360).
 """
 
 import asyncio
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
@@ -81,12 +81,11 @@ async def _init(
         fresh_producer_id,
         request.producer_id,
         request.producer_epoch,
-        asked_by=context.address,
+        client_address=context.address,
     )
     try:
         for pause_s in _PAUSES_S:
-            answer = await services.transactions.ask(transactional_id, command)
-            identity = cast(Identity, answer)
+            identity = await services.transactions.ask(transactional_id, command)
             if identity.error is not ErrorCode.CONCURRENT_TRANSACTIONS:
                 break
             await asyncio.sleep(pause_s)

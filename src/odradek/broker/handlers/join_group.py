@@ -6,13 +6,13 @@ leader that came back is told to skip the assignment (KIP-814). A member whose p
 larger than the group's record may be is refused (`broker.group_record_size`).
 """
 
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.group_record_size import check_group_record, size_of_texts
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import required_on_group
 from odradek.broker.services import RequestContext, Services
-from odradek.groups.commands import JoinGroup, JoinReply, Protocol
+from odradek.groups.commands import JoinGroup, Protocol
 from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -43,12 +43,11 @@ async def handle(
     nameless = None if context.version >= _FIRST_VERSION_WITH_NULL_PROTOCOL else ""
     try:
         _check_size(services, request)
-        answer = await services.groups.ask(request.group_id, _command(context, request))
+        reply = await services.groups.ask(request.group_id, _command(context, request))
     except ApiError as refusal:
         return JoinGroupResponse(
             error_code=refusal.code, member_id=request.member_id, protocol_name=nameless
         )
-    reply = cast(JoinReply, answer)
     return JoinGroupResponse(
         error_code=reply.error,
         generation_id=reply.generation_id,

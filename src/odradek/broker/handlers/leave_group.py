@@ -1,6 +1,6 @@
 """LeaveGroup 0-5: a member goes; from version 3 an administrator removes several."""
 
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import required_on_group
@@ -32,7 +32,7 @@ async def handle(
     )
     command = LeaveGroup(request.group_id, leaving)
     try:
-        errors = cast(list[ErrorCode], await services.groups.ask(request.group_id, command))
+        errors = await services.groups.ask(request.group_id, command)
     except ApiError as refusal:
         return LeaveGroupResponse(error_code=refusal.code)
     if context.version < _FIRST_VERSION_WITH_MEMBERS:

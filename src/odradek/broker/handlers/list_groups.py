@@ -8,7 +8,6 @@ from typing import Final
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import RequestContext, Services
-from odradek.groups.machine import GroupMachine
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -31,7 +30,6 @@ def handle(
     except ApiError as refusal:
         return ListGroupsResponse(error_code=refusal.code)
     for machine in machines:
-        assert isinstance(machine, GroupMachine)
         groups += machine.listings(request.states_filter, request.types_filter)
     sees_all = context.authorize_cluster_quietly(Operation.DESCRIBE)
     return ListGroupsResponse(

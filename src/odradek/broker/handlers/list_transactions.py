@@ -23,11 +23,10 @@ from odradek.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState,
 )
-from odradek.transactions.machine import TransactionMachine
-from odradek.transactions.transaction import DECIDED, Status, Transaction
+from odradek.transactions.transaction import PREPARED, Status, Transaction
 
 _STATES: Final = frozenset(status.title for status in Status)
-_OPEN: Final = DECIDED | {Status.ONGOING}
+_OPEN: Final = PREPARED | {Status.ONGOING}
 
 
 def handle(
@@ -65,7 +64,6 @@ def handle(
 
 def _all(services: Services) -> Iterable[Transaction]:
     for machine in services.transactions.machines():
-        assert isinstance(machine, TransactionMachine)
         yield from machine.transactions.values()
 
 

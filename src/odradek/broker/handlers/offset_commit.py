@@ -11,7 +11,7 @@ client that sends commit after commit is not made to wait for a turn of the loop
 
 from asyncio import Future
 from collections.abc import Awaitable, Sequence
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
@@ -97,7 +97,7 @@ def handle(
     except ApiError as refusal:
         return _answer(response, answers, [refusal.code] * len(answers))
     if errors.done() and errors.exception() is None:
-        return _answer(response, answers, cast(list[ErrorCode], errors.result()))
+        return _answer(response, answers, errors.result())
     return _answer_later(response, answers, errors)
 
 
@@ -127,10 +127,10 @@ def _answer(
 async def _answer_later(
     response: OffsetCommitResponse,
     answers: Sequence[OffsetCommitResponsePartition],
-    asked: "Future[object]",
+    asked: "Future[list[ErrorCode]]",
 ) -> OffsetCommitResponse:
     try:
-        errors = cast(list[ErrorCode], await asked)
+        errors = await asked
     except ApiError as refusal:
         errors = [refusal.code] * len(answers)
     return _answer(response, answers, errors)
@@ -139,10 +139,9 @@ async def _answer_later(
 async def commit(services: Services, command: CommitOffsets) -> Sequence[ErrorCode]:
     """An error for each offset: a refusal is the same for all of them."""
     try:
-        answer = await services.groups.ask(command.group_id, command)
+        return await services.groups.ask(command.group_id, command)
     except ApiError as refusal:
         return [refusal.code] * len(command.offsets)
-    return cast(list[ErrorCode], answer)
 
 
 def _topic(

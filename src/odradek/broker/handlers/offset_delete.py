@@ -3,7 +3,7 @@
 Topics that members subscribe to are refused: they would begin anew without knowing why.
 """
 
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
@@ -53,7 +53,7 @@ async def handle(
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=responses))
     command = DeleteOffsets(request.group_id, tuple(partitions))
     try:
-        errors = cast(list[ErrorCode], await services.groups.ask(request.group_id, command))
+        errors = await services.groups.ask(request.group_id, command)
     except ApiError as refusal:
         return OffsetDeleteResponse(error_code=refusal.code, topics=refused)
     for answer, error in zip(answers, errors, strict=True):

@@ -6,8 +6,9 @@ committed to an older topic of the same name is not shown.
 """
 
 from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
 from itertools import groupby
-from typing import Final, cast
+from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import CheckedByHandler
@@ -170,8 +171,8 @@ async def _fetched(services: Services, query: FetchOffsets) -> AsyncIterator[lis
     first = 0
     while True:
         if asked is not None and len(asked) > _AT_ONCE:
-            query = query._replace(partitions=asked[first : first + _AT_ONCE])
-        found = cast(list[FetchedOffset], await services.groups.ask(query.group_id, query))
+            query = replace(query, partitions=asked[first : first + _AT_ONCE])
+        found = await services.groups.ask(query.group_id, query)
         for begin in range(0, len(found), _AT_ONCE):
             yield found[begin : begin + _AT_ONCE]
             if len(found) >= _AT_ONCE and timeslice.is_over():

@@ -16,7 +16,6 @@ from collections.abc import Awaitable
 from typing import Final, NamedTuple
 
 from odradek.broker.handlers import Handler
-from odradek.broker.joining import join, retriable
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.services import Pipelined, RequestContext, Services
@@ -43,6 +42,7 @@ from odradek.replication.partition import Partition
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOpen
 from odradek.storage.validation import Admitted, TakesLong
+from odradek.transactions.verification import as_produce_error
 from odradek.world.timeslice import Timeslice
 
 # So many partitions are served at once: five milliseconds' work. More are served in steps.
@@ -419,8 +419,7 @@ async def _join(
         partitions = {one.partition.topic_partition for one in batches}
         try:
             missing = frozenset(
-                await join(
-                    services,
+                await services.verifier.join(
                     request.transactional_id or "",
                     producer,
                     partitions,
@@ -430,7 +429,7 @@ async def _join(
             )
         except ApiError as refusal:
             for one in batches:
-                _refuse(one.answer, retriable(refusal))
+                _refuse(one.answer, as_produce_error(refusal))
             return []
     appended = []
     for one, last_marker in zip(batches, last_markers(), strict=True):

@@ -5,13 +5,13 @@ another. An assignment with which the group's record would be larger than `max.m
 the internal topic is refused with UNKNOWN_SERVER_ERROR, as by Kafka.
 """
 
-from typing import Final, cast
+from typing import Final
 
-from odradek.broker.group_record_size import largest_group_record
+from odradek.broker.group_record_size import max_group_record_bytes
 from odradek.broker.handlers import Handler
 from odradek.broker.permissions import required_on_group
 from odradek.broker.services import RequestContext, Services
-from odradek.groups.commands import SyncGroup, SyncReply
+from odradek.groups.commands import SyncGroup
 from odradek.protocol.acls import Operation
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -37,10 +37,10 @@ async def handle(
         request.protocol_name,
         {each.member_id: each.assignment for each in request.assignments},
         # Only the leader brings assignments.
-        largest_group_record(services) if request.assignments else None,
+        max_group_record_bytes(services) if request.assignments else None,
     )
     try:
-        reply = cast(SyncReply, await services.groups.ask(request.group_id, command))
+        reply = await services.groups.ask(request.group_id, command)
     except ApiError as refusal:
         return SyncGroupResponse(error_code=refusal.code)
     return SyncGroupResponse(

@@ -10,10 +10,10 @@ from typing import Final
 
 from odradek.broker.handlers import Handler
 from odradek.broker.handlers.offset_commit import commit
-from odradek.broker.joining import join_with_offsets
 from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import PARTITIONS
 from odradek.broker.services import RequestContext, Services
+from odradek.cluster.internal_topics import GROUPS
 from odradek.groups.commands import CommitOffsets, OffsetToCommit
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
@@ -27,6 +27,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from odradek.protocol.types import TopicPartition
+from odradek.replication.state_partitions import partition_of
 from odradek.statemachine.machine import ProducerIdentity
 
 _FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
@@ -104,8 +105,9 @@ async def _commit(
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     adds = version >= _FIRST_VERSION_THAT_ADDS
     try:
-        await join_with_offsets(
-            services, request.transactional_id, producer, request.group_id, adds=adds
+        index = partition_of(request.group_id, services.images.image, GROUPS)
+        await services.verifier.join_offsets(
+            request.transactional_id, producer, TopicPartition(GROUPS, index), adds=adds
         )
     except ApiError as refusal:
         busy = refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds

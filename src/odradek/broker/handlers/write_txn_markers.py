@@ -26,10 +26,9 @@ from odradek.protocol.messages.write_txn_markers import (
 from odradek.protocol.types import TopicPartition
 from odradek.replication.appended import TransactionMarker
 from odradek.statemachine.machine import ProducerIdentity
-from odradek.transactions.local_markers import AppendedMarkers, Outcomes
+from odradek.transactions.local_markers import AppendedMarkers, MarkerErrors
+from odradek.transactions.transaction import VERSION_2
 from odradek.world.timeslice import Timeslice
-
-_FIRST_TRANSACTION_VERSION_THAT_RAISES: Final = 2
 
 
 async def handle(
@@ -82,7 +81,7 @@ async def _append(services: Services, asked: WritableTxnMarker) -> AppendedMarke
         ProducerIdentity(asked.producer_id, asked.producer_epoch),
         asked.transaction_result,
         asked.coordinator_epoch,
-        asked.transaction_version >= _FIRST_TRANSACTION_VERSION_THAT_RAISES,
+        asked.transaction_version >= VERSION_2,
     )
     partitions = (
         TopicPartition(topic.name, index)
@@ -93,7 +92,7 @@ async def _append(services: Services, asked: WritableTxnMarker) -> AppendedMarke
 
 
 async def _results(
-    topics: Sequence[WritableTxnMarkerTopic], outcomes: Outcomes
+    topics: Sequence[WritableTxnMarkerTopic], outcomes: MarkerErrors
 ) -> list[WritableTxnMarkerTopicResult]:
     timeslice = Timeslice.of_running_loop()
     results = []

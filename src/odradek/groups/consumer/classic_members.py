@@ -1,12 +1,13 @@
-"""Members of the classic protocol in a consumer group: they are served without barriers.
+"""Decides about members that use the classic protocol in a consumer group.
 
-JoinGroup is a heartbeat that says everything, and is answered at once: there is no leader, and
-the generation is the member's epoch. SyncGroup hands over what the member has been given.
-Heartbeat says REBALANCE_IN_PROGRESS while there is something for the member to fetch or to
-give up; it then has its rebalance timeout to join again.
+JoinGroup is treated as a heartbeat with all fields and is answered at once: there is no leader, and
+the generation is the member epoch. SyncGroup returns the member's current assignment. Heartbeat is
+answered with REBALANCE_IN_PROGRESS while the member has partitions to revoke or to fetch; it then
+has to rejoin within its rebalance timeout.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic import CONSUMER_PROTOCOL
@@ -20,6 +21,7 @@ from odradek.groups.commands import (
     SyncGroup,
     SyncReply,
 )
+from odradek.groups.consumer.decision import JOIN, SYNC, ConsumerDecision
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.member import ClassicSide, ConsumerMember, MemberState, Profile
 from odradek.groups.consumer.migration import (
@@ -28,7 +30,6 @@ from odradek.groups.consumer.migration import (
     owned_partitions,
     remove_or_downgrade,
 )
-from odradek.groups.consumer.turn import JOIN, SYNC, Turn
 from odradek.groups.group import GroupOutcome
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
@@ -44,22 +45,26 @@ class ClassicMembers:
         self._settings = settings
         self._new_identifier = new_identifier
 
-    def decide(self, turn: Turn, command: ClassicCommand, caller: Caller | None) -> GroupOutcome:
+    def decide(
+        self, decision: ConsumerDecision, command: ClassicCommand, caller: Caller[Any] | None
+    ) -> GroupOutcome:
         if isinstance(command, JoinGroup):
-            return self._join(turn, command, caller)
+            return self._join(decision, command, caller)
         if isinstance(command, SyncGroup):
-            return turn.outcome(caller, _sync(turn, command))
+            return decision.outcome_for(caller, _sync(decision, command))
         if isinstance(command, LeaveGroup):
-            return turn.outcome(caller, _leave(turn, command))
-        return turn.outcome(caller, _heartbeat(turn, command))
+            return decision.outcome_for(caller, _leave(decision, command))
+        return decision.outcome_for(caller, _heartbeat(decision, command))
 
-    def _join(self, turn: Turn, command: JoinGroup, caller: Caller | None) -> GroupOutcome:
-        self._check(turn.group, command)
+    def _join(
+        self, decision: ConsumerDecision, command: JoinGroup, caller: Caller[JoinReply] | None
+    ) -> GroupOutcome:
+        self._check(decision.group, command)
         if command.requires_member_id and not command.member_id and not command.group_instance_id:
             member_id = f"{command.client_id}-{self._new_identifier()}"
-            return turn.outcome(caller, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+            return decision.outcome_for(caller, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         subscription = _subscription(command)
-        member = self._member(turn, command)
+        member = self._member(decision, command)
         profile = Profile(
             command.group_instance_id,
             subscription.rack_id,
@@ -71,39 +76,39 @@ class ClassicMembers:
             None,
             ClassicSide(command.session_timeout_ms, command.protocols),
         )
-        if turn.update_profile(member, profile):
-            turn.bump_epoch()
-        if downgrade_for(turn, member, caller):
-            return turn.outcome(None, None)
-        turn.assign_if_due()
-        owned = owned_partitions(subscription.owned_partitions, turn.image)
-        member = turn.reconcile(turn.group.members[member.member_id], owned)
-        turn.expect_sign_of_life(member)
-        turn.set_deadline(JOIN, member.member_id, None)
-        turn.set_deadline(SYNC, member.member_id, command.rebalance_timeout_ms)
+        if decision.update_profile(member, profile):
+            decision.bump_epoch()
+        if downgrade_for(decision, member, caller):
+            return decision.outcome()
+        decision.assign_if_due()
+        owned = owned_partitions(subscription.owned_partitions, decision.image)
+        member = decision.reconcile(decision.group.members[member.member_id], owned)
+        decision.renew_session(member)
+        decision.set_deadline(JOIN, member.member_id, None)
+        decision.set_deadline(SYNC, member.member_id, command.rebalance_timeout_ms)
         name = command.protocols[0].name
         reply = JoinReply(ErrorCode.NONE, member.member_id, member.epoch, CONSUMER_PROTOCOL, name)
-        return turn.outcome(caller, reply)
+        return decision.outcome_for(caller, reply)
 
     def _check(self, group: ConsumerGroup, command: JoinGroup) -> None:
         settings = self._settings
-        lowest, highest = (
+        min_ms, max_ms = (
             settings.group_min_session_timeout_ms,
             settings.group_max_session_timeout_ms,
         )
-        if not lowest <= command.session_timeout_ms <= highest:
+        if not min_ms <= command.session_timeout_ms <= max_ms:
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
-        is_known = (
+        is_member = (
             command.member_id in group.members
             or (command.group_instance_id or "") in group.static_members
         )
-        if len(group.members) >= settings.group_consumer_max_size and not is_known:
+        if len(group.members) >= settings.group_consumer_max_size and not is_member:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not _supports(group, command):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def _member(self, turn: Turn, command: JoinGroup) -> ConsumerMember:
-        group = turn.group
+    def _member(self, decision: ConsumerDecision, command: JoinGroup) -> ConsumerMember:
+        group = decision.group
         instance_id = command.group_instance_id
         if instance_id is not None and command.member_id:
             return group.check_member(command.member_id, instance_id)
@@ -111,21 +116,21 @@ class ClassicMembers:
             member_id = f"{instance_id}-{self._new_identifier()}"
             holder = group.static_members.get(instance_id)
             if holder is not None:
-                return turn.replace_static(group.members[holder], member_id)
+                return decision.replace_static(group.members[holder], member_id)
             return ConsumerMember(member_id)
         member_id = command.member_id or f"{command.client_id}-{self._new_identifier()}"
         return group.members.get(member_id) or ConsumerMember(member_id)
 
 
 def _supports(group: ConsumerGroup, command: JoinGroup) -> bool:
-    """Whether all classic members have a protocol in common, with this one: so that they could
-    go back to a classic group."""
+    """Returns whether all classic members, this one included, support a common protocol, so that
+    the group could be downgraded to a classic one."""
     if command.protocol_type != CONSUMER_PROTOCOL:
         return False
-    common = {each.name for each in command.protocols}
+    common = {protocol.name for protocol in command.protocols}
     for member_id, member in group.members.items():
         if member.profile.classic is not None and member_id != command.member_id:
-            common &= {each.name for each in member.profile.classic.protocols}
+            common &= {protocol.name for protocol in member.profile.classic.protocols}
     return bool(common)
 
 
@@ -148,33 +153,36 @@ def _classic_member(
     return member, member.profile.classic
 
 
-def _sync(turn: Turn, command: SyncGroup) -> SyncReply:
-    group = turn.group
+def _sync(decision: ConsumerDecision, command: SyncGroup) -> SyncReply:
+    group = decision.group
     member, classic = _classic_member(group, command.member_id, command.group_instance_id)
     if command.generation_id != member.epoch:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     name = classic.protocols[0].name
-    for said, is_so in ((command.protocol_type, CONSUMER_PROTOCOL), (command.protocol_name, name)):
-        if said is not None and said != is_so:
+    for sent, expected in (
+        (command.protocol_type, CONSUMER_PROTOCOL),
+        (command.protocol_name, name),
+    ):
+        if sent is not None and sent != expected:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    turn.expect_sign_of_life(member)
-    turn.set_deadline(SYNC, member.member_id, None)
+    decision.renew_session(member)
+    decision.set_deadline(SYNC, member.member_id, None)
     if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        turn.set_deadline(JOIN, member.member_id, member.profile.rebalance_timeout_ms)
+        decision.set_deadline(JOIN, member.member_id, member.profile.rebalance_timeout_ms)
         return SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
-    assignment = classic_assignment(member.assigned, classic.protocols[0].metadata, turn.image)
+    assignment = classic_assignment(member.assigned, classic.protocols[0].metadata, decision.image)
     return SyncReply(ErrorCode.NONE, CONSUMER_PROTOCOL, name, assignment)
 
 
-def _heartbeat(turn: Turn, command: Heartbeat) -> ErrorCode:
-    group = turn.group
+def _heartbeat(decision: ConsumerDecision, command: Heartbeat) -> ErrorCode:
+    group = decision.group
     member, _ = _classic_member(group, command.member_id, command.group_instance_id)
     if command.generation_id != member.epoch:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    turn.expect_sign_of_life(member)
+    decision.renew_session(member)
     if not _has_to_join(group, member):
         return ErrorCode.NONE
-    turn.set_deadline(JOIN, member.member_id, member.profile.rebalance_timeout_ms)
+    decision.set_deadline(JOIN, member.member_id, member.profile.rebalance_timeout_ms)
     return ErrorCode.REBALANCE_IN_PROGRESS
 
 
@@ -183,27 +191,27 @@ def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
         return True
     if member.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
-    waits_for = group.target_of(member.member_id) - member.assigned.keys()
-    return all(group.owners.get(each) in (None, member.member_id) for each in waits_for)
+    missing = group.target_of(member.member_id) - member.assigned.keys()
+    return all(group.owners.get(partition) in (None, member.member_id) for partition in missing)
 
 
-def _leave(turn: Turn, command: LeaveGroup) -> list[ErrorCode]:
-    """Members go, or an administrator removes them: also those of the new protocol, who find out
-    with their next heartbeat and join again if they are still there."""
+def _leave(decision: ConsumerDecision, command: LeaveGroup) -> list[ErrorCode]:
+    """Removes members that leave or that an administrator removes. The latter may also be members
+    of the consumer protocol, which learn of it at their next heartbeat and rejoin."""
     errors: list[ErrorCode] = []
-    gone: dict[str, ConsumerMember] = {}
+    leaving_members: dict[str, ConsumerMember] = {}
     for leaving in command.members:
         try:
-            member = _leaving_member(turn.group, leaving)
-            if member.member_id in gone:
+            member = _leaving_member(decision.group, leaving)
+            if member.member_id in leaving_members:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         except ApiError as refusal:
             errors.append(refusal.code)
         else:
             errors.append(ErrorCode.NONE)
-            gone[member.member_id] = member
-    if gone:
-        remove_or_downgrade(turn, *gone.values())
+            leaving_members[member.member_id] = member
+    if leaving_members:
+        remove_or_downgrade(decision, *leaving_members.values())
     return errors
 
 

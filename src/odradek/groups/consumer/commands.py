@@ -1,19 +1,26 @@
-"""What may be asked about consumer groups, and what is answered."""
+"""The commands of consumer groups (KIP-848), and their replies."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.groups.consumer.member import ConsumerMember, TopicIdPartition
+from odradek.protocol.api_error import ApiError
 from odradek.protocol.types import TopicId
-from odradek.statemachine.machine import Caller
+from odradek.statemachine.machine import Caller, Command
 
 
-class ConsumerHeartbeat(NamedTuple):
-    """Answered with a `ConsumerHeartbeatReply`. None, or -1 for the timeout, is: as before.
+class ConsumerHeartbeatReply(NamedTuple):
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    # None if the member knows its assignment already.
+    assignment: Mapping[TopicId, Sequence[int]] | None = None
 
-    `makes_own_id`: from version 1 a client chooses its member id itself. `may_describe` says of a
-    topic's name whether the member may know of it; None where nobody is asked.
-    """
+
+@dataclass(slots=True)
+class ConsumerHeartbeat(Command[ConsumerHeartbeatReply]):
+    """A field that is None (or a timeout of -1) has not changed since the last heartbeat."""
 
     group_id: str
     member_id: str
@@ -27,32 +34,23 @@ class ConsumerHeartbeat(NamedTuple):
     pattern: str | None = None
     assignor: str | None = None
     owned: frozenset[TopicIdPartition] | None = None
+    # From version 1 a client chooses its member id itself.
     makes_own_id: bool = True
+    # Returns whether the member may describe a topic; None if there are no access rules.
     may_describe: Callable[[str], bool] | None = None
 
 
-class JoinTogether(NamedTuple):
-    """Several members join a group at once, each with its first heartbeat and its caller. Each
-    caller is answered with a `ConsumerHeartbeatReply`, or with the `ApiError` that it would get
-    alone. The assignment is made once for all of them."""
+JoinResult = ConsumerHeartbeatReply | ApiError
+"""The reply to a member's first heartbeat, or the error that it would be refused with alone."""
+
+
+@dataclass(slots=True)
+class JoinTogether(Command[None]):
+    """Several members join a group at once, each with its first heartbeat. Each has a caller of
+    its own and is answered. The target assignment is computed once for all of them."""
 
     group_id: str
-    joins: Sequence[tuple[ConsumerHeartbeat, Caller]]
-
-
-class ConsumerHeartbeatReply(NamedTuple):
-    """`assignment` is None where the member knows it already."""
-
-    member_id: str
-    member_epoch: int
-    heartbeat_interval_ms: int = 0
-    assignment: Mapping[TopicId, Sequence[int]] | None = None
-
-
-class DescribeConsumerGroup(NamedTuple):
-    """Answered with a `ConsumerGroupDescription`."""
-
-    group_id: str
+    joins: Sequence[tuple[ConsumerHeartbeat, Caller[JoinResult]]]
 
 
 class ConsumerMemberDescription(NamedTuple):
@@ -69,7 +67,13 @@ class ConsumerGroupDescription(NamedTuple):
     members: Sequence[ConsumerMemberDescription]
 
 
-class TopicsChanged(NamedTuple):
-    """Topics were made, deleted, or got partitions. Answered with how many groups care."""
+@dataclass(slots=True)
+class DescribeConsumerGroup(Command[ConsumerGroupDescription]):
+    group_id: str
+
+
+@dataclass(slots=True)
+class TopicsChanged(Command[int]):
+    """Topics were created, deleted, or got partitions. The reply is how many groups changed."""
 
     names: frozenset[str]

@@ -1,13 +1,15 @@
-"""Decides for consumer groups: the kind of groups that plugs into `groups.machine`.
+"""Decides about consumer groups (KIP-848). It plugs into `groups.machine`.
 
-A heartbeat does everything: it joins, says what changed, reports what the member owns and
-fetches what it shall own; with epoch -1 or -2 it leaves. The order of the checks is Kafka's:
-UNKNOWN_MEMBER_ID and FENCED_MEMBER_EPOCH make a member give up everything and join again,
-UNRELEASED_INSTANCE_ID and FENCED_INSTANCE_ID stop it.
+A heartbeat does everything: a member joins with it, reports what it owns and what changed, receives
+its current assignment, and leaves with it (epoch -1, or -2 for a static member that will return).
+The order of the checks is Kafka's, because clients act on the error they get: after
+UNKNOWN_MEMBER_ID and FENCED_MEMBER_EPOCH a member gives up its partitions and rejoins, after
+UNRELEASED_INSTANCE_ID and FENCED_INSTANCE_ID it stops.
 """
 
 from collections.abc import Callable, Hashable
-from typing import Final, cast
+from functools import partial
+from typing import Any, Final
 
 from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic import ClassicGroup
@@ -19,14 +21,22 @@ from odradek.groups.consumer.commands import (
     ConsumerHeartbeatReply,
     ConsumerMemberDescription,
     DescribeConsumerGroup,
+    JoinResult,
     JoinTogether,
     TopicsChanged,
 )
-from odradek.groups.consumer.group import ConsumerGroup, Images
+from odradek.groups.consumer.decision import (
+    DEADLINES,
+    REBALANCE,
+    ConsumerDecision,
+    assignor_of,
+    known_assignors,
+)
+from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
-    NOTHING,
+    NO_PARTITIONS,
     STATIC_LEAVING_EPOCH,
     ConsumerMember,
     MemberState,
@@ -40,20 +50,25 @@ from odradek.groups.consumer.subscriptions import (
     subscribes_to_any,
     without_deleted,
 )
-from odradek.groups.consumer.turn import DEADLINES, REBALANCE, Turn, assignor_of, known_assignors
-from odradek.groups.group import Group, GroupOutcome, Groups, members_of
+from odradek.groups.group import (
+    Group,
+    GroupDecisions,
+    GroupNow,
+    GroupOutcome,
+    Groups,
+    members_of,
+)
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.statemachine.machine import Caller, Now, Outcome, Reply
+from odradek.statemachine.machine import Caller, Outcome, Reply, reply_to
 
-_NOTHING: Final[GroupOutcome] = Outcome()
-_TIMES_FASTER: Final = 5
+_NO_CHANGE: Final[GroupOutcome] = Outcome()
+_UNRELEASED_INTERVAL_PARTS: Final = 5
 
 
 class ConsumerGroups:
-    """`images` gives the cluster's topics as they are now."""
+    """A `GroupTypePlugin`."""
 
-    commands = frozenset({ConsumerHeartbeat, JoinTogether, DescribeConsumerGroup, TopicsChanged})
     record_kinds = KINDS
     deadlines = DEADLINES
 
@@ -61,44 +76,33 @@ class ConsumerGroups:
         self,
         settings: GroupSettings,
         new_identifier: Callable[[], str],
-        images: Images,
         *,
-        is_guarded: bool = False,
+        has_access_rules: bool = False,
     ) -> None:
-        """`is_guarded`: there are access rules, so a new topic that matches a pattern is for those
-        alone who may describe it. The next heartbeat of a member asks (`Turn.refresh_pattern`)."""
-        self._is_guarded = is_guarded
+        """`has_access_rules`: a new topic that matches a pattern is only for members that may
+        describe it. The next heartbeat of a member finds out (`refresh_pattern`)."""
+        self._has_access_rules = has_access_rules
         self._settings = settings
         self._new_identifier = new_identifier
-        self._images = images
         self._classic_members = ClassicMembers(settings, new_identifier)
 
-    def owns(self, group: Group) -> bool:
+    def add_decisions(self, decisions: GroupDecisions, groups: Groups) -> None:
+        decisions.on(ConsumerHeartbeat, partial(self._heartbeat_or_leave, groups))
+        decisions.on(JoinTogether, partial(self._join_together, groups))
+        decisions.on(DescribeConsumerGroup, partial(self._describe, groups))
+        decisions.on(TopicsChanged, partial(self._topics_changed, groups))
+
+    def is_type_of(self, group: Group) -> bool:
         return isinstance(group, ConsumerGroup)
 
-    def decide(
-        self, groups: Groups, command: object, caller: Caller | None, now: Now
-    ) -> GroupOutcome:
-        if isinstance(command, ConsumerHeartbeat):
-            self._check(command)
-            if command.member_epoch < JOINING_EPOCH:
-                return self._leave(groups, command, caller, now)
-            return self._heartbeat(groups, command, caller, now)
-        if isinstance(command, JoinTogether):
-            return self._join_together(groups, command, now)
-        if isinstance(command, DescribeConsumerGroup):
-            description = self._describe(groups, command.group_id)
-            return self._turn(_existing(groups, command.group_id), now).outcome(caller, description)
-        return self._topics_changed(groups, cast(TopicsChanged, command), caller, now)
-
     def decide_classic(
-        self, group: Group, command: ClassicCommand, caller: Caller | None, now: Now
+        self, group: Group, command: ClassicCommand, caller: Caller[Any] | None, now: GroupNow
     ) -> GroupOutcome:
         assert isinstance(group, ConsumerGroup)
-        return self._classic_members.decide(self._turn(group, now), command, caller)
+        return self._classic_members.decide(self._decision(group, now), command, caller)
 
-    def _turn(self, group: ConsumerGroup, now: Now) -> Turn:
-        return Turn(group, self._images(), self._settings, now)
+    def _decision(self, group: ConsumerGroup, now: GroupNow) -> ConsumerDecision:
+        return ConsumerDecision(group, self._settings, now)
 
     # Records
 
@@ -110,7 +114,7 @@ class ConsumerGroups:
         if not isinstance(group, ConsumerGroup):
             if value is None:
                 return None
-            group = ConsumerGroup(read.group_id, self._images)
+            group = ConsumerGroup(read.group_id)
         elif read.kind == GROUP and value is None:
             return None
         group.apply(read, value)
@@ -118,257 +122,296 @@ class ConsumerGroups:
 
     # Heartbeats
 
-    def _check(self, asked: ConsumerHeartbeat) -> None:
-        epoch = asked.member_epoch
-        if asked.makes_own_id or epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH:
-            _require(asked.member_id.strip(), "MemberId can't be empty.")
-        _require(asked.group_id.strip(), "GroupId can't be empty.")
-        for value, name in ((asked.instance_id, "InstanceId"), (asked.rack_id, "RackId")):
+    def _check(self, heartbeat: ConsumerHeartbeat) -> None:
+        epoch = heartbeat.member_epoch
+        if heartbeat.makes_own_id or epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH:
+            _require(heartbeat.member_id.strip(), "MemberId can't be empty.")
+        _require(heartbeat.group_id.strip(), "GroupId can't be empty.")
+        for value, name in ((heartbeat.instance_id, "InstanceId"), (heartbeat.rack_id, "RackId")):
             _require(value is None or value.strip(), f"{name} can't be empty.")
         if epoch == JOINING_EPOCH:
             _require(
-                asked.rebalance_timeout_ms != -1,
+                heartbeat.rebalance_timeout_ms != -1,
                 "RebalanceTimeoutMs must be provided in first request.",
             )
             _require(
-                asked.owned is not None and not asked.owned,
+                heartbeat.owned is not None and not heartbeat.owned,
                 "TopicPartitions must be empty when (re-)joining.",
             )
             _require(
-                asked.topics is not None or asked.pattern is not None,
+                heartbeat.topics is not None or heartbeat.pattern is not None,
                 "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null"
                 " when (re-)joining.",
             )
         elif epoch == STATIC_LEAVING_EPOCH:
-            _require(asked.instance_id is not None, "InstanceId can't be null.")
+            _require(heartbeat.instance_id is not None, "InstanceId can't be null.")
         _require(epoch >= STATIC_LEAVING_EPOCH, "MemberEpoch is invalid.")
         known = known_assignors(self._settings)
-        if asked.assignor is not None and asked.assignor not in known:
+        if heartbeat.assignor is not None and heartbeat.assignor not in known:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_ASSIGNOR,
-                f"ServerAssignor {asked.assignor} is not supported."
+                f"ServerAssignor {heartbeat.assignor} is not supported."
                 f" Supported assignors: {', '.join(known)}.",
             )
 
-    def _heartbeat(
-        self, groups: Groups, asked: ConsumerHeartbeat, caller: Caller | None, now: Now
+    def _heartbeat_or_leave(
+        self,
+        groups: Groups,
+        heartbeat: ConsumerHeartbeat,
+        caller: Caller[ConsumerHeartbeatReply] | None,
+        now: GroupNow,
     ) -> GroupOutcome:
-        turn = self._find(groups, asked, now)
-        before, is_changed = self._take_in(turn, asked)
-        if is_changed:
-            turn.bump_epoch()
-        turn.assign_if_due()
-        return turn.outcome(caller, self._reply(turn, asked, before))
+        self._check(heartbeat)
+        if heartbeat.member_epoch < JOINING_EPOCH:
+            return self._leave(groups, heartbeat, caller, now)
+        return self._heartbeat(groups, heartbeat, caller, now)
 
-    def _join_together(self, groups: Groups, command: JoinTogether, now: Now) -> GroupOutcome:
-        """Takes all members in, makes one assignment, then answers each of them."""
-        turn: Turn | None = None
-        refusals: list[Reply] = []
-        taken_in: list[tuple[ConsumerHeartbeat, Caller, ConsumerMember]] = []
+    def _heartbeat(
+        self,
+        groups: Groups,
+        heartbeat: ConsumerHeartbeat,
+        caller: Caller[ConsumerHeartbeatReply] | None,
+        now: GroupNow,
+    ) -> GroupOutcome:
+        decision = self._find(groups, heartbeat, now)
+        before, is_changed = self._update_member(decision, heartbeat)
+        if is_changed:
+            decision.bump_epoch()
+        decision.assign_if_due()
+        return decision.outcome_for(caller, self._reply(decision, heartbeat, before))
+
+    def _join_together(
+        self, groups: Groups, command: JoinTogether, caller: Caller[None] | None, now: GroupNow
+    ) -> GroupOutcome:
+        """Adds all members, computes one target assignment, then answers each member."""
+        decision: ConsumerDecision | None = None
+        refusals: list[Reply[JoinResult]] = []
+        joined: list[tuple[ConsumerHeartbeat, Caller[JoinResult], ConsumerMember]] = []
         is_any_changed = False
-        for asked, caller in command.joins:
+        for heartbeat, member_caller in command.joins:
             try:
-                self._check(asked)
-                turn = turn or self._find(groups, asked, now)
-                before, is_changed = self._take_in(turn, asked)
+                self._check(heartbeat)
+                decision = decision or self._find(groups, heartbeat, now)
+                before, is_changed = self._update_member(decision, heartbeat)
             except ApiError as refusal:
-                refusals.append(Reply(caller, refusal))
+                refusals.append(Reply(member_caller, refusal))
             else:
-                taken_in.append((asked, caller, before))
+                joined.append((heartbeat, member_caller, before))
                 is_any_changed |= is_changed
-        if turn is None:
+        if decision is None:
             return Outcome(replies=refusals, subjects=(members_of(command.group_id),))
         if is_any_changed:
-            turn.bump_epoch()
-        turn.assign_if_due()
-        for asked, caller, before in taken_in:
-            turn.answer(caller, self._reply(turn, asked, before))
-        turn.replies += refusals
-        return turn.outcome(None, None)
+            decision.bump_epoch()
+        decision.assign_if_due()
+        for heartbeat, member_caller, before in joined:
+            decision.answer(member_caller, self._reply(decision, heartbeat, before))
+        decision.replies += refusals
+        return decision.outcome_for(caller, None)
 
-    def _take_in(self, turn: Turn, asked: ConsumerHeartbeat) -> tuple[ConsumerMember, bool]:
-        """Notes what the member says about itself. Returns it as it was before, and whether the
-        group has to be assigned anew. Refuses before it changes anything."""
-        self._check_room(turn.group, asked)
-        turn.check_pattern(asked.pattern)
-        before = self._member(turn, asked)
-        turn.may_describe = asked.may_describe
-        profile = _profile(before.profile, asked)
-        is_changed = turn.update_profile(before, profile)
-        return before, turn.refresh_pattern(profile.pattern) or is_changed
+    def _update_member(
+        self, decision: ConsumerDecision, heartbeat: ConsumerHeartbeat
+    ) -> tuple[ConsumerMember, bool]:
+        """Takes over what the member says about itself. Returns the member as it was before, and
+        whether a new target assignment is needed. Refuses before it changes anything."""
+        self._check_room(decision.group, heartbeat)
+        decision.check_pattern(heartbeat.pattern)
+        before = self._member(decision, heartbeat)
+        decision.may_describe = heartbeat.may_describe
+        profile = _profile(before.profile, heartbeat)
+        is_changed = decision.update_profile(before, profile)
+        return before, decision.refresh_pattern(profile.pattern) or is_changed
 
     def _reply(
-        self, turn: Turn, asked: ConsumerHeartbeat, before: ConsumerMember
+        self, decision: ConsumerDecision, heartbeat: ConsumerHeartbeat, before: ConsumerMember
     ) -> ConsumerHeartbeatReply:
-        """Brings the member as near to its target as it can get now, and says so."""
-        member = turn.group.members[before.member_id]
-        is_joining = asked.member_epoch == JOINING_EPOCH
-        member = turn.reconcile(member, asked.owned, may_be_late=not is_joining)
-        turn.expect_sign_of_life(member)
-        is_told = (
-            asked.member_epoch != before.epoch  # It joins, or an answer to it was lost.
-            or _says_everything(asked)
+        """Reconciles the member with its target as far as possible now, and returns the reply."""
+        member = decision.group.members[before.member_id]
+        is_joining = heartbeat.member_epoch == JOINING_EPOCH
+        member = decision.reconcile(member, heartbeat.owned, may_lag=not is_joining)
+        decision.renew_session(member)
+        needs_assignment = (
+            # It joins, or a reply to it was lost.
+            heartbeat.member_epoch != before.epoch
+            or _is_complete(heartbeat)
             or member.assigned.keys() != before.assigned.keys()
         )
         return ConsumerHeartbeatReply(
             member.member_id,
             member.epoch,
-            _interval_ms(turn, member),
-            by_topic(member.assigned) if is_told else None,
+            _interval_ms(decision, member),
+            by_topic(member.assigned) if needs_assignment else None,
         )
 
-    def _find(self, groups: Groups, asked: ConsumerHeartbeat, now: Now) -> Turn:
-        """The group, or one that begins with this member."""
-        found = groups.get(asked.group_id)
+    def _find(
+        self, groups: Groups, heartbeat: ConsumerHeartbeat, now: GroupNow
+    ) -> ConsumerDecision:
+        """Returns a decision about the group, which is created if this member joins as its
+        first."""
+        found = groups.get(heartbeat.group_id)
         if isinstance(found, ConsumerGroup):
-            return self._turn(found, now)
-        if asked.member_epoch != JOINING_EPOCH:
-            raise _missing(asked.group_id) if found is None else _not_found(asked.group_id)
-        turn = self._turn(ConsumerGroup(asked.group_id, self._images), now)
+            return self._decision(found, now)
+        if heartbeat.member_epoch != JOINING_EPOCH:
+            raise _missing(heartbeat.group_id) if found is None else _not_found(heartbeat.group_id)
+        decision = self._decision(ConsumerGroup(heartbeat.group_id), now)
         if isinstance(found, ClassicGroup):
             if found.is_empty:
-                turn.records += found.tombstones()
+                decision.records += found.tombstones()
             elif may_upgrade(found, self._settings):
-                upgrade(turn, found)
+                upgrade(decision, found)
             else:
-                raise _not_found(asked.group_id)
+                raise _not_found(heartbeat.group_id)
         elif found is not None:
-            raise _not_found(asked.group_id)
-        return turn
+            raise _not_found(heartbeat.group_id)
+        return decision
 
-    def _check_room(self, group: ConsumerGroup, asked: ConsumerHeartbeat) -> None:
-        most = self._settings.group_consumer_max_size
-        is_known = (
-            asked.member_id in group.members or (asked.instance_id or "") in group.static_members
+    def _check_room(self, group: ConsumerGroup, heartbeat: ConsumerHeartbeat) -> None:
+        max_size = self._settings.group_consumer_max_size
+        is_member = (
+            heartbeat.member_id in group.members
+            or (heartbeat.instance_id or "") in group.static_members
         )
-        if len(group.members) >= most and not is_known:
+        if len(group.members) >= max_size and not is_member:
             raise ApiError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {most} members.",
+                f"The consumer group has reached its maximum capacity of {max_size} members.",
             )
 
-    def _member(self, turn: Turn, asked: ConsumerHeartbeat) -> ConsumerMember:
-        """Who speaks. A new member is not in the group yet."""
-        group = turn.group
-        member_id = asked.member_id or self._new_identifier()
-        joins = asked.member_epoch == JOINING_EPOCH
-        if joins and asked.instance_id is not None:
-            holder = group.static_members.get(asked.instance_id)
+    def _member(self, decision: ConsumerDecision, heartbeat: ConsumerHeartbeat) -> ConsumerMember:
+        """Returns the member that sent the heartbeat. A new one is not in the group yet."""
+        group = decision.group
+        member_id = heartbeat.member_id or self._new_identifier()
+        is_joining = heartbeat.member_epoch == JOINING_EPOCH
+        if is_joining and heartbeat.instance_id is not None:
+            holder = group.static_members.get(heartbeat.instance_id)
             if holder is None:
                 return group.members.get(member_id) or ConsumerMember(member_id)
             old = group.members[holder]
-            if old.member_id == member_id and not old.has_left_for_now:
-                return old  # The same client again: the answer to its first request was lost.
-            if old.profile.classic is None and not old.has_left_for_now:
+            if old.member_id == member_id and not old.has_left_temporarily:
+                return old  # The same client: the reply to its first heartbeat was lost.
+            if old.profile.classic is None and not old.has_left_temporarily:
                 raise ApiError(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
-                    f"Static member {member_id} with instance id {asked.instance_id} cannot join"
-                    f" the group because the instance id is owned by {holder} member.",
+                    f"Static member {member_id} with instance id {heartbeat.instance_id} cannot"
+                    f" join the group because the instance id is owned by {holder} member.",
                 )
-            return turn.replace_static(old, member_id)
-        if joins and member_id not in group.members:
+            return decision.replace_static(old, member_id)
+        if is_joining and member_id not in group.members:
             return ConsumerMember(member_id)
-        member = group.check_member(member_id, asked.instance_id)
-        if not joins:
-            _check_epoch(member, asked)
+        member = group.check_member(member_id, heartbeat.instance_id)
+        if not is_joining:
+            _check_epoch(member, heartbeat)
         return member
 
     # Leaving
 
     def _leave(
-        self, groups: Groups, asked: ConsumerHeartbeat, caller: Caller | None, now: Now
+        self,
+        groups: Groups,
+        heartbeat: ConsumerHeartbeat,
+        caller: Caller[ConsumerHeartbeatReply] | None,
+        now: GroupNow,
     ) -> GroupOutcome:
-        turn = self._turn(_existing(groups, asked.group_id), now)
-        member = turn.group.check_member(asked.member_id, asked.instance_id)
-        if asked.member_epoch == STATIC_LEAVING_EPOCH:
-            # Its session runs on: until it ends, its partitions wait for it. Whoever comes back
-            # in its place goes on as if it had had them all along.
-            turn.put_member(
+        decision = self._decision(_existing(groups, heartbeat.group_id), now)
+        member = decision.group.check_member(heartbeat.member_id, heartbeat.instance_id)
+        if heartbeat.member_epoch == STATIC_LEAVING_EPOCH:
+            # Its partitions are kept for it until its session expires. When it returns, it counts
+            # as if it had owned them all the time.
+            decision.put_member(
                 member._replace(
                     epoch=STATIC_LEAVING_EPOCH,
                     state=MemberState.STABLE,
                     assigned=dict.fromkeys(member.assigned, 0),
-                    to_revoke=NOTHING,
+                    to_revoke=NO_PARTITIONS,
                 )
             )
-            turn.set_deadline(REBALANCE, member.member_id, None)
+            decision.set_deadline(REBALANCE, member.member_id, None)
         else:
-            remove_or_downgrade(turn, member)
-        reply = ConsumerHeartbeatReply(member.member_id, asked.member_epoch)
-        return turn.outcome(caller, reply)
+            remove_or_downgrade(decision, member)
+        reply = ConsumerHeartbeatReply(member.member_id, heartbeat.member_epoch)
+        return decision.outcome_for(caller, reply)
 
     # Topics
 
     def _topics_changed(
-        self, groups: Groups, change: TopicsChanged, caller: Caller | None, now: Now
+        self, groups: Groups, change: TopicsChanged, caller: Caller[int] | None, now: GroupNow
     ) -> GroupOutcome:
         outcomes = [
-            self._look_at_topics(group, change.names, now).outcome(None, None)
+            self._look_at_topics(group, change.names, now).outcome()
             for group in groups.values()
             if isinstance(group, ConsumerGroup) and group.members
         ]
         changed = [outcome for outcome in outcomes if outcome.records]
         return Outcome(
             [record for outcome in changed for record in outcome.records],
-            replies=() if caller is None else (Reply(caller, len(changed)),),
+            replies=reply_to(caller, len(changed)),
             subjects=[subject for outcome in changed for subject in outcome.subjects or ()],
+            log_lines=[line for outcome in changed for line in outcome.log_lines],
         )
 
-    def _look_at_topics(self, group: ConsumerGroup, names: frozenset[str], now: Now) -> Turn:
-        """Raises the group's epoch if what it reads has changed: the next heartbeat assigns."""
-        turn = self._turn(group, now)
-        subscribes = subscribes_to_any(group, names)
+    def _look_at_topics(
+        self, group: ConsumerGroup, names: frozenset[str], now: GroupNow
+    ) -> ConsumerDecision:
+        """Bumps the group epoch if the topics that the group subscribes to have changed. The next
+        heartbeat then computes a target assignment."""
+        decision = self._decision(group, now)
+        is_affected = subscribes_to_any(group, names)
         for pattern, known in group.patterns.items():
-            if self._is_guarded:
-                resolved = without_deleted(known, names, turn.image)
+            if self._has_access_rules:
+                resolved = without_deleted(known, names, decision.image)
             else:
-                resolved = resolve_again(pattern, known, names, turn.image, now)
+                resolved = resolve_again(pattern, known, names, decision.image, now)
             if resolved != known:
-                turn.put_pattern(pattern, resolved)
-                subscribes = True
-        if subscribes:
-            after = metadata_hash(turn.group.subscribed_topics, turn.image)
+                decision.put_pattern(pattern, resolved)
+                is_affected = True
+        if is_affected:
+            after = metadata_hash(decision.group.subscribed_topics, decision.image)
             if after != group.metadata_hash:
-                turn.bump_epoch()
-        return turn
+                decision.bump_epoch()
+        return decision
 
     # Time
 
-    def expire(self, groups: Groups, key: Hashable, now: Now) -> GroupOutcome:
+    def expire(self, groups: Groups, key: Hashable, now: GroupNow) -> GroupOutcome:
         match key:
             case (_, str(kind), str(group_id), str(member_id)):
                 group = groups.get(group_id)
                 if not isinstance(group, ConsumerGroup) or member_id not in group.members:
-                    return _NOTHING
+                    return _NO_CHANGE
                 member = group.members[member_id]
                 if kind == REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
-                    return _NOTHING
-                turn = self._turn(group, now)
-                remove_or_downgrade(turn, member)
-                return turn.outcome(None, None)
-        return _NOTHING
+                    return _NO_CHANGE
+                decision = self._decision(group, now)
+                remove_or_downgrade(decision, member)
+                return decision.outcome()
+        return _NO_CHANGE
 
-    def loaded(self, group: Group, now: Now) -> GroupOutcome:
-        """Sessions begin anew; topics may have changed while nobody looked."""
+    def loaded(self, group: Group, now: GroupNow) -> GroupOutcome:
+        """Sessions begin again, and topics may have changed while no coordinator ran."""
         assert isinstance(group, ConsumerGroup)
         if not group.members:
-            return _NOTHING
-        names = frozenset(self._images().topics) | group.subscribed_topics
-        turn = self._look_at_topics(group, names, now)
+            return _NO_CHANGE
+        names = frozenset(now.image.topics) | group.subscribed_topics
+        decision = self._look_at_topics(group, names, now)
         for member in group.members.values():
-            turn.expect_sign_of_life(member)
-            unrevoked = member.state is MemberState.UNREVOKED_PARTITIONS
-            if unrevoked and member.profile.classic is None:
+            decision.renew_session(member)
+            is_unrevoked = member.state is MemberState.UNREVOKED_PARTITIONS
+            if is_unrevoked and member.profile.classic is None:
                 timeout_ms = member.profile.rebalance_timeout_ms
-                turn.set_deadline(REBALANCE, member.member_id, timeout_ms)
-        return turn.outcome(None, None)
+                decision.set_deadline(REBALANCE, member.member_id, timeout_ms)
+        return decision.outcome()
 
     # Administration
 
-    def _describe(self, groups: Groups, group_id: str) -> ConsumerGroupDescription:
-        group = _existing(groups, group_id)
-        return ConsumerGroupDescription(
-            group_id,
+    def _describe(
+        self,
+        groups: Groups,
+        command: DescribeConsumerGroup,
+        caller: Caller[ConsumerGroupDescription] | None,
+        now: GroupNow,
+    ) -> GroupOutcome:
+        group = _existing(groups, command.group_id)
+        description = ConsumerGroupDescription(
+            command.group_id,
             group.state.value,
             group.epoch,
             group.assignment_epoch,
@@ -378,13 +421,15 @@ class ConsumerGroups:
                 for member_id, member in group.members.items()
             ),
         )
+        return self._decision(group, now).outcome_for(caller, description)
 
 
-def _interval_ms(turn: Turn, member: ConsumerMember) -> int:
-    """Whoever waits for others to let go asks more often: it has nothing to lose."""
-    interval_ms = turn.own_settings.heartbeat_interval_ms
+def _interval_ms(decision: ConsumerDecision, member: ConsumerMember) -> int:
+    """A member that waits for partitions of other members sends heartbeats more often, so that it
+    gets them soon after they are released."""
+    interval_ms = decision.own_settings.heartbeat_interval_ms
     if member.state is MemberState.UNRELEASED_PARTITIONS:
-        return max(interval_ms // _TIMES_FASTER, 1)
+        return max(interval_ms // _UNRELEASED_INTERVAL_PARTS, 1)
     return interval_ms
 
 
@@ -394,7 +439,7 @@ def _require(holds: object, message: str) -> None:
 
 
 def _missing(group_id: str) -> ApiError:
-    """In Kafka's words, because its tools look for them."""
+    """The words are Kafka's, because its tools look for them."""
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
 
 
@@ -411,45 +456,49 @@ def _existing(groups: Groups, group_id: str) -> ConsumerGroup:
     return group
 
 
-def _check_epoch(member: ConsumerMember, asked: ConsumerHeartbeat) -> None:
-    """The epoch before is taken too, if what the member owns fits: its answer may be lost."""
-    if asked.member_epoch == member.epoch:
+def _check_epoch(member: ConsumerMember, heartbeat: ConsumerHeartbeat) -> None:
+    """Also accepts the epoch before if the member owns no more than its assignment: the reply with
+    the current epoch may have been lost."""
+    if heartbeat.member_epoch == member.epoch:
         return
-    owns_no_more = asked.owned is not None and all(each in member.assigned for each in asked.owned)
-    if asked.member_epoch > member.epoch:
+    owns_no_more = heartbeat.owned is not None and all(
+        partition in member.assigned for partition in heartbeat.owned
+    )
+    if heartbeat.member_epoch > member.epoch:
         how = "greater"
-    elif asked.member_epoch == member.previous_epoch and owns_no_more:
+    elif heartbeat.member_epoch == member.previous_epoch and owns_no_more:
         return
     else:
         how = "smaller"
     raise ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {how} member epoch ({asked.member_epoch}) than the one"
-        f" known by the group coordinator ({member.epoch})."
+        f"The consumer group member has a {how} member epoch ({heartbeat.member_epoch}) than the"
+        f" one known by the group coordinator ({member.epoch})."
         " The member must abandon all its partitions and rejoin.",
     )
 
 
-def _profile(before: Profile, asked: ConsumerHeartbeat) -> Profile:
-    """What the member says now; what it leaves out stays."""
+def _profile(before: Profile, heartbeat: ConsumerHeartbeat) -> Profile:
+    """Returns the profile with the fields of the heartbeat; what it leaves out stays."""
     return Profile(
-        before.instance_id if asked.instance_id is None else asked.instance_id,
-        before.rack_id if asked.rack_id is None else asked.rack_id,
-        asked.client_id,
-        asked.client_host,
-        before.topics if asked.topics is None else asked.topics,
-        before.pattern if asked.pattern is None else asked.pattern,
+        before.instance_id if heartbeat.instance_id is None else heartbeat.instance_id,
+        before.rack_id if heartbeat.rack_id is None else heartbeat.rack_id,
+        heartbeat.client_id,
+        heartbeat.client_host,
+        before.topics if heartbeat.topics is None else heartbeat.topics,
+        before.pattern if heartbeat.pattern is None else heartbeat.pattern,
         before.rebalance_timeout_ms
-        if asked.rebalance_timeout_ms == -1
-        else asked.rebalance_timeout_ms,
-        before.assignor if asked.assignor is None else asked.assignor,
+        if heartbeat.rebalance_timeout_ms == -1
+        else heartbeat.rebalance_timeout_ms,
+        before.assignor if heartbeat.assignor is None else heartbeat.assignor,
     )
 
 
-def _says_everything(asked: ConsumerHeartbeat) -> bool:
-    """As a member does that joins, or had an error and is not sure what was heard."""
+def _is_complete(heartbeat: ConsumerHeartbeat) -> bool:
+    """Returns whether a heartbeat has all fields. A member sends such a one when it joins, and
+    after an error, when it does not know which fields were received."""
     return (
-        asked.rebalance_timeout_ms != -1
-        and (asked.topics is not None or asked.pattern is not None)
-        and asked.owned is not None
+        heartbeat.rebalance_timeout_ms != -1
+        and (heartbeat.topics is not None or heartbeat.pattern is not None)
+        and heartbeat.owned is not None
     )

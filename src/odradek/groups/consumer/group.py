@@ -1,23 +1,25 @@
-"""The state of one consumer group, and how a record changes it.
+"""A consumer group (KIP-848): its members, its epochs and its assignments.
 
-Everything a group knows stands in the log: there is no draft state, nobody waits, and a replay
-gives the same group. `apply` is given a record, whether it was just written or is read again,
-and never fails on a strange order: after compaction a member's place may be read before the
-member itself, and of two records about a partition the later counts.
+Everything that a group knows is in the log, so a replay gives the same group; no request waits. A
+decision (`decision`) works on a draft and writes records; `apply` changes the group itself, in the
+same way when a record was just written and when it is read again. `apply` accepts any order of
+records: in a compacted log the current assignment of a member may come before the member itself,
+and of two records about a partition the later one counts.
 
-    state         when
-    -----------   -------------------------------------------------------------
-    Empty         it has no members
-    Assigning     the group epoch is ahead of the target: the next heartbeat assigns
-    Reconciling   some member has not reached the target
-    Stable        all have
+    state         condition
+    -----------   -------------------------------------------------------------------------
+    Empty         the group has no members
+    Assigning     the group epoch is greater than the assignment epoch: the next heartbeat
+                  computes the target assignment
+    Reconciling   a member has not reached the target assignment
+    Stable        all members have reached the target assignment
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
+from odradek import invariants
 from odradek.groups.commands import CommitOffsets, GroupListing
 from odradek.groups.consumer import records
 from odradek.groups.consumer.member import (
@@ -27,15 +29,14 @@ from odradek.groups.consumer.member import (
 )
 from odradek.groups.consumer.records import ResolvedPattern, tombstone
 from odradek.groups.group import GroupType, PartitionCheck
+from odradek.invariants import InvariantViolation
 from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.statemachine.machine import LogRecord
 
-Images = Callable[[], ClusterImage]
-
-_STORY_LENGTH: Final = 20
+_HISTORY_LENGTH: Final = 20
 _NO_TARGET: Final[frozenset[TopicIdPartition]] = frozenset()
 
 
@@ -47,52 +48,55 @@ class GroupState(Enum):
 
 
 class ConsumerGroup:
-    """Invariants: `owners` names the one member that has a partition assigned or to revoke; the
-    assignment epoch never exceeds the group epoch, nor a member epoch the assignment epoch."""
+    """Invariants (`check`): member epoch <= assignment epoch <= group epoch; a partition is
+    assigned to, or being revoked by, at most one member, and `owners` names that member; the target
+    assignment gives a partition to at most one member."""
 
     __slots__ = (
-        "_images",
         "_subscribed",
         "assignment_epoch",
         "epoch",
         "group_id",
         "has_old_topics",
+        "history",
         "members",
         "metadata_hash",
         "owners",
         "patterns",
         "static_members",
-        "story",
         "targets",
     )
 
-    def __init__(self, group_id: str, images: Images) -> None:
-        self._images = images
+    def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        # As in Kafka: so the first epoch that is written, with the first member, is 2.
+        # As in Kafka. The first epoch that is written, with the first member, is 2.
         self.epoch = 1
         self.assignment_epoch = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
         # Member ids by instance id.
         self.static_members: dict[str, str] = {}
+        # The target assignment: what each member is meant to own in the end.
         self.targets: dict[str, frozenset[TopicIdPartition]] = {}
+        # The member that owns each partition, or may still own it.
         self.owners: dict[TopicIdPartition, str] = {}
+        # The topics that each regular expression of a member stands for.
         self.patterns: dict[str, ResolvedPattern] = {}
+        # Whether the log has a record of the subscribed topics, as Kafka 4.0 wrote them.
         self.has_old_topics = False
-        self.story: deque[str] = deque(maxlen=_STORY_LENGTH)
+        self.history: deque[str] = deque(maxlen=_HISTORY_LENGTH)
         self._subscribed: frozenset[str] | None = None
 
     def copy(self) -> Self:
-        """A draft for a decision to work on."""
-        made = object.__new__(type(self))
+        """Returns a draft for a decision to work on."""
+        draft = object.__new__(type(self))
         for name in self.__slots__:
             value = getattr(self, name)
             copied = value.copy() if isinstance(value, dict | deque) else value
-            setattr(made, name, copied)
-        return made
+            setattr(draft, name, copied)
+        return draft
 
-    # What others want to know
+    # Queries
 
     @property
     def type(self) -> GroupType:
@@ -117,7 +121,7 @@ class ConsumerGroup:
         return self.targets.get(member_id, _NO_TARGET)
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The names it subscribes to, and those its pattern stands for."""
+        """Returns the topics that a member subscribes to, by name and by its regular expression."""
         profile = member.profile
         resolved = self.patterns.get(profile.pattern) if profile.pattern else None
         return profile.topics if resolved is None else profile.topics | resolved.topics
@@ -132,7 +136,7 @@ class ConsumerGroup:
         return self._subscribed
 
     def preferred_assignor(self) -> str | None:
-        """The one that most members ask for."""
+        """Returns the assignor that most members ask for, if any does."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             name = member.profile.assignor
@@ -141,7 +145,7 @@ class ConsumerGroup:
         return max(sorted(votes), key=lambda name: votes[name], default=None)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ConsumerMember:
-        """The member that speaks, or `ApiError` with the reason why it may not."""
+        """Returns the member that sent a request; raises `ApiError` if it may not."""
         if instance_id is None:
             member = self.members.get(member_id)
             if member is None:
@@ -161,11 +165,13 @@ class ConsumerGroup:
             )
         return self.members[holder]
 
-    def check_commit(self, commit: CommitOffsets) -> PartitionCheck | None:
+    def check_commit(self, commit: CommitOffsets, image: ClusterImage) -> PartitionCheck | None:
+        """A member may commit with an older epoch for partitions that it has owned since that epoch
+        (KIP-1251), so such a commit is checked for each partition."""
         in_transaction = commit.producer is not None
         if commit.generation_id < 0:
-            says_who = commit.member_id or commit.group_instance_id is not None
-            if not self.members or (in_transaction and not says_who):
+            names_member = commit.member_id or commit.group_instance_id is not None
+            if not self.members or (in_transaction and not names_member):
                 return None
         member = self.check_member(commit.member_id, None)
         is_classic = member.profile.classic is not None
@@ -181,18 +187,15 @@ class ConsumerGroup:
             return None
 
         def check(partition: TopicPartition, topic_id: TopicId) -> ErrorCode:
-            """Whether it has been the member's since the epoch that it speaks of."""
-            known = topic_id if topic_id != NO_TOPIC_ID else self._topic_id(partition.topic)
-            each = TopicIdPartition(known, partition.partition)
-            since = member.assigned.get(each, member.to_revoke.get(each))
-            is_its_own = since is not None and since <= commit.generation_id
-            return ErrorCode.NONE if is_its_own else stale
+            if topic_id == NO_TOPIC_ID:
+                topic = image.topics.get(partition.topic)
+                topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
+            owned = TopicIdPartition(topic_id, partition.partition)
+            since_epoch = member.assigned.get(owned, member.to_revoke.get(owned))
+            is_owned = since_epoch is not None and since_epoch <= commit.generation_id
+            return ErrorCode.NONE if is_owned else stale
 
         return check
-
-    def _topic_id(self, name: str) -> TopicId:
-        topic = self._images().topics.get(name)
-        return NO_TOPIC_ID if topic is None else topic.topic_id
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
@@ -205,7 +208,7 @@ class ConsumerGroup:
             )
 
     def check_offset_deletion(self) -> None:
-        """Offsets of topics that nobody subscribes to may go at any time."""
+        """Offsets of topics that no member subscribes to may be deleted at any time."""
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscribed_topics
@@ -218,17 +221,82 @@ class ConsumerGroup:
 
     def tombstones(self) -> list[LogRecord]:
         group_id = self.group_id
-        written = [tombstone(records.CURRENT, group_id, each) for each in self.members]
-        written += [tombstone(records.TARGET, group_id, each) for each in self.targets]
-        written.append(tombstone(records.TARGET_EPOCH, group_id))
-        written += [tombstone(records.MEMBER, group_id, each) for each in self.members]
-        written += [tombstone(records.PATTERN, group_id, each) for each in self.patterns]
+        tombstones = [tombstone(records.CURRENT, group_id, member) for member in self.members]
+        tombstones += [tombstone(records.TARGET, group_id, member) for member in self.targets]
+        tombstones.append(tombstone(records.TARGET_EPOCH, group_id))
+        tombstones += [tombstone(records.MEMBER, group_id, member) for member in self.members]
+        tombstones += [tombstone(records.PATTERN, group_id, pattern) for pattern in self.patterns]
         if self.has_old_topics:
-            written.append(tombstone(records.OLD_TOPICS, group_id))
-        written.append(tombstone(records.GROUP, group_id))
-        return written
+            tombstones.append(tombstone(records.OLD_TOPICS, group_id))
+        tombstones.append(tombstone(records.GROUP, group_id))
+        return tombstones
 
-    # How it changes
+    # Invariants
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if the state contradicts itself. Every decision calls it on
+        its draft before anything is written."""
+        if self.assignment_epoch > self.epoch:
+            self._violate(f"its target is of epoch {self.assignment_epoch}, after {self.epoch}")
+        if invariants.is_thorough():
+            self._check_members()
+            self._check_targets()
+
+    def _check_members(self) -> None:
+        owners: dict[TopicIdPartition, str] = {}
+        for member_id, member in self.members.items():
+            if member.epoch > self.assignment_epoch:
+                self._violate(
+                    f"{member_id} has epoch {member.epoch}, the target {self.assignment_epoch}"
+                )
+            if (member.state is MemberState.UNREVOKED_PARTITIONS) != bool(member.to_revoke):
+                self._violate(f"{member_id} is {member.state.name} and revokes {member.to_revoke}")
+            for partition in (*member.assigned, *member.to_revoke):
+                if partition in owners:
+                    self._violate(f"{owners[partition]} and {member_id} own {partition}")
+                owners[partition] = member_id
+        if owners != self.owners:
+            self._violate(f"the owners are {owners}, not {self.owners}")
+        static = {
+            member.profile.instance_id: member_id
+            for member_id, member in self.members.items()
+            if member.profile.instance_id is not None
+        }
+        if static != self.static_members:
+            self._violate(f"its static members are {static}, not {self.static_members}")
+
+    def _check_targets(self) -> None:
+        targets: dict[TopicIdPartition, str] = {}
+        for member_id, target in self.targets.items():
+            for partition in target:
+                if partition in targets:
+                    self._violate(
+                        f"the target gives {partition} to {targets[partition]} and {member_id}"
+                    )
+                targets[partition] = member_id
+
+    def check_step(self, before: ConsumerMember, after: ConsumerMember) -> None:
+        """Checks one step of a member's reconciliation, before `after` takes its place."""
+        if after.epoch < before.epoch:
+            self._violate(f"the epoch of {after.member_id} fell from {before.epoch}", after)
+        if after.epoch > self.assignment_epoch:
+            self._violate(f"the target is of epoch {self.assignment_epoch}", after)
+        if (after.state is MemberState.UNREVOKED_PARTITIONS) != bool(after.to_revoke):
+            self._violate("the partitions that it revokes do not fit its state", after)
+        for partition in after.assigned:
+            owner = self.owners.get(partition, after.member_id)
+            if owner != after.member_id:
+                self._violate(f"{owner} owns {partition}", after)
+
+    def _violate(self, rule: str, member: ConsumerMember | None = None) -> NoReturn:
+        if member is not None:
+            rule = (
+                f"{member.member_id} cannot become {member.state.name} at epoch {member.epoch}:"
+                f" {rule}"
+            )
+        raise InvariantViolation(f"group {self.group_id}", rule, self.history)
+
+    # Changes
 
     def put_member(self, member: ConsumerMember) -> None:
         member_id = member.member_id
@@ -269,7 +337,7 @@ class ConsumerGroup:
         self._subscribed = None
 
     def apply(self, key: records.Key, value: bytes | None) -> None:
-        """A record about this group, but the one that ends it."""
+        """Applies a record about this group, except for the tombstone that deletes it."""
         if key.kind == records.GROUP and value is not None:
             read = records.read_group(value)
             self.epoch, self.metadata_hash = read.epoch, read.metadata_hash
@@ -293,7 +361,7 @@ class ConsumerGroup:
     def _apply_profile(self, member_id: str, value: bytes | None) -> None:
         if value is None:
             self.remove_member(member_id)
-            self.story.append(f"epoch {self.epoch}: {member_id} is gone")
+            self.history.append(f"epoch {self.epoch}: {member_id} is gone")
             return
         member = self.members.get(member_id) or ConsumerMember(member_id)
         self.put_member(member._replace(profile=records.read_profile(value)))
@@ -307,18 +375,7 @@ class ConsumerGroup:
         after = records.read_current(member or ConsumerMember(member_id), value)
         self.put_member(after)
         before = MemberState.STABLE.name if member is None else member.state.name
-        self.story.append(
+        self.history.append(
             f"epoch {self.epoch}: {member_id} {before} -> {after.state.name},"
             f" epoch {after.epoch}, has {len(after.assigned)}, to revoke {len(after.to_revoke)}"
         )
-
-
-def is_same(one: ConsumerGroup, other: ConsumerGroup) -> bool:
-    """Whether two groups know the same, whatever order they learnt it in."""
-    left, right = _knowledge(one), _knowledge(other)
-    return left == right
-
-
-def _knowledge(group: ConsumerGroup) -> Mapping[str, object]:
-    hidden = ("_images", "_subscribed", "story")
-    return {name: getattr(group, name) for name in group.__slots__ if name not in hidden}

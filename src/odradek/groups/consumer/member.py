@@ -1,35 +1,43 @@
-"""One member of a consumer group, and how it moves towards what it is meant to have.
+"""A member of a consumer group (KIP-848), and its reconciliation with the target assignment.
 
-Theory. Three epochs count. The group epoch counts changes of who is in the group, what they
-subscribe to and what the topics look like. The assignment epoch says for which group epoch
-the target (who is meant to have what) was made. The member epoch says up to which target the
-member has come. There is no barrier: in each heartbeat a member says what it owns and hears
-what it shall own, and goes on alone. It first gives up what the target takes from it; when it
-no longer reports those partitions it reaches the target's epoch and is given what is free.
-What another member still has comes later, in a heartbeat after the other let go. So a
-partition has one owner at any time, and whoever loses nothing never stops.
+Theory. There are three epochs:
 
-    state                  what happens in a heartbeat                     next state
+- The group epoch counts the changes of the members, their subscriptions and the topics.
+- The assignment epoch is the group epoch that the target assignment was computed for.
+- The member epoch is the assignment epoch that the member has reached.
+
+No member waits for another one. In each heartbeat a member reports the partitions that it owns and
+is told its current assignment:
+
+1. It first revokes the partitions that the target assignment takes from it.
+2. When it no longer reports them, it reaches the assignment epoch and is given those partitions of
+   its target that no other member owns.
+3. It gets the others in later heartbeats, after their owners have revoked them.
+
+So a partition has one owner at any time, and a member that loses nothing never stops reading.
+
+    state                  condition, at a heartbeat                       next state
     ---------------------  ----------------------------------------------  ---------------------
     Stable                 there is no newer target                        Stable
-                           a newer target takes partitions from it that    UnrevokedPartitions
-                           it owns, or may be about to take up
-                           a newer target, and all it gives is free        Stable
-                           a newer target, and some it gives is not free   UnreleasedPartitions
-    UnrevokedPartitions    it still owns what it shall give up             UnrevokedPartitions
-                           it gave up, and all of the target is free       Stable
-                           it gave up, and some of it is not free          UnreleasedPartitions
-                           it gave up, and the target now takes more       UnrevokedPartitions
-    UnreleasedPartitions   as from Stable; the same target counts too
-    Unknown                written by a newer coordinator: the member has
-                           to come back owning nothing                     as from Stable
+                           a newer target takes partitions from the        UnrevokedPartitions
+                           member that it owns or may be about to own
+                           a newer target, all partitions are free         Stable
+                           a newer target, some partitions are not free    UnreleasedPartitions
+    UnrevokedPartitions    the member still owns what it has to revoke     UnrevokedPartitions
+                           it has revoked, all partitions are free         Stable
+                           it has revoked, some are not free               UnreleasedPartitions
+                           it has revoked, a newer target takes more       UnrevokedPartitions
+    UnreleasedPartitions   as from Stable, also for the same target
+    Unknown                a newer coordinator wrote the state: the        as from Stable
+                           member has to come back without partitions
 
-A member leaves UnrevokedPartitions by its rebalance timeout at the latest: then it is out.
-It enters with epoch 0, leaves with -1, and a static member that will be back leaves with -2:
-its partitions wait for it until its session ends.
+A member in UnrevokedPartitions is removed if it does not revoke within its rebalance timeout. A
+member joins with epoch 0 and leaves with -1. A static member that will return leaves with -2: its
+partitions are kept for it until its session expires.
 
-Each partition of a member carries the epoch in which it was given: an offset committed under an
-older member epoch counts if the partition has been the member's ever since (KIP-1251).
+Each partition of a member carries the epoch since which the member owns it. An offset that is
+committed with an older member epoch is accepted if the member has owned the partition ever since
+(KIP-1251).
 """
 
 from collections.abc import Collection, Mapping
@@ -51,14 +59,14 @@ class TopicIdPartition(NamedTuple):
     partition: int
 
 
-# Partitions, with the epoch in which each was given.
-Given = Mapping[TopicIdPartition, int]
+Assignment = Mapping[TopicIdPartition, int]
+"""Partitions of a member, each with the epoch since which the member owns it."""
 
-NOTHING: Final[Given] = {}
+NO_PARTITIONS: Final[Assignment] = {}
 
 
 class MemberState(IntEnum):
-    """Kafka's numbers: they stand in the log."""
+    """The numbers are Kafka's, as they are written to the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -67,21 +75,21 @@ class MemberState(IntEnum):
 
 
 class ClassicSide(NamedTuple):
-    """What a member that speaks the classic protocol offered when it joined."""
+    """What a member that uses the classic protocol sent when it joined."""
 
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
 
 
 class Profile(NamedTuple):
-    """What a member says of itself."""
+    """What a member says about itself: its client, its subscription and its settings."""
 
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
     topics: frozenset[str] = frozenset()
-    # A regular expression; none if it is empty.
+    # A regular expression over topic names; empty if the member has none.
     pattern: str = ""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
@@ -89,34 +97,24 @@ class Profile(NamedTuple):
 
 
 class ConsumerMember(NamedTuple):
-    """`assigned` is what it may own; `to_revoke` what it has to give up, and may own still."""
+    """`assigned` are the partitions that it may own. `to_revoke` are those that it has to revoke
+    and may still own."""
 
     member_id: str
     profile: Profile = Profile()
     epoch: int = JOINING_EPOCH
     previous_epoch: int = JOINING_EPOCH
     state: MemberState = MemberState.STABLE
-    assigned: Given = NOTHING
-    to_revoke: Given = NOTHING
+    assigned: Assignment = NO_PARTITIONS
+    to_revoke: Assignment = NO_PARTITIONS
 
     def has_reached(self, assignment_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     @property
-    def has_left_for_now(self) -> bool:
-        """A static member that said it will be back."""
+    def has_left_temporarily(self) -> bool:
+        """Whether it is a static member that left with epoch -2 and will return."""
         return self.epoch == STATIC_LEAVING_EPOCH
-
-
-class InvalidReconciliation(AssertionError):
-    """A mistake of ours, told with what the group went through before."""
-
-    def __init__(self, after: ConsumerMember, why: str, story: Collection[str]) -> None:
-        lines = "".join(f"\n  {line}" for line in story)
-        super().__init__(
-            f"member {after.member_id!r} cannot become {after.state.name} at epoch {after.epoch}:"
-            f" {why}; before that:{lines}"
-        )
 
 
 def reconcile(
@@ -126,17 +124,18 @@ def reconcile(
     owners: Mapping[TopicIdPartition, str],
     owned: Collection[TopicIdPartition] | None,
     *,
-    may_be_late: bool = False,
+    may_lag: bool = False,
 ) -> ConsumerMember:
-    """The member's next state. `owned` is what it reports; None is no report.
+    """Returns the member after the next step of its reconciliation.
 
-    A member that `may_be_late` and reports nothing may be about to take up what it was last given
-    (librdkafka is, while it looks up the topic). If less is left of that, it has to hear so first;
-    whatever is left makes it report again.
+    `owned` are the partitions that the member reports; None if it did not report. A member that
+    `may_lag` and reports no partitions may be about to take up its last assignment, as librdkafka
+    does while it looks up the topic. If that assignment shrinks, the member has to be told first;
+    it then reports the partitions that it keeps.
     """
     if member.has_reached(assignment_epoch):
         return member
-    if member.state is MemberState.UNREVOKED_PARTITIONS and _owns(owned, member.to_revoke):
+    if member.state is MemberState.UNREVOKED_PARTITIONS and _may_own(owned, member.to_revoke):
         return member
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         raise ApiError(
@@ -144,10 +143,11 @@ def reconcile(
             "The member is in a state that this coordinator does not know."
             " It must give up its partitions and join again.",
         )
-    kept = {each: epoch for each, epoch in member.assigned.items() if each in target}
-    lost = {each: epoch for each, epoch in member.assigned.items() if each not in kept}
-    is_late = may_be_late and not owned and bool(kept)
-    if lost and (is_late or _owns(owned, lost)):
+    assigned = member.assigned
+    kept = {partition: epoch for partition, epoch in assigned.items() if partition in target}
+    lost = {partition: epoch for partition, epoch in assigned.items() if partition not in kept}
+    is_lagging = may_lag and not owned and bool(kept)
+    if lost and (is_lagging or _may_own(owned, lost)):
         return member._replace(
             state=MemberState.UNREVOKED_PARTITIONS, assigned=kept, to_revoke=lost
         )
@@ -161,33 +161,14 @@ def reconcile(
     return member._replace(
         state=MemberState.STABLE if is_complete else MemberState.UNRELEASED_PARTITIONS,
         epoch=assignment_epoch,
-        # An answer that was lost is asked for again under the epoch before.
+        # A member that did not receive the reply repeats its heartbeat with the epoch before.
         previous_epoch=member.previous_epoch if member.epoch == assignment_epoch else member.epoch,
         assigned=kept,
-        to_revoke=NOTHING,
+        to_revoke=NO_PARTITIONS,
     )
 
 
-def _owns(owned: Collection[TopicIdPartition] | None, partitions: Given) -> bool:
-    """Whoever does not report may own everything."""
-    return owned is None or any(each in partitions for each in owned)
-
-
-def check_reconciled(
-    before: ConsumerMember,
-    after: ConsumerMember,
-    assignment_epoch: int,
-    owners: Mapping[TopicIdPartition, str],
-    story: Collection[str],
-) -> None:
-    """What must hold after every step: one owner for a partition, epochs that only rise."""
-    if (after.state is MemberState.UNREVOKED_PARTITIONS) != bool(after.to_revoke):
-        raise InvalidReconciliation(after, "what it shall give up does not fit its state", story)
-    if after.epoch > assignment_epoch:
-        raise InvalidReconciliation(after, f"the target is of epoch {assignment_epoch}", story)
-    if after.epoch < before.epoch:
-        raise InvalidReconciliation(after, f"it was at epoch {before.epoch}", story)
-    for partition in after.assigned:
-        owner = owners.get(partition, after.member_id)
-        if owner != after.member_id:
-            raise InvalidReconciliation(after, f"{owner!r} owns {partition}", story)
+def _may_own(owned: Collection[TopicIdPartition] | None, partitions: Assignment) -> bool:
+    """Returns whether the member may still own any of `partitions`. A member that did not report
+    its partitions (`owned` is None) is assumed to own all of them."""
+    return owned is None or any(partition in partitions for partition in owned)

@@ -1,16 +1,16 @@
-"""A group that changes from one protocol to the other while its members are at work.
+"""Converts a group from one protocol to the other while it has members (KIP-848, online migration).
 
-Up: the first member of the new protocol comes to a classic group of consumers. The group's
-generation becomes its epoch, what each member has becomes its place and its target, and the
-classic members go on as members that speak another language (`classic_members`). Whoever
-waits for a rebalance is told to join again.
+Upgrade: the first member of the consumer protocol joins a classic group of consumers. The
+generation becomes the group epoch, the assignment of each member becomes its current and its target
+assignment, and the classic members stay in the group (`classic_members`). Members that wait in a
+rebalance are told to rejoin.
 
-Down: the last member of the new protocol goes, or comes back (a static member) with the
-classic one. Those who are left become a classic group in the generation of the epoch, which
-rebalances at once.
+Downgrade: the last member of the consumer protocol leaves, or (a static member) rejoins with the
+classic protocol. The remaining members become a classic group whose generation is the group epoch,
+and which rebalances at once.
 
-`group.consumer.migration.policy` says which of the two may happen. An empty group changes
-either way, whatever the policy.
+`group.consumer.migration.policy` says which of the two may happen. An empty group may change its
+type in both directions, whatever the policy says.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,11 @@ from odradek.config.coordinator_settings import GroupSettings
 from odradek.groups.classic import CONSUMER_PROTOCOL, ClassicGroup
 from odradek.groups.classic import Member as ClassicMember
 from odradek.groups.commands import JoinReply, SyncReply
+from odradek.groups.consumer.decision import JOIN, REBALANCE, SESSION, SYNC, ConsumerDecision
 from odradek.groups.consumer.member import (
+    Assignment,
     ClassicSide,
     ConsumerMember,
-    Given,
     Profile,
     TopicIdPartition,
 )
@@ -35,11 +36,10 @@ from odradek.groups.consumer.records import (
     target_record,
 )
 from odradek.groups.consumer.subscriptions import metadata_hash
-from odradek.groups.consumer.turn import JOIN, REBALANCE, SESSION, SYNC, Turn
 from odradek.groups.rebalance import JOIN as CLASSIC_JOIN
 from odradek.groups.rebalance import SESSION as CLASSIC_SESSION
 from odradek.groups.rebalance import SYNC as CLASSIC_SYNC
-from odradek.groups.rebalance import Turn as ClassicTurn
+from odradek.groups.rebalance import ClassicDecision
 from odradek.groups.records import GroupMetadataValue, MemberMetadata
 from odradek.metadata import ClusterImage
 from odradek.protocol.api_error import ApiError
@@ -53,62 +53,71 @@ from odradek.protocol.messages.consumer_protocol import (
 )
 from odradek.statemachine.machine import Caller, Deadline
 
-_UP: Final = ("upgrade", "bidirectional")
-_DOWN: Final = ("downgrade", "bidirectional")
+_UPGRADE_POLICIES: Final = ("upgrade", "bidirectional")
+_DOWNGRADE_POLICIES: Final = ("downgrade", "bidirectional")
 _VERSION_BYTES: Final = 2
 
 
 def may_upgrade(group: ClassicGroup, settings: GroupSettings) -> bool:
     return (
-        settings.group_consumer_migration_policy in _UP
+        settings.group_consumer_migration_policy in _UPGRADE_POLICIES
         and group.uses_consumer_protocol
         and len(group.members) <= settings.group_consumer_max_size
     )
 
 
-def upgrade(turn: Turn, classic: ClassicGroup) -> None:
-    """Turns a classic group into the turn's group, which is new."""
+def upgrade(decision: ConsumerDecision, classic: ClassicGroup) -> None:
+    """Converts a classic group into the decision's group, which is new."""
     group_id, epoch = classic.group_id, classic.generation_id
     try:
-        members = [_upgraded(each, classic, turn.image) for each in classic.members.values()]
+        members = [
+            _upgraded(member, classic, decision.image) for member in classic.members.values()
+        ]
     except MalformedMessage as error:
         raise ApiError(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Classic group {group_id} cannot be upgraded: what its members say is malformed.",
         ) from error
-    _send_home(turn, classic)
-    turn.records += classic.tombstones()
-    group = turn.group
+    _end_rebalance(decision, classic)
+    decision.records += classic.tombstones()
+    group = decision.group
     taken: set[TopicIdPartition] = set()
     for member in members:
-        given = {each: since for each, since in member.assigned.items() if each not in taken}
-        taken.update(given)
-        group.put_member(member._replace(assigned=given))
+        # A classic leader may have assigned a partition twice: the first member keeps it.
+        assigned = {
+            partition: epoch
+            for partition, epoch in member.assigned.items()
+            if partition not in taken
+        }
+        taken.update(assigned)
+        group.put_member(member._replace(assigned=assigned))
     group.epoch = group.assignment_epoch = epoch
-    group.metadata_hash = metadata_hash(group.subscribed_topics, turn.image)
-    placed = list(group.members.values())
-    turn.records += [member_record(group_id, member) for member in placed]
-    turn.records.append(group_record(group_id, epoch, group.metadata_hash))
-    for member in placed:
+    group.metadata_hash = metadata_hash(group.subscribed_topics, decision.image)
+    upgraded = list(group.members.values())
+    decision.records += [member_record(group_id, member) for member in upgraded]
+    decision.records.append(group_record(group_id, epoch, group.metadata_hash))
+    for member in upgraded:
         group.targets[member.member_id] = frozenset(member.assigned)
-        turn.records.append(target_record(group_id, member.member_id, member.assigned))
-    turn.records.append(target_epoch_record(group_id, epoch, turn.now.wall_ms))
-    for member in placed:
-        turn.put_member(member)
-        turn.expect_sign_of_life(member)
+        decision.records.append(target_record(group_id, member.member_id, member.assigned))
+    decision.records.append(target_epoch_record(group_id, epoch, decision.now.wall_ms))
+    for member in upgraded:
+        decision.put_member(member)
+        decision.renew_session(member)
 
 
-def _send_home(turn: Turn, classic: ClassicGroup) -> None:
-    """Whoever waits in a rebalance joins again; the classic group's deadlines are lifted."""
+def _end_rebalance(decision: ConsumerDecision, classic: ClassicGroup) -> None:
+    """Tells members that wait in a rebalance to rejoin, and removes the classic deadlines."""
     group_id = classic.group_id
     for member in classic.members.values():
-        again = ErrorCode.REBALANCE_IN_PROGRESS
-        turn.answer(member.awaiting_join, JoinReply(again, member.member_id))
-        turn.answer(member.awaiting_sync, SyncReply(again))
-        turn.deadlines.append(Deadline((CLASSIC_SESSION, group_id, member.member_id), None))
+        error = ErrorCode.REBALANCE_IN_PROGRESS
+        decision.answer(member.awaiting_join, JoinReply(error, member.member_id))
+        decision.answer(member.awaiting_sync, SyncReply(error))
+        decision.deadlines.append(Deadline((CLASSIC_SESSION, group_id, member.member_id), None))
     for member_id in classic.pending_joins:
-        turn.deadlines.append(Deadline((CLASSIC_SESSION, group_id, member_id), None))
-    turn.deadlines += [Deadline((kind, group_id), None) for kind in (CLASSIC_JOIN, CLASSIC_SYNC)]
+        decision.deadlines.append(Deadline((CLASSIC_SESSION, group_id, member_id), None))
+    decision.deadlines += [
+        Deadline((kind, group_id), None) for kind in (CLASSIC_JOIN, CLASSIC_SYNC)
+    ]
 
 
 def _upgraded(member: ClassicMember, group: ClassicGroup, image: ClusterImage) -> ConsumerMember:
@@ -139,55 +148,59 @@ def _upgraded(member: ClassicMember, group: ClassicGroup, image: ClusterImage) -
 def owned_partitions(
     topics: list[TopicPartition], image: ClusterImage
 ) -> frozenset[TopicIdPartition]:
-    """By topic ids; of topics that are gone nobody owns anything."""
-    found: set[TopicIdPartition] = set()
+    """Returns the partitions by topic id, without those of topics that no longer exist."""
+    partitions: set[TopicIdPartition] = set()
     for topic in topics:
         known = image.topics.get(topic.topic)
         if known is not None:
-            found.update(TopicIdPartition(known.topic_id, each) for each in topic.partitions)
-    return frozenset(found)
+            partitions.update(TopicIdPartition(known.topic_id, index) for index in topic.partitions)
+    return frozenset(partitions)
 
 
-# Down
+# Downgrade
 
 
-def remove_or_downgrade(turn: Turn, *members: ConsumerMember) -> None:
-    """Removes the members. If the last of the new protocol is among them, the group becomes a
-    classic one."""
-    gone = {member.member_id for member in members}
-    others = [each for each in turn.group.members.values() if each.member_id not in gone]
-    has_new = any(member.profile.classic is None for member in members)
-    if has_new and _may_downgrade(turn, others):
-        _downgrade(turn, others, f"{', '.join(gone)} is gone")
+def remove_or_downgrade(decision: ConsumerDecision, *members: ConsumerMember) -> None:
+    """Removes the members. If the last member of the consumer protocol is among them, the group
+    becomes a classic one."""
+    removed = {member.member_id: None for member in members}
+    others = [
+        member for member in decision.group.members.values() if member.member_id not in removed
+    ]
+    has_consumer_member = any(member.profile.classic is None for member in members)
+    if has_consumer_member and _may_downgrade(decision, others):
+        _downgrade(decision, others, f"{', '.join(removed)} is gone")
         return
     for member in members:
-        turn.remove(member)
-    turn.bump_epoch()
+        decision.remove(member)
+    decision.bump_epoch()
 
 
-def downgrade_for(turn: Turn, joining: ConsumerMember, caller: Caller | None) -> bool:
-    """A classic member took the place of the last one of the new protocol: whether the group
-    is a classic one now, in whose rebalance the joining member waits."""
-    members = list(turn.group.members.values())
-    if not _may_downgrade(turn, members):
+def downgrade_for(
+    decision: ConsumerDecision, joining: ConsumerMember, caller: Caller[JoinReply] | None
+) -> bool:
+    """Downgrades the group if the joining classic member replaced the last member of the consumer
+    protocol. Returns whether it did; then the joining member waits in the rebalance."""
+    members = list(decision.group.members.values())
+    if not _may_downgrade(decision, members):
         return False
-    _downgrade(turn, members, f"{joining.member_id} came back", {joining.member_id: caller})
+    _downgrade(decision, members, f"{joining.member_id} came back", {joining.member_id: caller})
     return True
 
 
-def _may_downgrade(turn: Turn, members: list[ConsumerMember]) -> bool:
-    """Whether these could be a classic group by themselves."""
+def _may_downgrade(decision: ConsumerDecision, members: list[ConsumerMember]) -> bool:
+    """Returns whether these members alone could be a classic group."""
     return (
         bool(members)
-        and all(each.profile.classic is not None for each in members)
-        and turn.settings.group_consumer_migration_policy in _DOWN
-        and len(members) <= turn.settings.group_max_size
+        and all(member.profile.classic is not None for member in members)
+        and decision.settings.group_consumer_migration_policy in _DOWNGRADE_POLICIES
+        and len(members) <= decision.settings.group_max_size
         and len(_common_protocols(members)) > 0
     )
 
 
 def _common_protocols(members: list[ConsumerMember]) -> list[str]:
-    """Names that all of them have, in the order of the first one."""
+    """Returns the protocols that all members support, in the order of the first member."""
     offered = [
         [each.name for each in member.profile.classic.protocols]
         for member in members
@@ -197,12 +210,12 @@ def _common_protocols(members: list[ConsumerMember]) -> list[str]:
 
 
 def _downgrade(
-    turn: Turn,
+    decision: ConsumerDecision,
     members: list[ConsumerMember],
     why: str,
-    waiting: Mapping[str, Caller | None] | None = None,
+    waiting: Mapping[str, Caller[JoinReply] | None] | None = None,
 ) -> None:
-    group = turn.group
+    group = decision.group
     protocol = _common_protocols(members)[0]
     classic = ClassicGroup.from_value(
         group.group_id,
@@ -211,8 +224,8 @@ def _downgrade(
             generation=group.epoch,
             protocol=protocol,
             leader=members[0].member_id,
-            current_state_timestamp=turn.now.wall_ms,
-            members=[_downgraded(each, protocol, turn) for each in members],
+            current_state_timestamp=decision.now.wall_ms,
+            members=[_downgraded(member, protocol, decision) for member in members],
         ),
     )
     for member in members:
@@ -224,24 +237,27 @@ def _downgrade(
             )
     for member_id in group.members:
         for kind in (SESSION, REBALANCE, JOIN, SYNC):
-            turn.set_deadline(kind, member_id, None)
-    after = ClassicTurn(classic, turn.settings, turn.now)
+            decision.set_deadline(kind, member_id, None)
+    after = ClassicDecision(classic, decision.settings, decision.now)
     after.records += [*group.tombstones(), classic.record()]
-    for each in classic.members.values():
-        after.expect_sign_of_life(each)
-    after.rebalance(f"nobody speaks the consumer protocol any more: {why}")
+    for classic_member in classic.members.values():
+        after.renew_session(classic_member)
+    after.rebalance(f"no member uses the consumer protocol any more: {why}")
     outcome = after.outcome()
-    turn.records += outcome.records
-    turn.events += outcome.events
-    turn.replies += outcome.replies
-    turn.deadlines += outcome.deadlines
+    decision.records += outcome.records
+    decision.events += outcome.events
+    decision.replies += outcome.replies
+    decision.deadlines += outcome.deadlines
+    decision.log_lines += outcome.log_lines
 
 
-def _downgraded(member: ConsumerMember, protocol: str, turn: Turn) -> MemberMetadata:
+def _downgraded(
+    member: ConsumerMember, protocol: str, decision: ConsumerDecision
+) -> MemberMetadata:
     profile = member.profile
     assert profile.classic is not None
     metadata = next(each.metadata for each in profile.classic.protocols if each.name == protocol)
-    target = dict.fromkeys(turn.group.target_of(member.member_id), 0)
+    target = dict.fromkeys(decision.group.target_of(member.member_id), 0)
     return MemberMetadata(
         member_id=member.member_id,
         group_instance_id=profile.instance_id,
@@ -250,18 +266,18 @@ def _downgraded(member: ConsumerMember, protocol: str, turn: Turn) -> MemberMeta
         rebalance_timeout=profile.rebalance_timeout_ms,
         session_timeout=profile.classic.session_timeout_ms,
         subscription=metadata,
-        assignment=classic_assignment(target, metadata, turn.image),
+        assignment=classic_assignment(target, metadata, decision.image),
     )
 
 
-def classic_assignment(given: Given, metadata: bytes, image: ClusterImage) -> bytes:
-    """In the version that the member used in its metadata."""
+def classic_assignment(assignment: Assignment, metadata: bytes, image: ClusterImage) -> bytes:
+    """Encodes an assignment in the version that the member used for its metadata."""
     version = int.from_bytes(metadata[:_VERSION_BYTES], "big")
     topics = [
         TopicPartition(topic=topic.name, partitions=partitions)
-        for topic_id, partitions in by_topic(given).items()
+        for topic_id, partitions in by_topic(assignment).items()
         if (topic := image.topics_by_id.get(topic_id)) is not None
     ]
     highest = ConsumerProtocolAssignment.versions.last
-    assignment = ConsumerProtocolAssignment(assigned_partitions=topics)
-    return encode_versioned(assignment, max(0, min(version, highest)))
+    encoded = ConsumerProtocolAssignment(assigned_partitions=topics)
+    return encode_versioned(encoded, max(0, min(version, highest)))

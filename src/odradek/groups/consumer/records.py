@@ -1,12 +1,12 @@
-"""How a consumer group stands in `__consumer_offsets`: Kafka's own records.
+"""The records of consumer groups in `__consumer_offsets`, in Kafka's format.
 
 kind   key              value
-3      group            the group's epoch, and a hash of its topics
-4      group            the topics, as Kafka 4.0 wrote them; read past, and made to be forgotten
-5      group, member    what a member says of itself
-6      group            the epoch of the target assignment
+3      group            the group epoch, and a hash of the metadata of the subscribed topics
+4      group            the subscribed topics, as Kafka 4.0 wrote them: not read, but deleted
+5      group, member    the profile of a member: client, subscription, settings
+6      group            the assignment epoch
 7      group, member    the target assignment of a member
-8      group, member    where a member is: its epoch, its state, its partitions
+8      group, member    the member epoch, state and current assignment of a member
 16     group, pattern   the topics that a regular expression stands for
 """
 
@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 from odradek.groups.commands import Protocol
 from odradek.groups.consumer.member import (
-    NOTHING,
+    NO_PARTITIONS,
+    Assignment,
     ClassicSide,
     ConsumerMember,
-    Given,
     MemberState,
     Profile,
     TopicIdPartition,
@@ -238,14 +238,16 @@ def current_record(group_id: str, member: ConsumerMember) -> LogRecord:
     return LogRecord(key_of(CURRENT, group_id, member.member_id), encode_versioned(value, 0))
 
 
-def _current_partitions(given: Given) -> list[CurrentPartitions]:
+def _current_partitions(assignment: Assignment) -> list[CurrentPartitions]:
     return [
         CurrentPartitions(
             topic_id=topic_id,
             partitions=partitions,
-            assignment_epochs=[given[TopicIdPartition(topic_id, each)] for each in partitions],
+            assignment_epochs=[
+                assignment[TopicIdPartition(topic_id, index)] for index in partitions
+            ],
         )
-        for topic_id, partitions in by_topic(given).items()
+        for topic_id, partitions in by_topic(assignment).items()
     ]
 
 
@@ -257,14 +259,14 @@ def pattern_record(group_id: str, pattern: str, resolved: ResolvedPattern) -> Lo
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> Mapping[TopicId, list[int]]:
-    """In order, so that the same state is always written the same way."""
+    """Groups partitions by topic, sorted, so that the same state is always written the same way."""
     topics: dict[TopicId, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
     return topics
 
 
-# What is read
+# Reading
 
 
 def read_group(value: bytes) -> ConsumerGroupMetadataValue:
@@ -288,7 +290,8 @@ def read_profile(value: bytes) -> Profile:
         else ClassicSide(
             classic.session_timeout_ms,
             tuple(
-                Protocol(each.name, bytes(each.metadata)) for each in classic.supported_protocols
+                Protocol(protocol.name, bytes(protocol.metadata))
+                for protocol in classic.supported_protocols
             ),
         ),
     )
@@ -317,16 +320,17 @@ def read_current(member: ConsumerMember, value: bytes) -> ConsumerMember:
         epoch=read.member_epoch,
         previous_epoch=read.previous_member_epoch,
         state=state,
-        assigned=_given(read.assigned_partitions, read.member_epoch),
-        to_revoke=_given(read.partitions_pending_revocation, read.member_epoch),
+        assigned=_assignment(read.assigned_partitions, read.member_epoch),
+        to_revoke=_assignment(read.partitions_pending_revocation, read.member_epoch),
     )
 
 
-def _given(topics: list[CurrentPartitions], member_epoch: int) -> Given:
-    """Kafka before 4.3 wrote no epochs: then the member's own is the latest it can be."""
+def _assignment(topics: list[CurrentPartitions], member_epoch: int) -> Assignment:
+    """Kafka before 4.3 wrote no epochs for partitions. Then the member epoch is used, which is the
+    latest that they can have."""
     if not topics:
-        return NOTHING
-    given = {}
+        return NO_PARTITIONS
+    assignment = {}
     for topic in topics:
         epochs = topic.assignment_epochs
         if not epochs:
@@ -334,8 +338,8 @@ def _given(topics: list[CurrentPartitions], member_epoch: int) -> Given:
         elif len(epochs) != len(topic.partitions):
             raise MalformedMessage("a member's partitions and their epochs differ in number")
         for partition, epoch in zip(topic.partitions, epochs, strict=True):
-            given[TopicIdPartition(topic.topic_id, partition)] = epoch
-    return given
+            assignment[TopicIdPartition(topic.topic_id, partition)] = epoch
+    return assignment
 
 
 def read_pattern(value: bytes) -> ResolvedPattern:

@@ -9,11 +9,11 @@ from odradek.groups.consumer.assignors import Topic
 from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.records import ResolvedPattern
 from odradek.groups.consumer.topic_patterns import InvalidPattern, topic_pattern
+from odradek.groups.group import GroupNow
 from odradek.metadata import ClusterImage, TopicImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId
-from odradek.statemachine.machine import Now
 
 _HASH_BYTES: Final = 8
 _REFRESH_AT_MOST_EACH_MS: Final = 10_000
@@ -60,7 +60,7 @@ def metadata_hash(names: Iterable[str], image: ClusterImage) -> int:
 def resolve(
     pattern: str,
     image: ClusterImage,
-    now: Now,
+    now: GroupNow,
     may_describe: Callable[[str], bool] | None = None,
 ) -> ResolvedPattern:
     """The topics that match now, without those that the member who asks may not describe. Refuses
@@ -77,7 +77,7 @@ def resolve(
     return ResolvedPattern(topics, image.number, now.wall_ms)
 
 
-def is_stale(known: ResolvedPattern, image: ClusterImage, now: Now) -> bool:
+def is_stale(known: ResolvedPattern, image: ClusterImage, now: GroupNow) -> bool:
     """Whether the pattern has to be resolved again for the sake of permissions: the cluster has
     changed since, or a long time has passed. Kafka waits as long in between."""
     age_ms = now.wall_ms - known.timestamp_ms
@@ -94,7 +94,7 @@ def without_deleted(
 
 
 def resolve_again(
-    pattern: str, known: ResolvedPattern, names: Iterable[str], image: ClusterImage, now: Now
+    pattern: str, known: ResolvedPattern, names: Iterable[str], image: ClusterImage, now: GroupNow
 ) -> ResolvedPattern:
     """As `known`, where only topics of these names came or went."""
     changed = frozenset(names)

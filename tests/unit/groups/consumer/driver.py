@@ -10,7 +10,7 @@ from odradek.groups.consumer.commands import (
     TopicsChanged,
 )
 from odradek.groups.consumer.coordinator import ConsumerGroups
-from odradek.groups.consumer.group import ConsumerGroup, is_same
+from odradek.groups.consumer.group import ConsumerGroup
 from odradek.groups.consumer.member import TopicIdPartition
 from odradek.metadata import ClusterImage, TopicImage
 from odradek.metadata.image import BrokerImage, PartitionImage
@@ -56,22 +56,21 @@ def image_of(
 
 
 class ConsumerCoordinator(Coordinator):
-    is_guarded = False
+    has_access_rules = False
 
     def __init__(self, topics: dict[str, int] | None = None, **properties: str) -> None:
         named = {name.replace("_", "."): value for name, value in properties.items()}
         self.topics = {"t": 4} if topics is None else topics
         self.lives = dict.fromkeys(self.topics, 1)
         self.racks: tuple[str, ...] = ()
-        self.image = image_of(self.topics)
         self.made_ids = 0
         kind = ConsumerGroups(
             BrokerSettings.from_properties(named),
             self._make_id,
-            lambda: self.image,
-            is_guarded=self.is_guarded,
+            has_access_rules=self.has_access_rules,
         )
-        super().__init__(others=(kind,), **properties)
+        super().__init__(plugins=(kind,), **properties)
+        self.image = image_of(self.topics)
 
     def _make_id(self) -> str:
         self.made_ids += 1
@@ -122,10 +121,16 @@ class ConsumerCoordinator(Coordinator):
         return [entry for entry in kept if entry.record.value is not None]
 
 
+def is_same(one: ConsumerGroup, other: ConsumerGroup) -> bool:
+    """Whether two groups know the same, whatever order they learnt it in."""
+    names = [name for name in one.__slots__ if name not in ("_subscribed", "history")]
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
 class GuardedCoordinator(ConsumerCoordinator):
     """Of a broker with access rules."""
 
-    is_guarded = True
+    has_access_rules = True
 
 
 class Consumer:

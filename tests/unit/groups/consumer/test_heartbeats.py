@@ -1,5 +1,7 @@
 """Heartbeats of the new protocol: joining, sharing, fencing, leaving, time."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.groups.commands import DeleteGroup
@@ -264,9 +266,9 @@ def test_epochs_fence() -> None:
     assert refused(one, one.request(epoch=4)) is ErrorCode.FENCED_MEMBER_EPOCH
     with_more = one.request(epoch=2)
     stranger = next(iter(one.owned))._replace(partition=3)
-    more = with_more._replace(owned=one.owned | {stranger})
+    more = replace(with_more, owned=one.owned | {stranger})
     assert refused(one, more) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert refused(one, with_more._replace(owned=None)) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert refused(one, replace(with_more, owned=None)) is ErrorCode.FENCED_MEMBER_EPOCH
     assert one.send(with_more).member_epoch == 3
 
 
@@ -306,13 +308,13 @@ def test_a_member_that_comes_back_with_nothing_gets_its_part_again() -> None:
 )
 def test_requests_that_make_no_sense(change: dict[str, object], message: str) -> None:
     coordinator = ConsumerCoordinator()
-    request = Consumer(coordinator, "one").request()._replace(**change)  # type: ignore[arg-type]
+    request = replace(Consumer(coordinator, "one").request(), **change)  # type: ignore[arg-type]
     assert coordinator.refusal(request) is ErrorCode.INVALID_REQUEST, message
 
 
 def test_a_member_without_an_id_is_given_one_in_version_0() -> None:
     coordinator = ConsumerCoordinator()
-    request = Consumer(coordinator, "").request()._replace(makes_own_id=False)
+    request = replace(Consumer(coordinator, "").request(), makes_own_id=False)
     assert Consumer(coordinator, "").send(request).member_id == "made-1"
 
 

@@ -1,5 +1,7 @@
 """Groups that change between the protocols, empty or at work."""
 
+from dataclasses import replace
+
 import pytest
 
 from odradek.groups.classic import ClassicGroup, State
@@ -219,7 +221,7 @@ def test_classic_members_are_fenced_as_in_a_classic_group() -> None:
     assert error is ErrorCode.NONE
 
 
-def _beat(member: Classic) -> object:
+def _beat(member: Classic) -> Heartbeat:
 
     return Heartbeat(GROUP, member.member_id, None, member.generation)
 
@@ -327,13 +329,13 @@ def test_classic_joins_that_are_refused() -> None:
 
     command = join_command("", protocols=RANGE)
     assert coordinator.refusal(command) is ErrorCode.GROUP_MAX_SIZE_REACHED
-    short = command._replace(session_timeout_ms=1)
+    short = replace(command, session_timeout_ms=1)
     assert coordinator.refusal(short) is ErrorCode.INVALID_SESSION_TIMEOUT
     roomy = ConsumerCoordinator()
     Consumer(roomy, "one").join()
-    other = command._replace(protocol_type="connect")
+    other = replace(command, protocol_type="connect")
     assert roomy.refusal(other) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    wrong = command._replace(protocols=(Protocol("range", b"?"),))
+    wrong = replace(command, protocols=(Protocol("range", b"?"),))
     assert roomy.refusal(wrong) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 

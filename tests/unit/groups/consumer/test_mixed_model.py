@@ -5,6 +5,8 @@ out by turns. Whatever the group is at the moment, no partition is read by two o
 and when it calms down every partition has a reader.
 """
 
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -28,6 +30,7 @@ from odradek.protocol.messages.consumer_protocol import (
     decode_versioned,
     encode_versioned,
 )
+from odradek.statemachine.machine import Command
 from tests.unit.groups.consumer.driver import Consumer, ConsumerCoordinator
 from tests.unit.groups.driver import GROUP, Waiting, join_command
 
@@ -49,7 +52,7 @@ class EagerClient:
         self.owned: frozenset[int] = frozenset()
         self.waiting: Waiting | None = None
 
-    def ask(self, command: object) -> Waiting | ErrorCode:
+    def ask(self, command: Command[Any]) -> Waiting | ErrorCode:
         try:
             return self.coordinator.ask(command)
         except ApiError as refused:

@@ -173,7 +173,7 @@ class Reconciliation(RuleBasedStateMachine):
         group = self.coordinator.machine.groups.get(GROUP)
         if not self.consumers or not isinstance(group, ConsumerGroup):
             return
-        assert group.state is GroupState.STABLE, list(group.story)
+        assert group.state is GroupState.STABLE, list(group.history)
         assert group.members.keys() == self.consumers.keys()
         for consumer in self.consumers.values():
             assert consumer.owned == group.target_of(consumer.member_id)

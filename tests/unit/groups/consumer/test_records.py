@@ -14,7 +14,6 @@ from odradek.groups.consumer.member import (
     Profile,
     TopicIdPartition,
 )
-from odradek.metadata import ClusterImage
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.messages.consumer_protocol import encode_versioned
 from odradek.protocol.types import TopicId
@@ -101,7 +100,7 @@ def test_a_state_of_the_future_is_unknown() -> None:
 
 
 def test_the_topics_that_kafka_4_0_wrote_are_forgotten_with_the_group() -> None:
-    group = ConsumerGroup("g", ClusterImage)
+    group = ConsumerGroup("g")
     key = records.key_of(records.OLD_TOPICS, "g")
     group.apply(records.read_key(key), b"whatever")
     assert records.tombstone(records.OLD_TOPICS, "g") in group.tombstones()

@@ -1,20 +1,19 @@
-"""One decision about one consumer group: a draft of it, and what follows.
+"""A decision about one consumer group: a draft of the group, and the outcome.
 
-A turn writes records and changes its draft alike, so that each step sees the steps before.
-The draft is thrown away: applying the records is what changes the group. A turn that writes
-nothing copies nothing, which is most heartbeats.
+`ConsumerDecision` writes records and changes its draft in the same way, so that each step sees the
+steps before. The draft is then discarded: applying the records is what changes the group. A
+decision that writes nothing makes no draft, which holds for most heartbeats.
 
-    deadline                                  set                            passes
-    ("consumer", "session", group, member)    at each sign of life           the member is out
-    ("consumer", "rebalance", group, member)  when it has to revoke          the member is out
-    ("consumer", "join", group, member)       when a classic member is       the member is out
-                                              told to join again
-    ("consumer", "sync", group, member)       when a classic member joined   the member is out
+    deadline                                  set                              when it passes
+    ("consumer", "session", group, member)    at each request of the member    the member is
+    ("consumer", "rebalance", group, member)  when it has to revoke            removed, in each
+    ("consumer", "join", group, member)       when a classic member is         case
+                                              told to rejoin
+    ("consumer", "sync", group, member)       when a classic member joined
 """
 
-import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from odradek.config.consumer_group_settings import ConsumerGroupSettings
 from odradek.config.coordinator_settings import GroupSettings
@@ -25,7 +24,6 @@ from odradek.groups.consumer.member import (
     MemberState,
     Profile,
     TopicIdPartition,
-    check_reconciled,
     reconcile,
 )
 from odradek.groups.consumer.records import (
@@ -46,12 +44,10 @@ from odradek.groups.consumer.subscriptions import (
     resolve,
     topics_to_assign,
 )
-from odradek.groups.group import GroupChanged, GroupOutcome, members_of
-from odradek.metadata import ClusterImage
+from odradek.groups.group import GroupChanged, GroupNow, GroupOutcome, members_of
+from odradek.groups.rebalance import LOGGER
 from odradek.protocol.types import TopicId
-from odradek.statemachine.machine import Caller, Deadline, LogRecord, Now, Outcome, Reply
-
-logger = logging.getLogger("odradek.groups")
+from odradek.statemachine.machine import Caller, Deadline, LogLine, LogRecord, Outcome, R, Reply
 
 DEADLINES: Final = "consumer"
 SESSION: Final = "session"
@@ -60,33 +56,40 @@ JOIN: Final = "join"
 SYNC: Final = "sync"
 
 
-class Turn:
-    def __init__(
-        self, group: ConsumerGroup, image: ClusterImage, settings: GroupSettings, now: Now
-    ) -> None:
+class ConsumerDecision:
+    def __init__(self, group: ConsumerGroup, settings: GroupSettings, now: GroupNow) -> None:
         self.group = group
-        self.image = image
         self.settings = settings
         self.now = now
+        self.image = now.image
         self.records: list[LogRecord] = []
-        self.replies: list[Reply] = []
+        self.replies: list[Reply[Any]] = []
         self.deadlines: list[Deadline] = []
         self.events: list[GroupChanged] = []
-        # What the member who speaks may know of (`ConsumerHeartbeat.may_describe`).
+        self.log_lines: list[LogLine] = []
+        # Returns whether the member that sent the request may describe a topic
+        # (`ConsumerHeartbeat.may_describe`).
         self.may_describe: Callable[[str], bool] | None = None
         self._is_draft = False
 
-    def outcome(self, caller: Caller | None, response: object) -> GroupOutcome:
-        self.answer(caller, response)
+    def outcome(self) -> GroupOutcome:
+        if self._is_draft:
+            self.group.check()
         return Outcome(
             self.records,
             self.events,
             self.replies,
             self.deadlines,
             subjects=(members_of(self.group.group_id),),
+            log_lines=self.log_lines,
         )
 
-    def answer(self, caller: Caller | None, response: object) -> None:
+    def outcome_for(self, caller: Caller[R] | None, response: R) -> GroupOutcome:
+        """Returns the outcome with a reply to the caller."""
+        self.answer(caller, response)
+        return self.outcome()
+
+    def answer(self, caller: Caller[R] | None, response: R) -> None:
         if caller is not None:
             self.replies.append(Reply(caller, response))
 
@@ -98,7 +101,7 @@ class Turn:
 
     @property
     def own_settings(self) -> ConsumerGroupSettings:
-        """What this group is set to, or what the broker gives to all."""
+        """The settings of this group, or the broker's for all groups."""
         return ConsumerGroupSettings.of(self.settings, self.image.group_config(self.group.group_id))
 
     # Deadlines
@@ -106,7 +109,7 @@ class Turn:
     def set_deadline(self, kind: str, member_id: str, after_ms: int | None) -> None:
         self.deadlines.append(Deadline((DEADLINES, kind, self.group.group_id, member_id), after_ms))
 
-    def expect_sign_of_life(self, member: ConsumerMember) -> None:
+    def renew_session(self, member: ConsumerMember) -> None:
         classic = member.profile.classic
         after_ms = (
             self.own_settings.session_timeout_ms if classic is None else classic.session_timeout_ms
@@ -116,7 +119,7 @@ class Turn:
     # Members
 
     def update_profile(self, member: ConsumerMember, profile: Profile) -> bool:
-        """Says whether the subscription changed: then the group has to be assigned anew."""
+        """Returns whether the subscription changed: then a new target assignment is needed."""
         group = self.group
         before = group.members.get(member.member_id)
         if before is not None and before.profile == profile:
@@ -132,7 +135,7 @@ class Turn:
         return old != member_subscription(member)
 
     def check_pattern(self, pattern: str | None) -> None:
-        """Refuses an expression that is wrong, before anything is changed because of it."""
+        """Refuses an invalid regular expression before the draft is changed."""
         if pattern and pattern not in self.group.patterns:
             resolve(pattern, self.image, self.now)
 
@@ -141,8 +144,8 @@ class Turn:
             self.put_pattern(pattern, resolve(pattern, self.image, self.now, self.may_describe))
 
     def refresh_pattern(self, pattern: str) -> bool:
-        """Resolves a pattern that is stale with the permissions of the member who speaks; says
-        whether it stands for other topics now."""
+        """Resolves a stale pattern again, with the permissions of the member that sent the request.
+        Returns whether it stands for other topics now."""
         known = self.group.patterns.get(pattern)
         if self.may_describe is None or known is None or not is_stale(known, self.image, self.now):
             return False
@@ -155,7 +158,7 @@ class Turn:
         self.records.append(pattern_record(self.group.group_id, pattern, resolved))
 
     def _forget_pattern(self, pattern: str) -> None:
-        """Unless another member uses it."""
+        """Removes a pattern unless a member uses it."""
         group = self.group
         if pattern in group.patterns and not any(
             member.profile.pattern == pattern for member in group.members.values()
@@ -164,7 +167,7 @@ class Turn:
             self.records.append(tombstone(PATTERN, group.group_id, pattern))
 
     def put_member(self, member: ConsumerMember) -> None:
-        """A member whose place changed: its epoch, state or partitions."""
+        """Replaces a member whose epoch, state or current assignment changed."""
         self._draft().put_member(member)
         self.records.append(current_record(self.group.group_id, member))
 
@@ -178,7 +181,7 @@ class Turn:
             self.set_deadline(kind, member.member_id, None)
 
     def replace_static(self, old: ConsumerMember, member_id: str) -> ConsumerMember:
-        """The same instance under a new id: it takes over what the old one had."""
+        """Gives a static member a new member id, with the assignments of the old one."""
         group = self._draft()
         target = group.target_of(old.member_id)
         self.remove(old._replace(profile=old.profile._replace(pattern="")))
@@ -194,13 +197,13 @@ class Turn:
     def bump_epoch(self) -> None:
         group = self._draft()
         group.epoch += 1
-        logger.info(
-            "group %s: epoch %d, members: %d", group.group_id, group.epoch, len(group.members)
-        )
+        arguments = (group.group_id, group.epoch, len(group.members))
+        self.log_lines.append(LogLine(LOGGER, "group %s: epoch %d, members: %d", arguments))
         group.metadata_hash = metadata_hash(group.subscribed_topics, self.image)
         self.records.append(group_record(group.group_id, group.epoch, group.metadata_hash))
 
     def assign_if_due(self) -> None:
+        """Computes the target assignment if the group epoch was bumped since the last one."""
         if self.group.epoch > self.group.assignment_epoch:
             self._assign()
 
@@ -234,15 +237,15 @@ class Turn:
         member: ConsumerMember,
         owned: frozenset[TopicIdPartition] | None,
         *,
-        may_be_late: bool = False,
+        may_lag: bool = False,
     ) -> ConsumerMember:
         group = self.group
         member_id, epoch = member.member_id, group.assignment_epoch
         target = group.target_of(member_id)
-        after = reconcile(member, epoch, target, group.owners, owned, may_be_late=may_be_late)
+        after = reconcile(member, epoch, target, group.owners, owned, may_lag=may_lag)
         if after is member or after == member:
             return member
-        check_reconciled(member, after, epoch, group.owners, group.story)
+        group.check_step(member, after)
         self.put_member(after)
         if after.profile.classic is None:
             if after.state is MemberState.UNREVOKED_PARTITIONS:
@@ -257,7 +260,7 @@ def member_subscription(member: ConsumerMember | None) -> tuple[frozenset[str], 
 
 
 def known_assignors(settings: GroupSettings) -> list[str]:
-    """Those of `group.consumer.assignors` that there are; the first is the default."""
+    """Returns the supported ones of `group.consumer.assignors`; the first is the default."""
     return [name for name in settings.group_consumer_assignors if name in ASSIGNORS] or [
         next(iter(ASSIGNORS))
     ]

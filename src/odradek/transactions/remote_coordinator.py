@@ -1,6 +1,7 @@
-"""Asks the transaction coordinator on another broker: AddPartitionsToTxn, as brokers ask it.
+"""Adds partitions to transactions whose coordinator is another broker, or verifies that they are
+in them: AddPartitionsToTxn, in the form in which brokers send it.
 
-The questions of all producers that wait for the same coordinator go out together.
+The commands of all producers that wait for the same coordinator go out in one request.
 """
 
 from collections.abc import Sequence
@@ -15,24 +16,25 @@ from odradek.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from odradek.protocol.types import BrokerId, TopicPartition
-from odradek.transactions.batching import Batches, Peer, PeerDirectory
 from odradek.transactions.commands import Added, AddPartitions
+from odradek.transactions.request_batcher import Peer, PeerDirectory, RequestBatcher
 
 _REQUEST_TIMEOUT_MS: Final = 5_000
-# How it says that a partition is not part of the transaction.
+# The error codes of a partition that is not in the transaction.
 _MISSING: Final = frozenset({ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE})
 
 
-class RemoteJoins:
+class RemoteCoordinator:
     def __init__(self, peers: PeerDirectory) -> None:
-        self._batches: Batches[AddPartitions, Added] = Batches(peers, "joins", _send)
+        self._batcher: RequestBatcher[AddPartitions, Added] = RequestBatcher(peers, "joins", _send)
 
     async def add(self, coordinator: BrokerId, command: AddPartitions) -> Added:
-        """Raises `ApiError` if it cannot be asked; then it may have added them or not."""
-        return await self._batches.ask(coordinator, command)
+        """Returns the coordinator's reply. Raises `ApiError` if there is none; then it is unknown
+        whether the coordinator added the partitions."""
+        return await self._batcher.ask(coordinator, command)
 
     def close(self) -> None:
-        self._batches.close()
+        self._batcher.close()
 
 
 async def _send(peer: Peer, commands: Sequence[AddPartitions]) -> list[Added]:
@@ -42,7 +44,7 @@ async def _send(peer: Peer, commands: Sequence[AddPartitions]) -> list[Added]:
     )
     if response.error_code:
         return [Added(ErrorCode(response.error_code))] * len(commands)
-    # In the order of the request: a transaction may be in it twice.
+    # By position, as a transaction may be in the request twice.
     return [_answer(result) for result in response.results_by_transaction]
 
 
@@ -65,10 +67,10 @@ def _transaction(command: AddPartitions) -> AddPartitionsToTxnTransaction:
 def _answer(result: AddPartitionsToTxnResult) -> Added:
     missing = set()
     for topic in result.topic_results:
-        for one in topic.results_by_partition:
-            error = ErrorCode(one.partition_error_code)
+        for partition in topic.results_by_partition:
+            error = ErrorCode(partition.partition_error_code)
             if error in _MISSING:
-                missing.add(TopicPartition(topic.name, one.partition_index))
+                missing.add(TopicPartition(topic.name, partition.partition_index))
             elif error is not ErrorCode.NONE and error is not ErrorCode.OPERATION_NOT_ATTEMPTED:
                 return Added(error)
     return Added(ErrorCode.NONE, frozenset(missing))

@@ -1,10 +1,13 @@
-"""Gathers what one broker is to be asked: everything that waits goes out as one request.
+"""Sends questions to other brokers, all that wait for the same broker in one request.
 
-Place: between the coordinators and `replication.peers`, for WriteTxnMarkers and
-AddPartitionsToTxn. A broker serves one such request of a connection at a time, so a second one
-under way would only queue there; what comes meanwhile is gathered here instead.
-Invariant: every question is answered exactly once: with its answer, or with `ApiError` and
-NETWORK_EXCEPTION, after which the outcome is unknown and asking again must do no harm.
+The transaction coordinator uses it for WriteTxnMarkers (`remote_markers`), and brokers that verify
+transactions for AddPartitionsToTxn (`remote_coordinator`). A broker serves one such request of a
+connection at a time, so a second request would only queue there. Questions that come while a
+request is under way wait here and go out together with the next one.
+
+Guarantee: every question is answered exactly once, with its answer or with `ApiError` and
+NETWORK_EXCEPTION. After the error it is unknown whether the broker acted on the question, so asking
+again must do no harm.
 """
 
 import asyncio
@@ -23,7 +26,7 @@ Answer = TypeVar("Answer")
 R = TypeVar("R", bound=Response)
 
 _MAX_QUESTIONS: Final = 500
-_STOPS: Final = "this broker stops"
+_STOPPING: Final = "this broker stops"
 
 
 class Peer(Protocol):
@@ -35,13 +38,13 @@ class Peer(Protocol):
 
 
 class PeerDirectory(Protocol):
-    """`replication.peers.Peers`, as far as coordinators need it."""
+    """The part of `replication.peers.Peers` that coordinators use."""
 
     def connection(self, broker_id: BrokerId, purpose: str) -> Awaitable[Peer]: ...
 
 
-class Batches(Generic[Question, Answer]):
-    """One request at a time to each broker."""
+class RequestBatcher(Generic[Question, Answer]):
+    """Invariant: at most one request to each broker is under way."""
 
     def __init__(
         self,
@@ -59,54 +62,54 @@ class Batches(Generic[Question, Answer]):
 
     async def ask(self, broker_id: BrokerId, question: Question) -> Answer:
         if self._is_closed:
-            raise ApiError(ErrorCode.NETWORK_EXCEPTION, _STOPS)
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, _STOPPING)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.setdefault(broker_id, []).append((question, answer))
         if broker_id not in self._senders:
-            self._senders[broker_id] = loop.create_task(self._ask_all(broker_id))
+            self._senders[broker_id] = loop.create_task(self._send_all(broker_id))
         return await answer
 
     def close(self) -> None:
-        """Asks nobody any more; whoever waits is refused."""
+        """Stops sending, and fails every question that has no answer yet."""
         self._is_closed = True
         for task in self._senders.values():
             task.cancel()
         waiting, self._waiting = self._waiting, {}
         for questions in waiting.values():
-            _refuse(questions, _STOPS)
+            _fail(questions, _STOPPING)
 
-    async def _ask_all(self, broker_id: BrokerId) -> None:
-        """Until nothing waits for this broker."""
+    async def _send_all(self, broker_id: BrokerId) -> None:
+        """Sends requests to the broker until no question waits for it."""
         questions: list[tuple[Question, asyncio.Future[Answer]]] = []
         try:
             while waiting := self._waiting.pop(broker_id, []):
                 questions, later = waiting[:_MAX_QUESTIONS], waiting[_MAX_QUESTIONS:]
                 if later:
                     self._waiting[broker_id] = later
-                await self._ask(broker_id, questions)
+                await self._send_one(broker_id, questions)
         finally:
             del self._senders[broker_id]
-            _refuse(questions, _STOPS)
+            _fail(questions, _STOPPING)
 
-    async def _ask(
+    async def _send_one(
         self, broker_id: BrokerId, questions: Sequence[tuple[Question, asyncio.Future[Answer]]]
     ) -> None:
         try:
             peer = await self._peers.connection(broker_id, self._purpose)
             answers = await self._send(peer, [question for question, _ in questions])
         except (PeerUnreachable, ClientError) as error:
-            _refuse(questions, str(error))
+            _fail(questions, str(error))
             return
         if len(answers) != len(questions):
-            _refuse(questions, f"broker {broker_id} answered something else")
+            _fail(questions, f"broker {broker_id} sent {len(answers)} results for {len(questions)}")
             return
         for (_, waiting), answer in zip(questions, answers, strict=True):
             if not waiting.done():
                 waiting.set_result(answer)
 
 
-def _refuse(questions: Sequence[tuple[Question, asyncio.Future[Answer]]], reason: str) -> None:
+def _fail(questions: Sequence[tuple[Question, asyncio.Future[Answer]]], reason: str) -> None:
     for _, waiting in questions:
         if not waiting.done():
             waiting.set_exception(ApiError(ErrorCode.NETWORK_EXCEPTION, reason))
