@@ -22,7 +22,7 @@ still during a turn. The simulation replaces it by a counter that is drawn from 
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -73,6 +73,14 @@ class Timeslice:
                 self._began_s = _stopwatch()
             if not self.is_over():
                 return
+
+    async def batches(self, items: Sequence[T], size: int) -> AsyncIterator[Sequence[T]]:
+        """Yields the items `size` at a time. Before each batch but the first it lets other tasks
+        run if the slice is over, so a short sequence is never interrupted."""
+        for first in range(0, len(items), size):
+            if first and self.is_over():
+                await self.next_turn()
+            yield items[first : first + size]
 
     async def run(self, steps: Generator[None, None, T]) -> T:
         """Takes the steps of a generator, many in a turn, and returns what it returns."""

@@ -13,6 +13,7 @@ from odradek.broker.permissions import CheckedByHandler
 from odradek.broker.request_splitting import Splitting
 from odradek.broker.services import RequestContext, Services
 from odradek.cluster.internal_topics import TRANSACTIONS
+from odradek.metadata import ClusterImage
 from odradek.metadata.paths import topic_path
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
@@ -29,10 +30,12 @@ from odradek.protocol.messages.add_partitions_to_txn import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.transactions.commands import Added, AddPartitions
+from odradek.world.timeslice import Timeslice
 
 _FIRST_VERSION_OF_BROKERS: Final = AddPartitionsToTxnRequest.first_version_with("transactions")
 _FIRST_VERSION_WITH_FENCED: Final = 2
 _FIRST_VERSION_WITH_ABORTABLE: Final = 5
+_PARTITIONS_PER_STEP: Final = 200
 _NOT_ATTEMPTED: Final = ErrorCode.OPERATION_NOT_ATTEMPTED
 
 
@@ -41,7 +44,7 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     version = context.version
     if version < _FIRST_VERSION_OF_BROKERS:
-        denied = _denied_to_producer(context, request)
+        denied = await _denied_to_producer(context, request)
         if denied is not None:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=denied)
         asked = AddPartitionsToTxnTransaction(
@@ -66,14 +69,14 @@ async def handle(
     )
 
 
-def _denied_to_producer(
+async def _denied_to_producer(
     context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> list[AddPartitionsToTxnTopicResult] | None:
     """Returns the answer if the transactional id or one of the topics is denied: then no partition
     is added. Brokers that ask for many transactions have asked for these permissions before."""
     topics, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
     if not context.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
-        return _answer(
+        return await _answer(
             topics, frozenset(), _NOT_ATTEMPTED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         )
     _, denied = context.split_authorized(
@@ -84,36 +87,52 @@ def _denied_to_producer(
     partitions = frozenset(
         TopicPartition(topic.name, index) for topic in denied for index in topic.partitions
     )
-    return _answer(topics, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NOT_ATTEMPTED)
+    return await _answer(topics, partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NOT_ATTEMPTED)
 
 
 async def _add(
     services: Services, context: RequestContext, asked: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
     version = context.version
-    partitions = frozenset(
-        TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions
-    )
+    # A transaction may have tens of thousands of partitions.
+    timeslice = Timeslice.of_running_loop()
+    named: set[TopicPartition] = set()
+    for topic in asked.topics:
+        if len(named) > _PARTITIONS_PER_STEP and timeslice.is_over():
+            await timeslice.next_turn()
+        async for indexes in timeslice.batches(topic.partitions, _PARTITIONS_PER_STEP):
+            named.update(TopicPartition(topic.name, index) for index in indexes)
+    partitions = frozenset(named)
     unknown = await _unknown(services, partitions, version)
     if unknown:
-        return _answer(asked.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_ATTEMPTED)
+        return await _answer(
+            asked.topics, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_ATTEMPTED
+        )
     error, missing = await _ask(services, context, asked, partitions)
     if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
     knows = version >= _FIRST_VERSION_WITH_ABORTABLE
     refusal = ErrorCode.TRANSACTION_ABORTABLE if knows else ErrorCode.INVALID_TXN_STATE
-    return _answer(asked.topics, missing, refusal, error)
+    return await _answer(asked.topics, missing, refusal, error)
 
 
 async def _unknown(
     services: Services, partitions: Set[TopicPartition], version: int
 ) -> Set[TopicPartition]:
     """Those that are not there. The broker that asks may know of a topic before this one."""
-    image = services.images.image
-    unknown = {one for one in partitions if image.partition(*one) is None}
+    unknown = await _not_in(services.images.image, partitions)
     if unknown and version >= _FIRST_VERSION_OF_BROKERS:
-        image = await services.images.caught_up(*{topic_path(one.topic): None for one in unknown})
-        unknown = {one for one in unknown if image.partition(*one) is None}
+        topics = dict.fromkeys(partition.topic for partition in unknown)
+        image = await services.images.caught_up(*map(topic_path, topics))
+        unknown = await _not_in(image, unknown)
+    return unknown
+
+
+async def _not_in(image: ClusterImage, partitions: Set[TopicPartition]) -> set[TopicPartition]:
+    unknown: set[TopicPartition] = set()
+    timeslice = Timeslice.of_running_loop()
+    async for some in timeslice.batches([*partitions], _PARTITIONS_PER_STEP):
+        unknown.update(partition for partition in some if image.partition(*partition) is None)
     return unknown
 
 
@@ -123,7 +142,9 @@ async def _ask(
     asked: AddPartitionsToTxnTransaction,
     partitions: frozenset[TopicPartition],
 ) -> Added:
-    if not asked.transactional_id or any(one.topic == TRANSACTIONS for one in partitions):
+    if not asked.transactional_id or any(
+        partition.topic == TRANSACTIONS for partition in partitions
+    ):
         return Added(ErrorCode.INVALID_REQUEST)
     command = AddPartitions(
         asked.transactional_id,
@@ -140,25 +161,28 @@ async def _ask(
         return Added(refusal.code)
 
 
-def _answer(
+async def _answer(
     topics: Sequence[AddPartitionsToTxnTopic],
     special: Set[TopicPartition],
     special_error: ErrorCode,
     error: ErrorCode,
 ) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
+    answers: list[AddPartitionsToTxnTopicResult] = []
+    timeslice = Timeslice.of_running_loop()
+    for topic in topics:
+        if len(answers) > _PARTITIONS_PER_STEP and timeslice.is_over():
+            await timeslice.next_turn()
+        answer = AddPartitionsToTxnTopicResult(name=topic.name)
+        async for indexes in timeslice.batches(topic.partitions, _PARTITIONS_PER_STEP):
+            answer.results_by_partition += [
                 AddPartitionsToTxnPartitionResult(
                     partition_index=index,
                     partition_error_code=special_error if (topic.name, index) in special else error,
                 )
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+                for index in indexes
+            ]
+        answers.append(answer)
+    return answers
 
 
 HANDLER: Final = Handler(

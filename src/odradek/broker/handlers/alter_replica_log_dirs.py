@@ -23,21 +23,30 @@ from odradek.protocol.messages.alter_replica_log_dirs import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.storage.directory import LogDirectory
+from odradek.world.timeslice import Timeslice
+
+_PARTITIONS_PER_STEP: Final = 200
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
+    timeslice = Timeslice.of_running_loop()
     directories = {directory.path: directory for directory in services.logs.directories}
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = defaultdict(list)
     for asked in request.dirs:
         directory = directories.get(asked.path.rstrip("/") or "/")
         for topic in asked.topics:
-            for index in topic.partitions:
-                code = _place(services, TopicPartition(topic.name, index), directory)
-                results[topic.name].append(
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                )
+            if timeslice.is_over():
+                await timeslice.next_turn()
+            async for indexes in timeslice.batches(topic.partitions, _PARTITIONS_PER_STEP):
+                results[topic.name] += [
+                    AlterReplicaLogDirPartitionResult(
+                        partition_index=index,
+                        error_code=_place(services, TopicPartition(topic.name, index), directory),
+                    )
+                    for index in indexes
+                ]
     return _response(results)
 
 

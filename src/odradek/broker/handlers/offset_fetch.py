@@ -136,18 +136,24 @@ async def _group(
     unknown: list[OffsetFetchResponseTopics] = []
     partitions: tuple[PartitionToFetch, ...] | None = None
     if asked.topics is not None:
-        known = []
+        known: list[PartitionToFetch] = []
+        timeslice = Timeslice.of_running_loop()
         for topic in asked.topics:
+            if len(known) + len(unknown) > _AT_ONCE and timeslice.is_over():
+                await timeslice.next_turn()
             found = _find(image, topic, by_id=by_id)
             if found is None and by_id:
-                unknown += _refused_each([topic], ErrorCode.UNKNOWN_TOPIC_ID)
+                refused = OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id)
+                async for indexes in timeslice.batches(topic.partition_indexes, _AT_ONCE):
+                    refused.partitions += _refused(indexes, ErrorCode.UNKNOWN_TOPIC_ID)
+                unknown.append(refused)
                 continue
             name = topic.name if found is None else found.name
             topic_id = NO_TOPIC_ID if found is None else found.topic_id
-            known += [
-                PartitionToFetch(TopicPartition(name, index), topic_id)
-                for index in topic.partition_indexes
-            ]
+            async for indexes in timeslice.batches(topic.partition_indexes, _AT_ONCE):
+                known += [
+                    PartitionToFetch(TopicPartition(name, index), topic_id) for index in indexes
+                ]
         partitions = tuple(known)
     query = FetchOffsets(asked.group_id, partitions, stable, asked.member_id, asked.member_epoch)
     topics: list[OffsetFetchResponseTopics] = []
@@ -220,17 +226,18 @@ def _refused_each(
         OffsetFetchResponseTopics(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=[
-                OffsetFetchResponsePartitions(
-                    partition_index=index,
-                    committed_offset=-1,
-                    metadata="",
-                    error_code=error_code,
-                )
-                for index in topic.partition_indexes
-            ],
+            partitions=_refused(topic.partition_indexes, error_code),
         )
         for topic in topics
+    ]
+
+
+def _refused(indexes: Iterable[int], error_code: int) -> list[OffsetFetchResponsePartitions]:
+    return [
+        OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=-1, metadata="", error_code=error_code
+        )
+        for index in indexes
     ]
 
 

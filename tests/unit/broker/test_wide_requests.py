@@ -1,0 +1,157 @@
+"""Thousands of partitions of one topic, transaction, group or log directory are served in steps."""
+
+import asyncio
+from collections.abc import Awaitable
+from itertools import count
+from types import MappingProxyType, SimpleNamespace
+from typing import TypeVar, cast
+
+from odradek.broker.handlers import (
+    add_partitions_to_txn,
+    alter_replica_log_dirs,
+    metadata,
+    offset_fetch,
+)
+from odradek.broker.network.connection import Connection
+from odradek.broker.services import RequestContext, Services
+from odradek.metadata import ClusterImage, PartitionImage, TopicImage
+from odradek.protocol.apis import AnyApi
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from odradek.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from odradek.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from odradek.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
+from odradek.world.timeslice import measured_by
+
+T = TypeVar("T")
+
+MANY = 20_000
+INDEXES = list(range(MANY))
+
+
+async def in_steps(handling: Awaitable[T], *, min_turns: int = 10) -> T:
+    """Returns the response. Each look at the stopwatch takes a millisecond, so that a slice is over
+    after five batches."""
+    ticks = count()
+    with measured_by(lambda: next(ticks) / 1000):
+        done = asyncio.ensure_future(handling)
+        turns = 0
+        while not done.done():
+            await asyncio.sleep(0)
+            turns += 1
+    assert turns > min_turns
+    return await done
+
+
+def context(api: AnyApi, version: int, services: Services) -> RequestContext:
+    connection = SimpleNamespace(listener="PLAINTEXT", address="client", port=1)
+    return RequestContext(services, api, cast(Connection, connection), version, None)
+
+
+def services(**parts: object) -> Services:
+    return cast(Services, SimpleNamespace(**parts, authorizer=None))
+
+
+async def test_partitions_of_a_log_directory() -> None:
+    logs = SimpleNamespace(directories=[])
+    request = AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path="/none", topics=[AlterReplicaLogDirTopic(name="t", partitions=INDEXES)]
+            )
+        ]
+    )
+    broker = services(logs=logs)
+    asked = context(alter_replica_log_dirs.HANDLER.api, 2, broker)
+    response = await in_steps(alter_replica_log_dirs.handle(broker, asked, request))
+    [topic] = response.results
+    assert [answer.partition_index for answer in topic.partitions] == INDEXES
+    assert {answer.error_code for answer in topic.partitions} == {ErrorCode.LOG_DIR_NOT_FOUND}
+
+
+async def test_partitions_of_a_transaction() -> None:
+    image = ClusterImage()
+
+    async def caught_up(*_: str) -> ClusterImage:
+        return image
+
+    images = SimpleNamespace(image=image, caught_up=caught_up)
+    request = AddPartitionsToTxnRequest(
+        transactions=[
+            AddPartitionsToTxnTransaction(
+                transactional_id="id",
+                topics=[AddPartitionsToTxnTopic(name="t", partitions=INDEXES)],
+            )
+        ]
+    )
+    broker = services(images=images)
+    asked = context(add_partitions_to_txn.HANDLER.api, 5, broker)
+    response = await in_steps(add_partitions_to_txn.handle(broker, asked, request))
+    [topic] = response.results_by_transaction[0].topic_results
+    assert [answer.partition_index for answer in topic.results_by_partition] == INDEXES
+    assert {answer.partition_error_code for answer in topic.results_by_partition} == {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    }
+
+
+async def test_partitions_of_a_topic_that_a_group_does_not_know() -> None:
+    images = SimpleNamespace(image=ClusterImage())
+
+    async def ask(*_: object) -> list[object]:
+        return []
+
+    topic_id = TopicId(bytes([1] * 16))
+    request = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group_id="g",
+                topics=[OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=INDEXES)],
+            )
+        ]
+    )
+    broker = services(images=images, groups=SimpleNamespace(ask=ask))
+    asked = context(offset_fetch.HANDLER.api, 10, broker)
+    response = await in_steps(offset_fetch.handle(broker, asked, request), min_turns=3)
+    [topic] = response.groups[0].topics
+    assert [answer.partition_index for answer in topic.partitions] == INDEXES
+
+
+async def test_partitions_of_a_topic_in_metadata() -> None:
+    topic_id = TopicId(bytes([1] * 16))
+    partitions = tuple(
+        PartitionImage(
+            index, (1,), BrokerId(1), LeaderEpoch(0), (1,), controller_epoch=0, version=0
+        )
+        for index in INDEXES
+    )
+    topic = TopicImage("t", topic_id, partitions, overrides={}, version=0)
+    images = SimpleNamespace(image=ClusterImage(topics=MappingProxyType({"t": topic})))
+
+    async def settled(*_: object) -> None: ...
+
+    departed_brokers = SimpleNamespace(settled=settled, listed=lambda _: ())
+    broker = services(images=images, departed_brokers=departed_brokers)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    response = await in_steps(
+        metadata.handle(broker, context(metadata.HANDLER.api, 12, broker), request)
+    )
+    assert isinstance(response, MetadataResponse)
+    [answer] = response.topics
+    assert [partition.partition_index for partition in answer.partitions] == INDEXES
