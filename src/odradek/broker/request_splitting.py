@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
-from odradek.protocol.schema import Request, Response
+from odradek.protocol.schema import Request, Response, Struct
 from odradek.world.timeslice import Timeslice
 
 if TYPE_CHECKING:
@@ -160,15 +160,30 @@ def join(whole: Response, response: Response, splitting: Splitting, *, continues
     """Adds the response to a piece to `whole`, the responses to the pieces before it."""
     so_far = getattr(whole, splitting.response_field)
     more = getattr(response, splitting.response_field)
-    if continues and so_far and more:
-        inner_field = splitting.response_inner_field
-        getattr(so_far[-1], inner_field).extend(getattr(more[0], inner_field))
-        more = more[1:]
+    if continues:
+        more = _join_halves(so_far, more, splitting)
     so_far.extend(more)
     if getattr(response, "error_code", 0) and not getattr(whole, "error_code", 0):
         for name in ("error_code", "error_message"):
             if hasattr(response, name):
                 setattr(whole, name, getattr(response, name))
+
+
+def _join_halves(so_far: list[Struct], more: list[Struct], splitting: Splitting) -> list[Struct]:
+    """Adds the answer to the rest of a split element to the answer to its beginning. Returns the
+    other answers.
+
+    The two answers need not be the last and the first: handlers answer what is denied after what is
+    allowed. They are those in which everything is equal but the inner elements.
+    """
+    inner_field = splitting.response_inner_field
+    for number, rest in enumerate(more):
+        names = [field.name for field in type(rest).fields if field.name != inner_field]
+        for beginning in reversed(so_far[-splitting.max_elements :]):
+            if all(getattr(beginning, name) == getattr(rest, name) for name in names):
+                getattr(beginning, inner_field).extend(getattr(rest, inner_field))
+                return more[:number] + more[number + 1 :]
+    return more
 
 
 def _with(message: T, name: str, value: object) -> T:

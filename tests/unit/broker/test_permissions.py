@@ -44,6 +44,12 @@ from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest
 from odradek.protocol.messages.leave_group import LeaveGroupRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
+from odradek.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import (
     MetadataRequest,
@@ -390,3 +396,46 @@ def test_refusals_are_logged_with_who_and_why() -> None:
     (line,) = told.lines
     assert line.startswith("Principal = User:ANONYMOUS is Denied operation = WRITE from host = ")
     assert "on resource = Topic:LITERAL:t for request = PRODUCE: Deny All" in line
+
+
+def test_partitions_of_a_large_request_are_answered_under_their_own_topic() -> None:
+    """Denied topics are answered last in each piece of a request, so that the answers of a topic
+    that is split between two pieces stand in different places."""
+
+    async def test(connect: Connect) -> None:
+        client = await connect()
+        for name in ("a", "b", "c", "d"):
+            await client.create_topic(name, partitions=30)
+        denied = [
+            rule(ResourceType.TOPIC, name, Operation.DESCRIBE, permission=Permission.DENY)
+            for name in ("a", "c")
+        ]
+        assert await create(client, *denied) == [0, 0]
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                ListOffsetsTopic(
+                    name=name,
+                    partitions=[
+                        ListOffsetsPartition(partition_index=index, timestamp=-1)
+                        for index in range(30)
+                    ],
+                )
+                for name in ("a", "b", "c", "d")
+            ]
+        )
+        response = await client.ask(request, ListOffsetsResponse)
+        answers = {
+            topic.name: [
+                (partition.partition_index, partition.error_code) for partition in topic.partitions
+            ]
+            for topic in response.topics
+        }
+        assert len(response.topics) == 4
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert answers == {
+            name: [(index, error if name in ("a", "c") else 0) for index in range(30)]
+            for name in ("a", "b", "c", "d")
+        }
+
+    with_broker(test, **LENIENT)
