@@ -3,6 +3,7 @@
 import gc
 import logging
 import random
+import sys
 import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -30,7 +31,8 @@ class Result(Generic[T]):
 
 
 class _LogsToTrace(logging.Handler):
-    """What programs log stands in the trace; an error with a traceback ends the run."""
+    """Copies log lines of production code into the trace. An error that is logged with a traceback
+    ends the run."""
 
     def __init__(self, simulation: Simulation) -> None:
         super().__init__(logging.INFO)
@@ -46,26 +48,49 @@ class _LogsToTrace(logging.Handler):
 
 
 @contextmanager
-def _own_garbage() -> Iterator[None]:
-    """Takes finalizers under control: collection at moments of its own would run them then.
-
-    What was there before is neither finalized in between nor looked through at each collection.
+def _controlled_collection() -> Iterator[None]:
+    """Switches automatic garbage collection off during a run, because it would run finalizers at
+    moments that the seed does not decide. Objects from before the run are frozen, so that the
+    explicit collections neither finalize them nor spend time on them.
     """
-    collects = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     gc.freeze()
     try:
         yield
     finally:
-        gc.collect()
+        with _silent_finalizers():
+            gc.collect()
         gc.unfreeze()
-        if collects:
+        if was_enabled:
             gc.enable()
 
 
+@contextmanager
+def _silent_finalizers() -> Iterator[None]:
+    """Drops what finalizers would print while the objects of a finished run are collected.
+
+    Coroutines of killed processes are unwound then, and some of them await or use the closed loop
+    in a `finally`. Python reports that to `sys.unraisablehook`; from 3.13 on it does so for every
+    asynchronous generator in the stack. It says nothing about the run, which is over.
+    """
+    previous = sys.unraisablehook
+    sys.unraisablehook = _ignore_unraisable
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        sys.unraisablehook = previous
+
+
+def _ignore_unraisable(_: object) -> None:
+    """Stands in for `sys.unraisablehook`."""
+
+
 def _drawn_stopwatch(simulation: Simulation) -> Callable[[], float]:
-    """A stopwatch whose every reading is later by a time that the seed decides, so that long loops
-    give way at other steps in other runs, and at the same steps in the same run."""
+    """Returns a stopwatch that the seed drives: each reading is later by a random time, so long
+    loops yield to other tasks at other steps in other runs, and at the same steps in this one."""
     draw = simulation.random("timeslice").random
     now_s = 0.0
 
@@ -79,7 +104,7 @@ def _drawn_stopwatch(simulation: Simulation) -> Callable[[], float]:
 
 @contextmanager
 def _isolated(simulation: Simulation) -> Iterator[None]:
-    """Takes global chance and logs under control, and gives them back."""
+    """Seeds the global `random` module and redirects logs for one run, and restores both."""
     random_state = random.getstate()
     random.seed(simulation.seed)
     logger = logging.getLogger("odradek")
@@ -114,7 +139,7 @@ def run(
     was_thorough = invariants.is_thorough()
     invariants.check_thoroughly(True)
     try:
-        with _own_garbage():
+        with _controlled_collection():
             return _run(main, seed, time_limit_s=time_limit_s, cpu_limit_s=cpu_limit_s)
     finally:
         invariants.check_thoroughly(was_thorough)
@@ -143,8 +168,7 @@ def _run(
             raise
         finally:
             simulation.end()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with _silent_finalizers():
                 simulation.network.close()
                 loop.close()
                 gc.collect()
