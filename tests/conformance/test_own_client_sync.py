@@ -121,8 +121,8 @@ def _interrupt_when_waiting(consumer: Consumer) -> threading.Thread:
     def interrupt() -> None:
         deadline_s = time.monotonic() + 20
         while time.monotonic() < deadline_s:
-            fetcher = consumer._client._fetcher_
-            if fetcher is not None and fetcher._waiters:
+            parts = consumer._client._started
+            if parts is not None and parts.fetcher._waiters:
                 os.kill(os.getpid(), signal.SIGUSR1)
                 return
             time.sleep(0.01)

@@ -5,20 +5,21 @@
         async for record in consumer:
             print(record.offset, record.value)
 
-`positions` knows where the consumer is, `fetcher` keeps records on hand, `group` decides which
-partitions are assigned and from where; this module is the face of all three.
+This module is the public face; `parts` is what does the work, in the background.
 """
 
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, Self
+from typing import Self
 
-from odradek.client.cluster import Cluster
 from odradek.client.consumer.fetched import ConsumerRecord
 from odradek.client.consumer.fetcher import Fetcher
+from odradek.client.consumer.interceptors import ConsumerInterceptor
 from odradek.client.consumer.key_lookup import get_records
+from odradek.client.consumer.parts import ConsumerParts
 from odradek.client.consumer.positions import PartitionState, Positions
+from odradek.client.consumer.undelivered import Polled, Undelivered, latest_first, move_back
 from odradek.client.errors import ClientClosed, ClientError, NoGroup, RequestTimedOut
 from odradek.client.group.assignment import RebalanceListener
 from odradek.client.group.group import Group, OnCommit
@@ -32,18 +33,6 @@ from odradek.world import World
 # How long the iterator waits at a time; it goes on until there is a record.
 _ITERATION_WAIT_MS = 60_000
 _CLOSE_TIMEOUT_MS = 30_000
-
-
-class ConsumerInterceptor(Protocol):
-    """Sees all records before the program does, and every commit that worked."""
-
-    def on_consume(
-        self, records: dict[TopicPartition, list[ConsumerRecord]]
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """The records to return instead, or the same."""
-        ...
-
-    def on_commit(self, offsets: Offsets) -> None: ...
 
 
 class Consumer:
@@ -65,80 +54,36 @@ class Consumer:
             raise TypeError("give either settings or options, not both")
         self.settings = settings
         self._world = world or World()
-        self._cluster: Cluster | None = None
-        self._positions_: Positions | None = None
-        self._fetcher_: Fetcher | None = None
-        self._group: Group | None = None
+        self._started: ConsumerParts | None = None
         self._interceptors = tuple(interceptors)
-        self._running: asyncio.Task[None] | None = None
-        self._ahead: list[ConsumerRecord] = []
+        self._undelivered = Undelivered()
         self._closed = False
 
     async def start(self) -> Self:
         """Starts the background work; `assign` and `poll` do it too."""
-        self._start()
+        self._parts()
         return self
 
-    def _start(self) -> Cluster:
+    def _parts(self) -> ConsumerParts:
+        """Returns the parts of the consumer, which are made and started at the first call."""
         if self._closed:
             raise ClientClosed("the consumer is closed")
-        if self._cluster is None:
-            settings = self.settings
-            self._cluster = Cluster(
-                settings,
-                self._world.randomness,
-                auto_create_topics=settings.allow_auto_create_topics,
+        if self._started is None:
+            self._started = ConsumerParts(
+                self.settings,
+                self._world,
+                consumed=self._consumed,
+                on_committed=self._committed,
             )
-            self._positions_ = Positions(
-                self._cluster,
-                settings,
-                self._world.clock,
-                on_change=self._positions_changed,
-                on_failure=self._failed,
-            )
-            self._fetcher_ = Fetcher(self._cluster, settings, self._positions_)
-            if settings.group_id is not None:
-                self._group = Group(
-                    self._cluster,
-                    settings,
-                    self._positions_,
-                    settings.group_id,
-                    consumed=self._consumed,
-                    on_news=self._positions_changed,
-                    committed=self._committed,
-                )
-            loop = asyncio.get_running_loop()
-            self._running = loop.create_task(self._fetcher_.run(), name="odradek-consumer")
-        return self._cluster
+        return self._started
 
-    def _wake_fetcher(self) -> None:
-        if self._fetcher_ is not None:
-            self._fetcher_.wake()
-
-    def _positions_changed(self) -> None:
-        if self._fetcher_ is not None:
-            self._fetcher_.positions_changed()
-
-    def _failed(self, error: BaseException) -> None:
-        if self._fetcher_ is not None:
-            self._fetcher_.fail(error)
+    @property
+    def _group(self) -> Group | None:
+        return None if self._started is None else self._started.group
 
     @property
     def _positions(self) -> Positions:
-        self._start()
-        if self._positions_ is None:
-            raise ClientClosed("the consumer is closed")
-        return self._positions_
-
-    @property
-    def _fetcher(self) -> Fetcher:
-        self._start()
-        if self._fetcher_ is None:
-            raise ClientClosed("the consumer is closed")
-        if self._fetcher_.failure is not None:
-            fault = self._fetcher_.failure
-            raise ClientClosed(f"the consumer ended with {fault!r}") from fault
-        return self._fetcher_
+        return self._parts().positions
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -150,27 +95,14 @@ class Consumer:
         """Commits if that is automatic, leaves the group, and ends; within `timeout_ms`."""
         if self._closed:
             return
-        if self._group is not None:
-            self._drop_ahead()
-            try:
+        try:
+            if self._group is not None:
+                self._give_back_undelivered()
                 await self._group.close(timeout_ms)
-            finally:
-                self._closed = True
-                await self._end()
-        else:
+        finally:
             self._closed = True
-            await self._end()
-
-    async def _end(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
-        if self._fetcher_ is not None:
-            await self._fetcher_.stop()
-        if self._positions_ is not None:
-            await self._positions_.close()
-        if self._cluster is not None:
-            await self._cluster.close()
+            if self._started is not None:
+                await self._started.close()
 
     # Which partitions, and from where
 
@@ -182,8 +114,8 @@ class Consumer:
         """
         if self._group is not None and self._group.is_subscribed:
             raise ValueError("the group assigns partitions: unsubscribe() before you assign()")
-        self._drop_ahead()
-        self._positions.assign(TopicPartition(*one) for one in partitions)
+        self._give_back_undelivered()
+        self._positions.assign(TopicPartition(*partition) for partition in partitions)
 
     def subscribe(
         self,
@@ -197,7 +129,6 @@ class Consumer:
         `topics` are names, or a compiled pattern; `pattern` may be text. `listener` hears what
         comes and goes (`RebalanceListener`). A later call changes the topics.
         """
-        self._start()
         group = self._need_group("subscribe()")
         names: list[str] = []
         if isinstance(topics, re.Pattern):
@@ -213,7 +144,7 @@ class Consumer:
     async def unsubscribe(self) -> None:
         """Leaves the group; its listener hears of it."""
         if self._group is not None:
-            self._drop_ahead()
+            self._give_back_undelivered()
             await self._group.unsubscribe()
 
     def subscription(self) -> list[str]:
@@ -221,14 +152,15 @@ class Consumer:
         return [] if self._group is None else self._group.subscribed_topics
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this consumer is in its group: for `Producer.send_offsets_to_transaction`."""
-        self._start()
+        """Returns this consumer's identity in its group, which a transaction needs to commit
+        offsets (`Producer.send_offsets_to_transaction`)."""
         return self._need_group("group_metadata()").metadata()
 
-    def _need_group(self, what: str) -> Group:
-        if self._group is None:
-            raise NoGroup(f"{what} needs a group: set group.id")
-        return self._group
+    def _need_group(self, call: str) -> Group:
+        group = self._parts().group
+        if group is None:
+            raise NoGroup(f"{call} needs a group: set group.id")
+        return group
 
     def unassign(self) -> None:
         self.assign(())
@@ -240,9 +172,9 @@ class Consumer:
         """The next record to read is at `offset`."""
         if offset < 0:
             raise ValueError(f"offset={offset}: an offset cannot be negative")
-        self._drop_ahead()
+        self._give_back_undelivered()
         self._state(partition).seek(offset, leader_epoch)
-        self._positions_changed()
+        self._parts().positions_changed()
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """To the first record there is; all assigned partitions unless some are named."""
@@ -261,14 +193,14 @@ class Consumer:
         self._seek_to_time(partitions, timestamp_ms)
 
     def _seek_to_time(self, partitions: Iterable[TopicPartition] | None, timestamp: int) -> None:
-        self._drop_ahead()
+        self._give_back_undelivered()
         for partition in self.assignment() if partitions is None else partitions:
             self._state(partition).request_reset(timestamp)
-        self._wake_fetcher()
+        self._parts().fetcher.wake()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Returns no records of these partitions until `resume`; positions stay."""
-        self._drop_ahead()
+        self._give_back_undelivered()
         for partition in partitions:
             self._state(partition).is_paused = True
 
@@ -276,24 +208,25 @@ class Consumer:
         """Ends a pause; a poll() that waits returns what is on hand already."""
         for partition in partitions:
             self._state(partition).is_paused = False
-        self._positions_changed()
+        self._parts().positions_changed()
 
     def paused(self) -> list[TopicPartition]:
-        return [one for one, state in self._positions.assigned.items() if state.is_paused]
+        return [
+            partition for partition, state in self._positions.assigned.items() if state.is_paused
+        ]
 
     async def position(self, partition: TopicPartition) -> Offset:
         """The offset of the next record to read, looked up first if it must be."""
         state = self._state(partition)
-        for record in reversed(self._ahead):
-            if TopicPartition(record.topic, record.partition) == partition:
-                return Offset(record.offset)
+        if (undelivered := self._undelivered.first_offset(partition)) is not None:
+            return undelivered
         deadline_s = self._now_s() + self.settings.default_api_timeout_ms / 1000
         while state.position is None:
             self._raise_fault(state)
             remaining_s = deadline_s - self._now_s()
             if remaining_s <= 0:
                 raise RequestTimedOut(f"the position of {partition} could not be looked up in time")
-            await self._fetcher.wait(remaining_s)
+            await self._checked_fetcher().wait(remaining_s)
         return Offset(state.position)
 
     def high_watermark(self, partition: TopicPartition) -> Offset | None:
@@ -317,8 +250,8 @@ class Consumer:
         """Records by partition, as soon as there are any, or nothing when the time is over."""
         limit = max_records or self.settings.max_poll_records
         deadline_s = self._now_s() + timeout_ms / 1000
-        self._drop_ahead()
-        fetcher = self._fetcher
+        self._give_back_undelivered()
+        fetcher = self._checked_fetcher()
         group = self._group
         if group is not None:
             group.gate.entered()
@@ -328,8 +261,8 @@ class Consumer:
             while True:
                 if group is not None:
                     await group.serve()
-                # From here to the return nothing is awaited: a poll() that is cancelled has
-                # taken nothing.
+                # From here to the return nothing is awaited, so a poll() that is cancelled has
+                # taken no record.
                 taken = fetcher.take(limit)
                 if taken:
                     return self._intercepted(taken) if self._interceptors else taken
@@ -338,20 +271,23 @@ class Consumer:
                 if remaining_s <= 0:
                     return {}
                 await fetcher.wait(remaining_s)
-                fetcher = self._fetcher
+                fetcher = self._checked_fetcher()
         finally:
             if group is not None:
                 group.gate.left()
 
-    def _intercepted(
-        self, taken: dict[TopicPartition, list[ConsumerRecord]]
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    def _checked_fetcher(self) -> Fetcher:
+        parts = self._parts()
+        parts.check()
+        return parts.fetcher
+
+    def _intercepted(self, taken: Polled) -> Polled:
         shown = taken
         try:
             for interceptor in self._interceptors:
                 shown = interceptor.on_consume(shown)
         except BaseException:
-            self._put_back(record for records in taken.values() for record in reversed(records))
+            self._move_back(latest_first(taken))
             raise
         return shown
 
@@ -360,44 +296,37 @@ class Consumer:
 
     async def __anext__(self) -> ConsumerRecord:
         """The next record, however long it takes to come."""
-        group = self._group
-        if group is not None and self._ahead:
+        # In place of `_group`: a call for each record would show.
+        group = None if self._started is None else self._started.group
+        records = self._undelivered.latest_first
+        if group is not None and records:
             group.gate.touched()
             group.commit_if_due()
-        while not self._ahead or (group is not None and group.gate.has_work):
-            taken = await self.poll(_ITERATION_WAIT_MS)
-            # Reversed, so that the next one is cheap to take.
-            self._ahead = [record for records in taken.values() for record in records][::-1]
-        return self._ahead.pop()
-
-    def _drop_ahead(self) -> None:
-        """Puts back what the iterator took and did not hand out."""
-        ahead, self._ahead = self._ahead, []
-        self._put_back(ahead)
+        while not records or (group is not None and group.gate.has_work):
+            polled = await self.poll(_ITERATION_WAIT_MS)
+            self._undelivered.fill(polled)
+        return records.pop()
 
     def return_unseen(
         self, taken: "dict[TopicPartition, list[ConsumerRecord]] | ConsumerRecord"
     ) -> None:
-        """Puts back what poll() or the iterator returned last, because nobody has seen it.
+        """Gives back what poll() or the iterator returned last: the program has not seen it.
 
         `sync` calls it when a signal interrupts the thread that waited for the records: they are
         read again, and are not committed as if they had been handled.
         """
         if isinstance(taken, ConsumerRecord):
-            self._ahead.append(taken)
-            return
-        self._put_back(record for records in taken.values() for record in reversed(records))
+            self._undelivered.latest_first.append(taken)
+        else:
+            self._move_back(latest_first(taken))
 
-    def _put_back(self, latest_first: Iterable[ConsumerRecord]) -> None:
-        """Moves the positions back to the first of these records in each partition."""
-        returned: dict[TopicPartition, ConsumerRecord] = {}
-        for record in latest_first:
-            returned[TopicPartition(record.topic, record.partition)] = record
-        for partition, record in returned.items():
-            state = self._positions.assigned.get(partition)
-            if state is not None and state.position is not None:
-                state.seek(record.offset, record.leader_epoch)
-                self._wake_fetcher()
+    def _give_back_undelivered(self) -> None:
+        """The iterator will read again the records that it has not handed out."""
+        self._move_back(self._undelivered.take_all())
+
+    def _move_back(self, records: Iterable[ConsumerRecord]) -> None:
+        if move_back(self._positions, records):
+            self._parts().fetcher.wake()
 
     # Committing
 
@@ -410,7 +339,6 @@ class Consumer:
 
         Raises `CommitFailed` when the group has gone on without this consumer.
         """
-        self._start()
         group = self._need_group("commit()")
         limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         await group.commit(None if offsets is None else _whole(offsets), limit_ms)
@@ -421,7 +349,6 @@ class Consumer:
         on_commit: OnCommit | None = None,
     ) -> None:
         """Commits without waiting and without a second try; `on_commit(offsets, error)` tells."""
-        self._start()
         group = self._need_group("commit_async()")
         group.commit_async(None if offsets is None else _whole(offsets), on_commit)
 
@@ -429,24 +356,13 @@ class Consumer:
         self, partitions: Iterable[TopicPartition], timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed for each partition; None if nothing."""
-        self._start()
         group = self._need_group("committed()")
         limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        return await group.committed([TopicPartition(*one) for one in partitions], limit_ms)
+        asked = [TopicPartition(*partition) for partition in partitions]
+        return await group.committed(asked, limit_ms)
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions of what the program has taken, which may be behind what poll() took."""
-        found = {
-            partition: OffsetAndMetadata(state.position, "", state.position_epoch)
-            for partition, state in self._positions.assigned.items()
-            if state.position is not None
-        }
-        for record in self._ahead:
-            # The list is reversed: the last one seen is the next to be handed out.
-            partition = TopicPartition(record.topic, record.partition)
-            if partition in found:
-                found[partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
-        return found
+        return self._undelivered.consumed(self._positions)
 
     def _committed(self, offsets: Offsets) -> None:
         for interceptor in self._interceptors:
@@ -459,14 +375,14 @@ class Consumer:
     ) -> dict[TopicPartition, Offset]:
         """The offset of the first record of each partition."""
         found = await self._offsets(dict.fromkeys(partitions, EARLIEST))
-        return {one: listed.offset for one, listed in found.items()}
+        return {partition: listed.offset for partition, listed in found.items()}
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Offset]:
         """The offset that the next record of each partition will get (or the last stable one)."""
         found = await self._offsets(dict.fromkeys(partitions, LATEST))
-        return {one: listed.offset for one, listed in found.items()}
+        return {partition: listed.offset for partition, listed in found.items()}
 
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
@@ -476,25 +392,27 @@ class Consumer:
             if timestamp_ms < 0:
                 raise ValueError(f"{partition}: {timestamp_ms}: a time cannot be before 1970")
         found = await self._offsets(timestamps_ms)
-        return {one: listed if listed.offset >= 0 else None for one, listed in found.items()}
+        return {
+            partition: listed if listed.offset >= 0 else None for partition, listed in found.items()
+        }
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The partitions of a topic."""
-        cluster = self._start()
+        cluster = self._parts().cluster
         described = await cluster.topic(topic, self.settings.default_api_timeout_ms)
         return list(described.all_partitions)
 
     async def _offsets(
-        self, wanted: Mapping[TopicPartition, int]
+        self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset]:
         answers = await list_offsets(
-            self._start(),
-            wanted,
+            self._parts().cluster,
+            timestamps,
             read_committed=self.settings.isolation_level == "read_committed",
             timeout_ms=self.settings.default_api_timeout_ms,
         )
         found: dict[TopicPartition, ListedOffset] = {}
-        for partition in wanted:
+        for partition in timestamps:
             answer = answers[partition]
             if isinstance(answer, KafkaError):
                 raise answer
@@ -516,7 +434,7 @@ class Consumer:
         Without a value it is a tombstone: the key was deleted. None if there is no record.
         """
         (found,) = await get_records(
-            self._start(),
+            self._parts().cluster,
             self.settings,
             topic,
             [key],
@@ -529,7 +447,7 @@ class Consumer:
         self, topic: str, keys: Iterable[bytes | str]
     ) -> list[ConsumerRecord | None]:
         """The newest record of each key, with one question to each leader."""
-        return await get_records(self._start(), self.settings, topic, list(keys))
+        return await get_records(self._parts().cluster, self.settings, topic, list(keys))
 
     # Small things
 
@@ -556,7 +474,7 @@ class Consumer:
             state.fault = None
             if state.position is None and state.reset_to is None:
                 self._positions.start(state)
-            self._wake_fetcher()
+            self._parts().fetcher.wake()
         raise fault
 
 

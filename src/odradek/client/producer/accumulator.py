@@ -200,8 +200,8 @@ class PartitionQueue:
 
     __slots__ = (
         "batches",
-        "bucket",
         "open_batch",
+        "ready_leader",
         "sending",
         "sequences",
         "topic_id",
@@ -216,8 +216,8 @@ class PartitionQueue:
         self.open_batch: ProducerBatch | None = None
         self.sequences = SequenceState()
         self.sending = 0
-        # The leader under which the sender has this queue as ready.
-        self.bucket: int | None = None
+        # The leader under which this queue is in `ReadyQueues`, if it is.
+        self.ready_leader: int | None = None
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Queues a batch that was taken out, or a part of one, where its records belong."""

@@ -1,15 +1,15 @@
-"""Takes batches out of the accumulator, sends them to the leaders, and deals with the answers.
+"""Takes batches out of the accumulator and sends them to the leaders of their partitions.
 
-One task does it all, woken by whatever happens: a batch is full or has lingered, an answer or
-fresh metadata has come, a back-off is over. Between awaits it works on plain state, so nothing
-needs a lock.
+One task does all of it. It wakes when a batch is full or has lingered, when an answer or fresh
+metadata has come, and when a back-off is over. It works on plain state between awaits, so nothing
+needs a lock. `ReadyQueues` holds what can be sent, `BatchOutcomes` decides what becomes of a batch.
 
 A batch's way:   queued -> in flight -> done
                    ^           |
                    +-- retry --+       (within delivery.timeout.ms and `retries`)
 
-Invariant: a queue with something to send is in exactly one bucket of `_ready`, the one of its
-leader, or something that will put it there is under way: an answer, a timer, a refresh.
+Invariant: a queue with something to send is in `_ready`, or something that will put it there is
+under way: an answer, a timer, a refresh.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from odradek.client.connection import Connection
 from odradek.client.errors import (
     ClientClosed,
     ClientError,
-    DeliveryTimedOut,
-    is_retriable,
 )
 from odradek.client.producer.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from odradek.client.producer.batch_outcomes import BatchOutcomes
 from odradek.client.producer.batch_timers import BatchTimers
 from odradek.client.producer.idempotence import Idempotence
 from odradek.client.producer.produce_request import Key, produce_request
 from odradek.client.producer.producer_id import ask_for_producer_id
+from odradek.client.producer.ready_queues import ReadyQueues
 from odradek.client.producer.transactional_sequences import TransactionalSequences
 from odradek.client.producer.transactions import LAST_PRODUCE_OF_VERSION_1, Transactions
 from odradek.client.retry import Failures, needs_metadata
@@ -39,12 +39,10 @@ from odradek.protocol.errors import (
     error_for,
 )
 from odradek.protocol.messages.produce import (
-    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
 )
 from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
-from odradek.wording import counted
 
 _log = logging.getLogger("odradek.client")
 
@@ -70,7 +68,7 @@ class Sender:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._ready: dict[int, dict[PartitionQueue, None]] = {}
+        self._ready = ReadyQueues(cluster.view.leader)
         self._nodes: dict[int, _Node] = {}
         self._answers: deque[
             tuple[_Node, dict[Key, ProducerBatch], asyncio.Future[ProduceResponse]]
@@ -96,6 +94,15 @@ class Sender:
         self.accumulator = Accumulator(
             settings, on_ready=self.mark_ready, on_opened=self._opened, on_full=self._wake.set
         )
+        self._outcomes = BatchOutcomes(
+            cluster,
+            settings,
+            accumulator=self.accumulator,
+            timers=self._timers,
+            ready=self._ready,
+            idempotence=self.idempotence,
+            transactions=self.transactions,
+        )
         self.failure: BaseException | None = None
         cluster.on_change(self._wake.set)
 
@@ -103,9 +110,9 @@ class Sender:
 
     def mark_ready(self, queue: PartitionQueue) -> None:
         """There is something to send in a queue: a full batch, or one that waited long enough."""
-        if queue.bucket is not None or not queue.batches:
+        if queue.ready_leader is not None or not queue.batches:
             return
-        self._put(queue)
+        self._ready.add(queue)
         self._wake.set()
 
     def _opened(self, batch: ProducerBatch) -> None:
@@ -136,11 +143,8 @@ class Sender:
         self._wake.set()
 
     def drop_unsent(self, error: BaseException) -> None:
-        """Fails the batches that no broker has seen: their transaction ends without them."""
-        for batch in list(self.accumulator.incomplete):
-            if not batch.has_sequence and batch in batch.queue.batches:
-                self._remove_from_queue(batch)
-                self._fail(batch, error)
+        """Fails the batches that no broker has seen; called by the transactions."""
+        self._outcomes.drop_unsent(error)
 
     async def flush(self) -> None:
         self._flushing += 1
@@ -164,7 +168,9 @@ class Sender:
                 self._wake.clear()
                 self._step()
         except asyncio.CancelledError:
-            self._abandon(ClientClosed("the producer was closed before the record was sent"))
+            self._outcomes.abandon(
+                ClientClosed("the producer was closed before the record was sent")
+            )
             raise
         except BaseException as error:
             self._give_up(error)
@@ -175,14 +181,14 @@ class Sender:
             node, batches, future = self._answers.popleft()
             self._take_answer(node, batches, future)
         for batch in self._timers.expired():
-            self._expire(batch)
+            self._outcomes.expire(batch)
         for batch in self._timers.lingered():
             self.mark_ready(batch.queue)
         if self.transactions is not None:
             self.transactions.step()
         if self._view_version != self._cluster.view.version:
             self._view_version = self._cluster.view.version
-            self._rebucket()
+            self._ready.regroup()
         if self.idempotence is not None:
             self.idempotence.settle()
             if not self.idempotence.has_producer_id:
@@ -190,65 +196,26 @@ class Sender:
                 self._timers.set()
                 return
         if self.accumulator.waiters and not self._is_busy():
-            # Nothing under way will make room: what lingers has to go. This step sends it, so
-            # it must not ask for another one: what may not be sent yet would ask for ever.
+            # Nothing under way will make room, so batches that linger are sent now. They are
+            # added without waking the task: one that may not be sent yet would wake it for ever.
             for batch in self.accumulator.incomplete:
-                if batch.queue.bucket is None and batch.queue.batches:
-                    self._put(batch.queue)
-        for leader in list(self._ready):
+                if batch.queue.ready_leader is None and batch.queue.batches:
+                    self._ready.add(batch.queue)
+        for leader in self._ready.leaders():
             self._send_to(leader)
         self._timers.set()
 
     def _is_busy(self) -> bool:
-        return any(self._ready.values()) or any(node.in_flight for node in self._nodes.values())
-
-    def _put(self, queue: PartitionQueue) -> None:
-        leader = self._cluster.view.leader(queue.topic_partition)
-        queue.bucket = leader
-        self._ready.setdefault(leader, {})[queue] = None
-
-    def _rebucket(self) -> None:
-        ready, self._ready = self._ready, {}
-        for queues in ready.values():
-            for queue in queues:
-                self._put(queue)
-
-    def _expire(self, batch: ProducerBatch) -> None:
-        if batch in batch.queue.batches:
-            self._remove_from_queue(batch)
-        if batch.attempts and self.idempotence is not None:
-            self.idempotence.expired(batch)
-        self._fail(
-            batch,
-            DeliveryTimedOut(
-                f"{counted(batch.record_count, 'record')} for {batch.queue.topic_partition}"
-                f" {'was' if batch.record_count == 1 else 'were'} not acknowledged within"
-                f" delivery.timeout.ms={self._settings.delivery_timeout_ms}{self._why(batch)}"
-            ),
-        )
-
-    def _why(self, batch: ProducerBatch) -> str:
-        leader = self._cluster.view.leader(batch.queue.topic_partition)
-        return ": the partition has no leader" if leader < 0 else ""
-
-    def _remove_from_queue(self, batch: ProducerBatch) -> None:
-        queue = batch.queue
-        queue.batches.remove(batch)
-        if queue.open_batch is batch:
-            queue.open_batch = None
-        if not queue.batches and queue.bucket is not None:
-            self._ready[queue.bucket].pop(queue)
-            queue.bucket = None
+        return bool(self._ready) or any(node.in_flight for node in self._nodes.values())
 
     # Sending
 
     def _send_to(self, leader: int) -> None:
-        queues = self._ready[leader]
+        queues = self._ready.of(leader)
         if not queues:
-            del self._ready[leader]
             return
         if leader < 0:
-            # Nobody is known to lead them: fresh metadata may tell.
+            # No leader is known: fresh metadata may name one.
             for queue in queues:
                 self._cluster.track(queue.topic_partition.topic)
             self._cluster.refresh_soon()
@@ -292,11 +259,10 @@ class Sender:
             if queue.batches and (len(queue.batches) > 1 or self._is_due(queue.batches[0], now_s)):
                 again.append(queue)
         for queue in seen:
-            del queues[queue]
-            queue.bucket = None
+            self._ready.discard(queue)
         if self._max_in_flight > 1:
             for queue in again:
-                self._put(queue)
+                self._ready.add(queue)
         return batches
 
     def _may_send(self, queue: PartitionQueue, batch: ProducerBatch, now_s: float) -> bool:
@@ -334,11 +300,12 @@ class Sender:
         try:
             if self._acks == 0:
                 connection.send_without_reply(request, max_version=version)
-                self._complete_unanswered(batches)
+                for batch in batches:
+                    self._outcomes.sent_without_acks(batch)
                 return
             future = connection.send(request, ProduceResponse, max_version=version)
         except ClientError as error:
-            self._fail_attempt(batches, error)
+            self._unanswered(batches, error)
             return
         node.in_flight += 1
         future.add_done_callback(lambda answered: self._answered(node, by_key, answered))
@@ -351,12 +318,6 @@ class Sender:
     ) -> None:
         self._answers.append((node, batches, future))
         self._wake.set()
-
-    def _complete_unanswered(self, batches: list[ProducerBatch]) -> None:
-        for batch in batches:
-            batch.queue.sending -= 1
-            batch.complete(-1, -1)
-            self.accumulator.finish(batch)
 
     def _connect(self, leader: int, node: _Node) -> None:
         if not node.connecting:
@@ -402,7 +363,7 @@ class Sender:
         try:
             idempotence.new_producer_id(*await ask_for_producer_id(self._cluster))
         except (ClientError, KafkaError) as error:
-            self._abandon(error)
+            self._outcomes.abandon(error)
         finally:
             self._asking_for_id = False
             self._wake.set()
@@ -418,7 +379,7 @@ class Sender:
         node.in_flight -= 1
         error = future.exception()
         if error is not None:
-            self._fail_attempt(list(batches.values()), error)
+            self._unanswered(list(batches.values()), error)
             return
         response = future.result()
         endpoints = [
@@ -431,125 +392,24 @@ class Sender:
                 if batch is None:
                     batch = batches.pop((topic.name, answer.index), None)
                 if batch is not None:
-                    self._settle(batch, answer, endpoints)
+                    self._outcomes.answered(batch, answer, endpoints)
+                    self._mark_if_due(batch.queue)
         if batches:
             missing = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker left it unanswered")
-            self._fail_attempt(list(batches.values()), missing)
-
-    def _settle(
-        self, batch: ProducerBatch, answer: PartitionProduceResponse, endpoints: list[Broker]
-    ) -> None:
-        queue = batch.queue
-        queue.sending -= 1
-        if batch.done:
-            # It expired in the meantime, and its future says so.
-            if not answer.error_code and self.idempotence is not None:
-                self.idempotence.completed(batch, self._loop.time())
-        elif answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._complete(batch, answer)
-        else:
-            hint = answer.current_leader
-            if hint is not None:
-                self._cluster.view.leader_moved(
-                    queue.topic_partition, hint.leader_id, hint.leader_epoch, endpoints
-                )
-            self._refused(batch, answer)
-        if queue.batches:
-            self._mark_if_due(queue)
+            self._unanswered(list(batches.values()), missing)
 
     def _mark_if_due(self, queue: PartitionQueue) -> None:
-        if len(queue.batches) > 1 or self._is_due(queue.batches[0], self._loop.time()):
+        """An attempt has ended: the next batch of the queue may be due, or the same one again."""
+        batches = queue.batches
+        if batches and (len(batches) > 1 or self._is_due(batches[0], self._loop.time())):
             self.mark_ready(queue)
 
-    def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
-        if self.idempotence is not None:
-            self.idempotence.completed(batch, self._loop.time())
-        if answer.error_code:
-            batch.complete(-1, -1)
-        else:
-            batch.complete(answer.base_offset, answer.log_append_time_ms)
-        self.accumulator.finish(batch)
-
-    def _refused(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
-        code = answer.error_code
-        error = error_for(code, answer.error_message)
-        if needs_metadata(error):
-            self._cluster.refresh_soon()
-        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
-            pieces = self.accumulator.split(batch)
-            if self.idempotence is not None:
-                self.idempotence.split(batch, pieces)
-            self._timers.was_split(pieces)
-        elif self._may_retry(batch, error, answer.log_start_offset):
-            self._put_back(batch, error)
-        else:
-            if self.idempotence is not None:
-                self.idempotence.failed(batch, sequence_unused=self._has_attempts_left(batch))
-            record_errors: dict[int, BaseException] = {
-                one.batch_index: error_for(
-                    code if len(answer.record_errors) == 1 else ErrorCode.INVALID_RECORD,
-                    one.batch_index_error_message or answer.error_message,
-                )
-                for one in answer.record_errors
-            }
-            if record_errors:
-                others = "another record of its batch was refused, so the whole batch was"
-                error = error_for(code, others)
-            self._fail(batch, error, record_errors)
-
-    def _fail_attempt(self, batches: list[ProducerBatch], error: BaseException) -> None:
-        """No answer: whether the broker has the batches is unknown."""
+    def _unanswered(self, batches: list[ProducerBatch], error: BaseException) -> None:
         if needs_metadata(error):
             self._cluster.refresh_soon()
         for batch in batches:
-            batch.queue.sending -= 1
-            if not batch.done:
-                if is_retriable(error) and self._has_attempts_left(batch):
-                    self._put_back(batch, error)
-                else:
-                    if self.idempotence is not None:
-                        self.idempotence.expired(batch)
-                    self._fail(batch, error)
-            if batch.queue.batches:
-                self._mark_if_due(batch.queue)
-
-    def _may_retry(self, batch: ProducerBatch, error: KafkaError, log_start_offset: int) -> bool:
-        if not self._has_attempts_left(batch):
-            return False
-        if self.idempotence is None:
-            return is_retriable(error)
-        return self.idempotence.may_retry(batch, error.code, log_start_offset)
-
-    def _has_attempts_left(self, batch: ProducerBatch) -> bool:
-        return batch.attempts <= self._settings.retries
-
-    def _put_back(self, batch: ProducerBatch, error: BaseException) -> None:
-        _log.info(
-            "%s: attempt %d failed, trying again: %s",
-            batch.queue.topic_partition,
-            batch.attempts,
-            error,
-        )
-        delay_s = self._cluster.retry.request_backoff.delay_s(batch.attempts)
-        batch.retry_at_s = self._loop.time() + delay_s
-        batch.queue.put_back(batch)
-
-    def _fail(
-        self,
-        batch: ProducerBatch,
-        error: BaseException,
-        record_errors: dict[int, BaseException] | None = None,
-    ) -> None:
-        _log.warning(
-            "%s for %s failed: %s",
-            counted(batch.record_count, "record"),
-            batch.queue.topic_partition,
-            error,
-        )
-        batch.fail(error, record_errors or {})
-        self.accumulator.finish(batch)
-        if self.transactions is not None:
-            self.transactions.batch_failed(error)
+            self._outcomes.unanswered(batch, error)
+            self._mark_if_due(batch.queue)
 
     # The end
 
@@ -562,16 +422,7 @@ class Sender:
     def _give_up(self, error: BaseException) -> None:
         """A fault of ours: nobody may wait for ever on a producer that no longer works."""
         self.failure = error
-        self._abandon(error)
-
-    def _abandon(self, error: BaseException) -> None:
-        """Nothing more will be sent: every record that is not acknowledged has failed."""
-        for batch in list(self.accumulator.incomplete):
-            if batch in batch.queue.batches:
-                self._remove_from_queue(batch)
-            if batch.attempts and self.idempotence is not None:
-                self.idempotence.expired(batch)
-            self._fail(batch, error)
+        self._outcomes.abandon(error)
 
     async def stop(self) -> None:
         self._timers.close()

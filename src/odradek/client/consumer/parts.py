@@ -1,0 +1,74 @@
+"""What a started consumer is made of; all of it is started together and ended together.
+
+`Positions` knows where the consumer reads, `Fetcher` fetches records ahead of `poll`, and `Group`
+decides which partitions are assigned and where they begin, if there is a `group.id`. `Consumer`
+makes this object at the first call that needs a broker.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from odradek.client.cluster import Cluster
+from odradek.client.consumer.fetcher import Fetcher
+from odradek.client.consumer.positions import Positions
+from odradek.client.errors import ClientClosed
+from odradek.client.group.group import Group
+from odradek.client.group.offsets import OffsetAndMetadata, Offsets
+from odradek.client.settings import ConsumerSettings
+from odradek.protocol.types import TopicPartition
+from odradek.world import World
+
+
+class ConsumerParts:
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        world: World,
+        *,
+        consumed: Callable[[], dict[TopicPartition, OffsetAndMetadata]],
+        on_committed: Callable[[Offsets], None],
+    ) -> None:
+        """`consumed` returns what a commit without offsets commits."""
+        self.cluster = Cluster(
+            settings, world.randomness, auto_create_topics=settings.allow_auto_create_topics
+        )
+        self.positions = Positions(
+            self.cluster,
+            settings,
+            world.clock,
+            on_change=self.positions_changed,
+            on_failure=self._failed,
+        )
+        self.fetcher = Fetcher(self.cluster, settings, self.positions)
+        self.group: Group | None = None
+        if settings.group_id is not None:
+            self.group = Group(
+                self.cluster,
+                settings,
+                self.positions,
+                settings.group_id,
+                consumed=consumed,
+                on_news=self.positions_changed,
+                committed=on_committed,
+            )
+        loop = asyncio.get_running_loop()
+        self._fetching = loop.create_task(self.fetcher.run(), name="odradek-consumer")
+
+    def check(self) -> None:
+        """Raises `ClientClosed` if the background work has ended with an error."""
+        if (error := self.fetcher.failure) is not None:
+            raise ClientClosed(f"the consumer ended with {error!r}") from error
+
+    def positions_changed(self) -> None:
+        """Makes the fetcher look at the positions again, and a waiting `poll` at its records."""
+        self.fetcher.positions_changed()
+
+    def _failed(self, error: BaseException) -> None:
+        self.fetcher.fail(error)
+
+    async def close(self) -> None:
+        self._fetching.cancel()
+        await asyncio.gather(self._fetching, return_exceptions=True)
+        await self.fetcher.stop()
+        await self.positions.close()
+        await self.cluster.close()

@@ -1,0 +1,207 @@
+"""What becomes of a batch after an attempt to send it, or without one.
+
+A batch is acknowledged, queued again for a retry (within `retries` and `delivery.timeout.ms`),
+split because it is too large for the broker, or failed: refused, expired, or abandoned with its
+producer.
+`Sender` calls this object with each outcome. It keeps the sequence numbers (`Idempotence`) and the
+transaction informed, and completes the futures of the records.
+
+Invariant: a batch is finished once, and then its memory is free again (`Accumulator.finish`).
+"""
+
+import asyncio
+import logging
+
+from odradek.client.cluster import Broker, Cluster
+from odradek.client.errors import DeliveryTimedOut, is_retriable
+from odradek.client.producer.accumulator import Accumulator, ProducerBatch
+from odradek.client.producer.batch_timers import BatchTimers
+from odradek.client.producer.idempotence import Idempotence
+from odradek.client.producer.ready_queues import ReadyQueues
+from odradek.client.producer.transactions import Transactions
+from odradek.client.retry import needs_metadata
+from odradek.client.settings import ProducerSettings
+from odradek.protocol.errors import ErrorCode, KafkaError, error_for
+from odradek.protocol.messages.produce import PartitionProduceResponse
+from odradek.wording import counted
+
+_log = logging.getLogger("odradek.client")
+
+
+class BatchOutcomes:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ProducerSettings,
+        *,
+        accumulator: Accumulator,
+        timers: BatchTimers,
+        ready: ReadyQueues,
+        idempotence: Idempotence | None,
+        transactions: Transactions | None,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._accumulator = accumulator
+        self._timers = timers
+        self._ready = ready
+        self._idempotence = idempotence
+        self._transactions = transactions
+        self._loop = asyncio.get_running_loop()
+
+    # After an attempt
+
+    def sent_without_acks(self, batch: ProducerBatch) -> None:
+        """With acks=0 there is no answer: a batch that was written to the socket counts as sent."""
+        batch.queue.sending -= 1
+        batch.complete(-1, -1)
+        self._accumulator.finish(batch)
+
+    def answered(
+        self, batch: ProducerBatch, answer: PartitionProduceResponse, endpoints: list[Broker]
+    ) -> None:
+        """The leader answered; `endpoints` are brokers that the answer names as leaders."""
+        batch.queue.sending -= 1
+        if batch.done:
+            # The batch expired before the answer came, and its future says so.
+            if not answer.error_code and self._idempotence is not None:
+                self._idempotence.completed(batch, self._loop.time())
+        elif answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._acknowledge(batch, answer)
+        else:
+            hint = answer.current_leader
+            if hint is not None:
+                self._cluster.view.leader_moved(
+                    batch.queue.topic_partition, hint.leader_id, hint.leader_epoch, endpoints
+                )
+            self._refused(batch, answer)
+
+    def unanswered(self, batch: ProducerBatch, error: BaseException) -> None:
+        """The leader did not answer, so it is unknown whether the batch is in its log."""
+        batch.queue.sending -= 1
+        if batch.done:
+            return
+        if is_retriable(error) and self._has_attempts_left(batch):
+            self._put_back(batch, error)
+        else:
+            if self._idempotence is not None:
+                self._idempotence.expired(batch)
+            self._fail(batch, error)
+
+    def _acknowledge(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+        if self._idempotence is not None:
+            self._idempotence.completed(batch, self._loop.time())
+        if answer.error_code:
+            batch.complete(-1, -1)
+        else:
+            batch.complete(answer.base_offset, answer.log_append_time_ms)
+        self._accumulator.finish(batch)
+
+    def _refused(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+        code = answer.error_code
+        error = error_for(code, answer.error_message)
+        if needs_metadata(error):
+            self._cluster.refresh_soon()
+        if code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1:
+            pieces = self._accumulator.split(batch)
+            if self._idempotence is not None:
+                self._idempotence.split(batch, pieces)
+            self._timers.was_split(pieces)
+        elif self._may_retry(batch, error, answer.log_start_offset):
+            self._put_back(batch, error)
+        else:
+            if self._idempotence is not None:
+                self._idempotence.failed(batch, sequence_unused=self._has_attempts_left(batch))
+            record_errors: dict[int, BaseException] = {
+                one.batch_index: error_for(
+                    code if len(answer.record_errors) == 1 else ErrorCode.INVALID_RECORD,
+                    one.batch_index_error_message or answer.error_message,
+                )
+                for one in answer.record_errors
+            }
+            if record_errors:
+                others = "another record of its batch was refused, so the whole batch was"
+                error = error_for(code, others)
+            self._fail(batch, error, record_errors)
+
+    def _may_retry(self, batch: ProducerBatch, error: KafkaError, log_start_offset: int) -> bool:
+        if not self._has_attempts_left(batch):
+            return False
+        if self._idempotence is None:
+            return is_retriable(error)
+        return self._idempotence.may_retry(batch, error.code, log_start_offset)
+
+    def _has_attempts_left(self, batch: ProducerBatch) -> bool:
+        return batch.attempts <= self._settings.retries
+
+    def _put_back(self, batch: ProducerBatch, error: BaseException) -> None:
+        _log.info(
+            "%s: attempt %d failed, trying again: %s",
+            batch.queue.topic_partition,
+            batch.attempts,
+            error,
+        )
+        delay_s = self._cluster.retry.request_backoff.delay_s(batch.attempts)
+        batch.retry_at_s = self._loop.time() + delay_s
+        batch.queue.put_back(batch)
+
+    def _fail(
+        self,
+        batch: ProducerBatch,
+        error: BaseException,
+        record_errors: dict[int, BaseException] | None = None,
+    ) -> None:
+        _log.warning(
+            "%s for %s failed: %s",
+            counted(batch.record_count, "record"),
+            batch.queue.topic_partition,
+            error,
+        )
+        batch.fail(error, record_errors or {})
+        self._accumulator.finish(batch)
+        if self._transactions is not None:
+            self._transactions.batch_failed(error)
+
+    # Without an attempt
+
+    def expire(self, batch: ProducerBatch) -> None:
+        """The batch was not acknowledged within `delivery.timeout.ms`."""
+        self._drop(
+            batch,
+            DeliveryTimedOut(
+                f"{counted(batch.record_count, 'record')} for {batch.queue.topic_partition}"
+                f" {'was' if batch.record_count == 1 else 'were'} not acknowledged within"
+                f" delivery.timeout.ms={self._settings.delivery_timeout_ms}{self._why(batch)}"
+            ),
+        )
+
+    def _why(self, batch: ProducerBatch) -> str:
+        leader = self._cluster.view.leader(batch.queue.topic_partition)
+        return ": the partition has no leader" if leader < 0 else ""
+
+    def drop_unsent(self, error: BaseException) -> None:
+        """Fails the batches that no broker has seen: their transaction ends without them."""
+        for batch in list(self._accumulator.incomplete):
+            if not batch.has_sequence and batch in batch.queue.batches:
+                self._remove_from_queue(batch)
+                self._fail(batch, error)
+
+    def abandon(self, error: BaseException) -> None:
+        """Nothing more will be sent: every record that is not acknowledged has failed."""
+        for batch in list(self._accumulator.incomplete):
+            self._drop(batch, error)
+
+    def _drop(self, batch: ProducerBatch, error: BaseException) -> None:
+        if batch in batch.queue.batches:
+            self._remove_from_queue(batch)
+        if batch.attempts and self._idempotence is not None:
+            self._idempotence.expired(batch)
+        self._fail(batch, error)
+
+    def _remove_from_queue(self, batch: ProducerBatch) -> None:
+        queue = batch.queue
+        queue.batches.remove(batch)
+        if queue.open_batch is batch:
+            queue.open_batch = None
+        if not queue.batches:
+            self._ready.discard(queue)
