@@ -26,11 +26,11 @@ FINDINGS: Final = {
     "forget-leader-fencing": Finding("cluster", 7, InvariantBroken, ("epoch fell in",)),
     "ignore-min-isr": Finding("cluster", 47, InvariantBroken, ("unreplicated in",)),
     "skip-truncation": Finding("cluster", 32, InvariantBroken, ("incomplete in",)),
-    "keep-the-oldest": Finding("cluster", 4, Anomaly, ("stale in ", "gone in ")),
+    "keep-the-oldest": Finding("cluster", 1009, Anomaly, ("stale in ", "gone in ")),
     "forget-tombstones": Finding("cluster", 164, Anomaly, ("gone in ",)),
-    "apply-after-commit": Finding("groups", 1012, Anomaly, ("two owners",)),
+    "apply-after-commit": Finding("groups", 1015, Anomaly, ("two owners",)),
     "forget-fencing": Finding("transactions", 3, Anomaly, ("zombie",)),
-    "lose-a-pending-offset": Finding("transactions", 154, Anomaly, ("stale offset",)),
+    "lose-a-pending-offset": Finding("transactions", 1018, Anomaly, ("stale offset",)),
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),
     # Storage and replication.
     "trust-stale-epochs": Finding("roles", 1022, InvariantBroken, ("incomplete in",)),
@@ -45,7 +45,8 @@ FINDINGS: Final = {
     ),
     "ignore-broker-epochs": Finding("roles", 1033, InvariantBroken, ("incomplete in",)),
     "keep-the-broker-epoch": Finding("roles", 1099, InvariantBroken, ("incomplete in",)),
-    "ignore-the-proposal": Finding("roles", 1021, InvariantBroken, ("incomplete in",)),
+    # An invariant of the leader itself catches it, before a record can be lost.
+    "ignore-the-proposal": Finding("roles", 1001, SimulationError, ("does not wait for replica",)),
     "forget-producers": Finding("retries", 11000, Anomaly, ("duplicate in ",)),
     # Metadata.
     "ordinary-internal-topics": Finding("topics", 1004, Anomaly, ("ordinary internal topic",)),
