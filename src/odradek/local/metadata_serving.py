@@ -35,7 +35,7 @@ def serve_metadata(
     no broker of that run is alive.
     """
     files = one_file(log_path, OsDisk())
-    files.speak_up()
+    files.report_errors()
     start_logging(log_level, files=files)
     # asyncio's own event loop: there is little to do, and uvloop would cost memory.
     asyncio.run(_serve(path, socket_path, on_ready, is_deserted, forgets_sessions))

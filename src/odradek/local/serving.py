@@ -103,7 +103,7 @@ def serve(
     def announce() -> None:
         collector.start()
         if files is not None:
-            files.speak_up()
+            files.report_errors()
         if pid_path is not None:
             write_pid(world.disk, pid_path, os.getpid())
         if on_ready is not None:

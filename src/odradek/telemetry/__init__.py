@@ -1,4 +1,4 @@
-"""What a broker tells about itself: metrics, its log, and stalls of its event loop.
+"""What a broker reports about itself: metrics, its log, and stalls of its event loop.
 
 Import from the modules: `metrics`, `logs`, `stalls`.
 """

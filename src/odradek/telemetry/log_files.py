@@ -1,8 +1,8 @@
-"""The files of the application's logs: opened when first written to, rolled when full.
+"""The files of the application's logs: opened with the first line, rolled when they are full.
 
-Nothing here may stop a broker. A line that the disk does not take is lost and counted, its
-failure is told once, and a second later the file is tried again; a file or a directory that
-somebody removed is made anew.
+No error here may stop a broker. A line that cannot be written is lost and counted. The error is
+reported once, and the file is tried again a second later. A file or a directory that was removed is
+made again.
 """
 
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from typing import Final
 from odradek.world import Clock, Disk
 from odradek.world.disk import File
 
-# How often a file that failed is tried again, and one that works is looked for under its name.
-_LOOK_AGAIN_S: Final = 1.0
+# How often a file that failed is tried again, and how often it is checked that a file exists.
+_CHECK_INTERVAL_S: Final = 1.0
 
-DEFAULT_MOST_BYTES: Final = 32 * 1024 * 1024
+DEFAULT_MAX_BYTES: Final = 32 * 1024 * 1024
 DEFAULT_KEPT: Final = 4
 
 
 class RollingFile:
-    """`server.log`, and before it `server.log.1`, the newest, up to `server.log.<kept>`.
+    """`server.log`, and the older files `server.log.1` (the newest of them) to `server.log.<kept>`.
 
     Invariant: `lost` counts the lines that were given to `write` and are in no file.
     """
@@ -32,7 +32,7 @@ class RollingFile:
         path: str,
         complain: Callable[[str], None],
         *,
-        max_bytes: int = DEFAULT_MOST_BYTES,
+        max_bytes: int = DEFAULT_MAX_BYTES,
         kept: int = DEFAULT_KEPT,
     ) -> None:
         self.path = path
@@ -43,14 +43,14 @@ class RollingFile:
         self._max_bytes = max_bytes
         self._kept = kept
         self._file: File | None = None
-        self._look_again_s = 0.0
+        self._next_check_s = 0.0
         self._lost_in_a_row = 0
 
     def write(self, line: bytes, missing: Callable[[int], bytes]) -> None:
-        """Appends a line. `missing` words what is said in the file after lines were lost."""
+        """Appends a line. After lines were lost, what `missing` returns is written before it."""
         now_s = self._clock.monotonic_s()
-        if now_s >= self._look_again_s:
-            self._look_again_s = now_s + _LOOK_AGAIN_S
+        if now_s >= self._next_check_s:
+            self._next_check_s = now_s + _CHECK_INTERVAL_S
             if self._file is not None and not self._disk.exists(self.path):
                 self.close()
         elif self._lost_in_a_row:
@@ -66,7 +66,8 @@ class RollingFile:
 
     def _append(self, line: bytes) -> None:
         file = self._file or self._open()
-        # Asked each time: a second broker on the same directory, started by mistake, says so here.
+        # Asked each time, because a second broker that was started on the same directory by mistake
+        # writes its error to the same file.
         end = file.size()
         if end and end + len(line) > self._max_bytes:
             file, end = self._roll(), 0
@@ -82,7 +83,7 @@ class RollingFile:
 
     def _roll(self) -> File:
         self.close()
-        # A smaller number of kept files than before leaves files that nobody would look for.
+        # If fewer files are kept than before, the others are removed.
         beyond = self._kept + 1
         while self._disk.exists(f"{self.path}.{beyond}"):
             self._disk.remove(f"{self.path}.{beyond}")

@@ -1,12 +1,12 @@
 """The application's own logs: stdlib logging, one line a message, a file for each concern.
 
-Lines look as Kafka's do, `[2026-11-15 05:06:52,123] INFO message (odradek.server)`, times in
-UTC, so the same tools read them. What came over the wire cannot begin a line of its own:
-control characters are escaped, and the lines of a traceback are indented.
+Lines have Kafka's format, `[2026-11-15 05:06:52,123] INFO message (odradek.server)`, with times in
+UTC, so the same tools read them. Text from clients cannot begin a line of its own: control
+characters are escaped, and the lines of a traceback are indented.
 
-A message goes to the file of its logger, or else to `server.log`, and (if there is a terminal)
-to standard error. Loggers are the process's, as in any Python program: brokers that share a
-process share them.
+A message goes to the file of its logger, or else to `server.log`, and to standard error if that is
+a terminal. Loggers belong to the process, as in any Python program: brokers that run in one process
+share them.
 """
 
 import logging
@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Final, TextIO
 from weakref import WeakMethod
 
-from odradek.telemetry.log_files import DEFAULT_KEPT, DEFAULT_MOST_BYTES, RollingFile
+from odradek.telemetry.log_files import DEFAULT_KEPT, DEFAULT_MAX_BYTES, RollingFile
 from odradek.wording import counted
 from odradek.world import Clock, Disk, SystemClock
 
@@ -30,7 +30,7 @@ CLEANER: Final = "odradek.log_cleaner"
 REQUESTS: Final = "odradek.request"
 AUTHORIZER: Final = "odradek.authorizer"
 
-# What is named here goes to this file alone; everything else goes to the root's.
+# Messages of these loggers go to these files; all others go to `server.log`.
 SERVER_LOG: Final = "server.log"
 FILES: Final[Mapping[str, str]] = {
     CONTROLLER: "controller.log",
@@ -40,7 +40,7 @@ FILES: Final[Mapping[str, str]] = {
     AUTHORIZER: "authorizer.log",
 }
 
-# Known before anything was logged. Others that exist by then may be set too.
+# Known before anything is logged. Levels can be set of other loggers too, once they exist.
 LOGGERS: Final = (
     ROOT,
     SERVER,
@@ -53,7 +53,7 @@ LOGGERS: Final = (
     "odradek.client",
 )
 
-# What Kafka calls them: its tools, and what people have written about it, say these names.
+# Kafka's names of the same loggers, which its tools and its documentation use.
 KAFKA_NAMES: Final[Mapping[str, str]] = {
     "root": ROOT,
     "kafka": ROOT,
@@ -74,7 +74,7 @@ KAFKA_NAMES: Final[Mapping[str, str]] = {
 
 TRACE: Final = 5
 
-# Kafka's names for levels, which its tools set and show.
+# Kafka's names of levels, which its tools set and show.
 LEVELS: Final[Mapping[str, int]] = {
     "OFF": logging.CRITICAL + 10,
     "FATAL": logging.CRITICAL,
@@ -86,7 +86,7 @@ LEVELS: Final[Mapping[str, int]] = {
 }
 _NAMES: Final = {level: name for name, level in LEVELS.items()}
 
-# Until somebody says otherwise; what is not named has its parent's level.
+# The levels at the start. A logger that is not named has the level of its parent.
 _default_levels: Final = {ROOT: logging.INFO, REQUESTS: logging.WARNING}
 _subscribers: Final[list[WeakMethod[Callable[[], None]]]] = []
 
@@ -96,7 +96,7 @@ _ESCAPES: Final = {
 
 
 class LineFormatter(logging.Formatter):
-    """A record as one line; a traceback follows, indented."""
+    """Formats a record as one line; a traceback follows, indented."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class LineFormatter(logging.Formatter):
         self._shown_second = ""
 
     def format(self, record: logging.LogRecord) -> str:
-        # The world's clock and not the record's, so that a simulation repeats byte for byte.
+        # The clock of the world and not that of the record, so that a simulation repeats exactly.
         second, milliseconds = divmod(self._clock.now_ms(), 1000)
         if second != self._second:
             self._shown_second = f"{datetime.fromtimestamp(second, UTC):%Y-%m-%d %H:%M:%S}"
@@ -132,7 +132,7 @@ class LogFiles(logging.Handler):
         *,
         files: Mapping[str, str] = FILES,
         server_log: str = SERVER_LOG,
-        max_bytes: int = DEFAULT_MOST_BYTES,
+        max_bytes: int = DEFAULT_MAX_BYTES,
         kept: int = DEFAULT_KEPT,
     ) -> None:
         super().__init__()
@@ -143,26 +143,26 @@ class LogFiles(logging.Handler):
             path = f"{directory.rstrip('/')}/{name}"
             return RollingFile(disk, clock, path, self._complain, max_bytes=max_bytes, kept=kept)
 
-        self._unsaid: list[str] | None = []
+        self._kept_back: list[str] | None = []
         self._server_log = file(server_log)
         self._files = {logger: file(name) for logger, name in files.items()}
 
     @property
     def lost(self) -> int:
-        """How many lines the disk did not take."""
+        """How many lines could not be written."""
         return sum(file.lost for file in (self._server_log, *self._files.values()))
 
-    def speak_up(self) -> None:
-        """From now on standard error is told when a file cannot be written. Until then it waits:
-        what keeps the files from being written may keep the broker from starting, which then
-        has a better word for it."""
-        unsaid, self._unsaid = self._unsaid or [], None
-        for complaint in unsaid:
+    def report_errors(self) -> None:
+        """Called when the broker has started: from now on, errors of log files are reported on
+        standard error. Those so far were kept back, because the same fault may keep the broker from
+        starting, and then its own error explains it better."""
+        kept_back, self._kept_back = self._kept_back or [], None
+        for complaint in kept_back:
             self._complain(complaint)
 
     def _complain(self, complaint: str) -> None:
-        if self._unsaid is not None:
-            self._unsaid.append(complaint)
+        if self._kept_back is not None:
+            self._kept_back.append(complaint)
             return
         # Standard error may be closed, or on the same full disk.
         with suppress(OSError, ValueError):
@@ -192,19 +192,19 @@ def _record(level: int, text: str, *arguments: object) -> dict[str, object]:
 
 
 def one_file(path: str, disk: Disk, clock: Clock | None = None) -> LogFiles:
-    """Everything into this one file."""
+    """Returns a handler that writes everything to one file."""
     directory, _, name = path.rpartition("/")
     return LogFiles(directory or ".", disk, clock, files={}, server_log=name)
 
 
 class Logging:
-    """What `start_logging` set up; `stop` takes it away again."""
+    """What `start_logging` has set up; `stop` removes it."""
 
     def __init__(self, handlers: list[logging.Handler]) -> None:
         self._handlers = handlers
 
     def stop(self) -> None:
-        for name in _LISTENED:
+        for name in _HANDLED_LOGGERS:
             logger = logging.getLogger(name)
             for handler in self._handlers:
                 logger.removeHandler(handler)
@@ -213,8 +213,8 @@ class Logging:
             handler.close()
 
 
-# Tasks that nobody waited for tell asyncio of their failures: these belong to our story.
-_LISTENED: Final = (ROOT, "asyncio")
+# asyncio logs exceptions of tasks that were never awaited: they belong to our logs.
+_HANDLED_LOGGERS: Final = (ROOT, "asyncio")
 
 
 def start_logging(
@@ -225,8 +225,9 @@ def start_logging(
     stream: TextIO | None = None,
     stream_level: str | None = None,
 ) -> Logging:
-    """Sends what `odradek` and its parts say from `level` on to files, and to a stream: standard
-    error if there are no files. `stream_level` keeps a stream quieter than the files."""
+    """Writes messages of `odradek` and its packages from `level` on to files, and to a stream:
+    standard error if there are no files. `stream_level` is the level of the stream, if it differs
+    from that of the files."""
     handlers: list[logging.Handler] = [] if files is None else [files]
     if stream is not None or files is None:
         terminal = logging.StreamHandler(stream or sys.stderr)
@@ -234,7 +235,7 @@ def start_logging(
         terminal.setLevel(LEVELS[(stream_level or level).upper()])
         terminal.addFilter(lambda record: not getattr(record, "is_told", False))
         handlers.append(terminal)
-    for name in _LISTENED:
+    for name in _HANDLED_LOGGERS:
         logger = logging.getLogger(name)
         for handler in handlers:
             logger.addHandler(handler)
@@ -246,38 +247,38 @@ def start_logging(
 
 
 TOLD: Final = {"is_told": True}
-"""The `extra` of a message that the terminal is told in other words: it is for the files."""
+"""The `extra` of a message that goes to the files only: the terminal shows it in other words."""
 
 
 # Levels
 
 
 def loggers() -> list[str]:
-    """Every logger of ours, declared or met, by name."""
-    met = (
+    """Returns the names of our loggers: those that are declared here, and those that exist."""
+    existing = (
         name
         for name, logger in logging.root.manager.loggerDict.items()
         if name.startswith(f"{ROOT}.") and isinstance(logger, logging.Logger)
     )
-    return sorted({*LOGGERS, *met})
+    return sorted({*LOGGERS, *existing})
 
 
 def levels() -> dict[str, str]:
-    """The level of every logger, by our names and by Kafka's."""
+    """Returns the level of every logger, by our names and by Kafka's."""
     shown = {name: level_of(name) for name in loggers()}
     return shown | {name: shown[ours] for name, ours in KAFKA_NAMES.items()}
 
 
 def level_of(name: str) -> str:
     level = logging.getLogger(name).getEffectiveLevel()
-    # A level between ours may come from other code of the process: the next quieter name holds.
+    # Other code of the process may set a level between ours: the next higher one is shown.
     return _NAMES.get(level) or next(
         name for name, number in reversed([*LEVELS.items()]) if number >= min(level, LEVELS["OFF"])
     )
 
 
 def require_logger(name: str) -> str:
-    """Our name of a logger. Raises `ValueError` with a line that says which there are."""
+    """Returns our name of a logger. Raises `ValueError` with the names that exist."""
     ours = KAFKA_NAMES.get(name, name)
     known = loggers()
     if ours not in known:
@@ -293,20 +294,21 @@ def require_level(level: str) -> int:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Changes a logger while running; `None` gives it back the level it started with.
+    """Sets the level of a logger; `None` restores the level at the start.
 
-    Raises `ValueError` with a line that says what is possible."""
+    Raises `ValueError` with the names that are possible."""
     ours = require_logger(name)
     number = _default_levels.get(ours, logging.NOTSET) if level is None else require_level(level)
     logging.getLogger(ours).setLevel(number)
     for subscriber in list(_subscribers):
-        if (tell := subscriber()) is not None:
-            tell()
+        if (changed := subscriber()) is not None:
+            changed()
 
 
 def subscribe(changed: Callable[[], None]) -> Callable[[], None]:
-    """Calls the method `changed` after every change of a level, for whoever asks once, so as not
-    to ask each time: until its object goes, or the function is called that this returns."""
+    """Calls the method `changed` after every change of a level, so that code on a hot path need not
+    ask for the level each time. It ends when the method's object is freed, or with a call of the
+    function that this returns."""
     subscriber = WeakMethod(changed, _forget)
     _subscribers.append(subscriber)
     return lambda: _forget(subscriber)

@@ -1,8 +1,8 @@
 """Counters, gauges and histograms, cheap enough for the hot path, and their text for Prometheus.
 
-A counter is an attribute to add to (`requests.value += 1`): no call, no lock, no label look-up.
-Ask the registry for a metric once, at construction, and keep it. A histogram sorts whole
-numbers into fixed buckets, four to each power of two, so a quantile is right to within 25 %.
+A counter is an attribute to add to (`requests.value += 1`): no call, no lock, no search for labels.
+A component asks the registry for its metrics once, in its constructor, and keeps them. A histogram
+sorts integers into fixed buckets, four to each power of two, so a quantile is right to within 25 %.
 """
 
 import re
@@ -18,7 +18,7 @@ _BUCKETS: Final = _EXACT + 1 + 4 * 61
 
 
 class Counter:
-    """Something that only grows."""
+    """A number that only grows."""
 
     __slots__ = ("value",)
 
@@ -27,7 +27,7 @@ class Counter:
 
 
 class Gauge:
-    """Something that rises and falls: set `value`, or give a function that reads it."""
+    """A number that rises and falls: `value` is set, or a function reads it."""
 
     __slots__ = ("_read", "value")
 
@@ -40,12 +40,13 @@ class Gauge:
 
 
 class Histogram:
-    """How often whole numbers of each size occurred: microseconds, bytes, records."""
+    """Counts integers by size: microseconds, bytes, records."""
 
     __slots__ = ("_counts", "total", "unit")
 
     def __init__(self, unit: float = 1) -> None:
-        """`unit` is what one stands for when shown: 1e-6 turns microseconds into seconds."""
+        """Values are multiplied by `unit` when they are shown: 1e-6 turns microseconds into
+        seconds."""
         self._counts = [0] * _BUCKETS
         self.total = 0
         self.unit = unit
@@ -67,18 +68,19 @@ class Histogram:
         return sum(self._counts)
 
     def quantile(self, fraction: float) -> int:
-        """The least bucket bound that this fraction of the values does not exceed; 0 if empty."""
-        wanted = fraction * self.count
+        """Returns the smallest bucket bound that this fraction of the values does not exceed; 0 if
+        there are no values."""
+        target = fraction * self.count
         seen = 0
         for index, count in enumerate(self._counts):
             seen += count
-            if seen and seen >= wanted:
+            if seen and seen >= target:
                 return _bound(index)
         return 0
 
     def cumulative(self) -> Iterable[tuple[int, int]]:
-        """Each power of two from 4 on with how many values it is not exceeded by; stops where
-        all are counted."""
+        """Yields each power of two from 4 on, with the number of values that do not exceed it,
+        until all values are counted."""
         seen = sum(self._counts[: _EXACT + 1])
         index = _EXACT + 1
         yield _EXACT, seen
@@ -90,7 +92,7 @@ class Histogram:
 
 
 def _bound(index: int) -> int:
-    """The largest number in a bucket."""
+    """Returns the largest number in a bucket."""
     if index <= _EXACT:
         return index
     shift, quarter = divmod(index - _EXACT - 1, 4)
@@ -137,13 +139,13 @@ class Registry:
         return self._get(name, _Kind.HISTOGRAM, doc, labels, Histogram(unit))
 
     def remove(self, name: str, **labels: str) -> None:
-        """Forgets a metric whose subject is gone, as a deleted topic's."""
+        """Removes a metric whose subject does not exist any more, for instance a deleted topic."""
         family = self._families.get(name)
         if family is not None:
             family.metrics.pop(_labels(labels), None)
 
     def exposition(self) -> str:
-        """Everything in Prometheus's text format."""
+        """Returns all metrics in Prometheus's text format."""
         lines: list[str] = []
         for name, family in sorted(self._families.items()):
             lines.append(f"# HELP {name} {_escape(family.doc, quotes=False)}")

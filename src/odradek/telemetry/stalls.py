@@ -1,7 +1,8 @@
-"""How long the event loop was held up.
+"""Measures stalls of the event loop.
 
-Everything a broker does shares one loop, so a call that does not return holds up all
-connections. The monitor sleeps a little over and over, and a sleep that ends late is a stall.
+Everything that a broker does shares one event loop, so a call that takes long stalls all
+connections. The monitor sleeps for a short time, again and again; a sleep that ends late is a
+stall.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ _LOG: Final = logging.getLogger(SERVER)
 
 
 class StallMonitor:
-    """`longest_s` is the longest stall since the last `forget`."""
+    """`longest_s` is the longest stall since the last `reset`."""
 
     def __init__(
         self, clock: Clock, registry: Registry, *, interval_s: float = 0.05, warn_s: float = 0.1
@@ -48,7 +49,7 @@ class StallMonitor:
         if late_s >= self._warn_s:
             _LOG.warning("The event loop was held up for %.0f ms", late_s * 1000)
 
-    def forget(self) -> float:
-        """The longest stall so far; counting begins anew."""
+    def reset(self) -> float:
+        """Returns the longest stall so far, and begins anew."""
         longest_s, self.longest_s = self.longest_s, 0.0
         return longest_s

@@ -1,8 +1,8 @@
-"""The outside world: clock, disk, randomness, workers and processes.
+"""The outside world: clock, disk, randomness, worker threads and processes.
 
-Nothing above this room touches time, `open()`, `os` or `random` itself. Timers and the
-network come from the running asyncio loop. So a whole cluster runs in one process, in
-virtual time and from a seed, and the code that runs in production does not know.
+Only this package uses `time`, `open()`, `os` and `random`. Timers and the network come from the
+running asyncio loop. So the simulation can run a whole cluster in one process, in virtual time and
+repeatably from a seed, with the same code that runs in production.
 """
 
 from dataclasses import dataclass, field
@@ -34,14 +34,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a component is given instead of reaching outside by itself."""
+    """Given to components, so that none of them uses the operating system directly."""
 
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=OsDisk)
     randomness: Randomness = field(default_factory=Randomness)
     workers: Workers = field(default_factory=ThreadWorkers)
     processes: Processes = field(default_factory=OsProcesses)
-    # Of the machine, since it was started last; empty if it cannot be told.
+    # Another value after each start of the operating system; empty if it is not known.
     boot_id: str = field(default_factory=boot_id)
-    # What the machine has, or its container may use.
+    # The memory of the machine, or what its container may use.
     memory_bytes: int = field(default_factory=memory_bytes)

@@ -1,7 +1,7 @@
 """Files and directories.
 
-Writes go to the page cache and return at once; `sync` is what survives a power cut, and is
-the only slow call. Positions are explicit: nobody seeks. Every failure is an `OSError`.
+Writes go to the page cache and return at once. What was written survives a power cut after `sync`,
+which is the only slow call. Reads and writes name their position. Every failure is an `OSError`.
 """
 
 import errno
@@ -14,8 +14,8 @@ from odradek.world.resource_limits import raise_descriptor_limit
 
 Buffer = bytes | bytearray | memoryview
 
-# Records and keys of users are nobody else's business. Who must read them from outside, a backup
-# say, runs as the broker's user, or is given access by the owner of the directory above.
+# Only the broker's user may read records and keys. A program that has to read them too, for
+# instance a backup, runs as that user, or gets access from the owner of the directory above.
 _PRIVATE_FILE = 0o600
 _PRIVATE_DIRECTORY = 0o700
 
@@ -24,7 +24,7 @@ _MAX_BUFFERS = 1024
 
 
 class File(Protocol):
-    """An open file. It stays readable after it was renamed or removed, until closed."""
+    """An open file. It stays readable after it was renamed or removed, until it is closed."""
 
     def size(self) -> int: ...
 
@@ -59,7 +59,7 @@ class Disk(Protocol):
     def size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int | None:
-        """When a file was last written, by the wall clock; None where nobody keeps account."""
+        """When a file was last written, by the wall clock; None where that is not recorded."""
         ...
 
     def list_directory(self, path: str) -> list[str]:
@@ -85,7 +85,7 @@ class Disk(Protocol):
         ...
 
     def allocate(self, path: str, size_bytes: int) -> None:
-        """Makes a file of this size that holds nothing, but whose room is taken."""
+        """Makes an empty file of this size, and reserves the room for it on the disk."""
         ...
 
     def lock(self, path: str) -> DirectoryLock:
@@ -150,20 +150,20 @@ class OsFile:
 
 
 def send_file(file: File, position: int, length: int, descriptor: int) -> int:
-    """Hands bytes of a file to a socket without a copy; returns how many it took.
-
-    -1 if the file is none of the operating system's. Raises BlockingIOError if the socket is full.
-    """
+    """Sends bytes of a file to a socket without copying them (`sendfile`); returns how many the
+    socket took, or -1 if the file is not one of the operating system. Raises BlockingIOError if the
+    socket is full."""
     if not isinstance(file, OsFile):
         return -1
     return os.sendfile(descriptor, file.descriptor, position, length)
 
 
 def make_private(path: str) -> None:
-    """Creates a file that only its owner may read, or makes it so: for one that a library opens.
+    """Creates a file that only its owner may read, or changes the mode of one that exists. For
+    files that a library opens.
 
-    A file that exists is not opened: to close it would give up the locks that this process has
-    on it.
+    A file that exists is not opened here: closing it would release the locks that this process
+    holds on it.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE_FILE))
@@ -277,5 +277,5 @@ class OsDisk:
         return status.f_blocks * status.f_frsize
 
     def max_open_files(self) -> int:
-        """As many as this process is allowed to have, after asking for all of them."""
+        """Raises the limit of this process as far as it may, and returns it."""
         return raise_descriptor_limit()

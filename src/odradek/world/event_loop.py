@@ -1,6 +1,6 @@
-"""Which event loop a command runs on: uvloop for brokers and load, asyncio's own otherwise.
+"""The event loop of a command: uvloop for brokers and load generators, asyncio's own for tools.
 
-uvloop takes longer to import than a small tool takes to answer.
+Importing uvloop takes longer than a small tool runs.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed; None means asyncio's own."""
+    """Returns the factory of uvloop's loop if it is installed; None means asyncio's own loop."""
     try:
         import uvloop  # noqa: PLC0415 - only where it is used
     except ImportError:

@@ -1,7 +1,7 @@
 """A disk in memory: for `odradek up --memory` and, with crashes added, for the simulation.
 
-Contents are byte arrays shared by everyone who has the file open, so a removed or renamed
-file stays readable through an open handle, as on a real disk.
+All open files of one path share their contents, so a removed or renamed file stays readable through
+an open file, as on a real disk.
 """
 
 import errno
@@ -12,7 +12,7 @@ from odradek.world.disk import Buffer
 
 
 class MemoryFile:
-    """A handle on shared contents."""
+    """An open file, with contents that other open files may share."""
 
     __slots__ = ("contents", "path")
 
@@ -41,10 +41,10 @@ class MemoryFile:
             self.contents.extend(bytes(size - len(self.contents)))
 
     def sync(self) -> None:
-        """Memory has nothing more durable to offer."""
+        """Memory cannot be made more durable."""
 
     def close(self) -> None:
-        """Contents stay as long as a name or a handle holds them."""
+        """Contents stay as long as a path or an open file refers to them."""
 
 
 class MemoryLock:

@@ -1,11 +1,12 @@
-"""Work in a process of its own: long computation that must not take the broker's interpreter lock.
+"""Work in another process: long computations that must not take the broker's interpreter lock.
 
-A work is a generator function `work(disk, clock, argument)`: it yields messages (plain data that
-JSON knows), each perhaps with a `pause_s` to wait before it goes on, and returns one. Where the
-disk is the machine's own, a child process runs it, niced, and ends with its parent; on any other
-disk (memory, simulation) it runs here, step by step, in the loop's own time.
+A work is a generator function `work(disk, clock, argument)`. It yields messages (plain data that
+JSON can express) and returns one. A message may have `pause_s`: the work is resumed after so many
+seconds. If the disk is the machine's own, a child process runs the work with low priority, and ends
+with its parent. On any other disk (memory, simulation) the work runs on the event loop, step by
+step.
 
-What work raises comes out as `WorkFailed`; the end of the process in the middle as `WorkerDied`.
+An exception in the work is raised as `WorkFailed`, and the end of the process as `WorkerDied`.
 """
 
 import asyncio
@@ -22,12 +23,12 @@ from odradek.world.disk import Disk, OsDisk
 Message = dict[str, object]
 Work = Callable[[Disk, Clock, Mapping[str, Any]], Generator[Message, None, Message]]
 
-# A message in one line; a job names every segment and every producer of a log.
+# Of a message, which is one line. A job names every segment and every producer of a log.
 _MAX_LINE_BYTES = 256 << 20
 
 
 class WorkFailed(Exception):
-    """The work raised. `kind` is the name of the exception, `number` its errno if it has one."""
+    """The work has raised an exception. `kind` is its name, `number` its errno if it has one."""
 
     def __init__(self, kind: str, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -43,17 +44,18 @@ class Worker(Protocol):
     async def run(
         self, work: Work, argument: Message, on_message: Callable[[Message], None]
     ) -> Message:
-        """Runs `work` to its end. If `on_message` raises, or this is cancelled, it ends at once."""
+        """Runs `work` to its end. The work ends at once if `on_message` raises or the call is
+        cancelled."""
         ...
 
     async def end(self) -> None:
-        """Lets the process go. The next `run` starts another."""
+        """Ends the process. The next `run` starts another one."""
         ...
 
 
 class Processes(Protocol):
     def worker(self, disk: Disk, clock: Clock) -> Worker:
-        """A worker whose process starts with its first work."""
+        """Returns a worker. Its process starts with its first work."""
         ...
 
 
@@ -65,7 +67,7 @@ class OsProcesses:
 
 
 class InlineWorker:
-    """Runs work on the loop, which has its turn between any two steps."""
+    """Runs work on the event loop; other tasks run between any two steps."""
 
     def __init__(self, disk: Disk, clock: Clock) -> None:
         self._disk = disk
@@ -74,7 +76,7 @@ class InlineWorker:
     async def run(
         self, work: Work, argument: Message, on_message: Callable[[Message], None]
     ) -> Message:
-        # As it would arrive elsewhere: no part of it is shared.
+        # The work gets a copy, as in another process.
         steps = work(self._disk, self._clock, json.loads(json.dumps(argument)))
         try:
             while True:
@@ -94,7 +96,7 @@ class InlineWorker:
 
 
 class ProcessWorker:
-    """A child process that takes one work after the other."""
+    """A child process that runs one work after the other."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -128,7 +130,7 @@ class ProcessWorker:
             process.stdin.write(json.dumps(order).encode() + b"\n")
             await process.stdin.drain()
         except (BrokenPipeError, ConnectionResetError):
-            pass  # It is dead: its output ends too.
+            pass  # The process is dead, so its output ends too.
         while line := await process.stdout.readline():
             message = json.loads(line)
             if "error" in message:
@@ -145,7 +147,8 @@ class ProcessWorker:
         )
 
     async def _start(self) -> asyncio.subprocess.Process:
-        # A hash seed of its own: whoever compares hashes of keys relies on nobody knowing it.
+        # A random hash seed: compaction compares hashes of keys that clients choose, and a client
+        # that knew the seed could make keys collide.
         environment = {**os.environ, "PYTHONHASHSEED": "random"}
         try:
             self._process = await asyncio.create_subprocess_exec(
@@ -168,7 +171,7 @@ class ProcessWorker:
             return
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        # The pipes close with the process; whoever cancels us must not leave them open.
+        # The pipes close with the process. Cancellation must not leave them open.
         await asyncio.shield(process.wait())
         if process.stdin is not None:
             process.stdin.close()

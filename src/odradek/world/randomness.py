@@ -5,7 +5,7 @@ import uuid
 
 
 class Randomness:
-    """Unpredictable by default; the same sequence again for the same seed."""
+    """Unpredictable by default; repeats the same sequence for the same seed."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311
@@ -14,11 +14,11 @@ class Randomness:
         return self._random.getrandbits(8 * length).to_bytes(length, "big") if length else b""
 
     def below(self, limit: int) -> int:
-        """A whole number from 0 up to, not including, `limit`."""
+        """Returns an integer from 0 up to, but not including, `limit`."""
         return self._random.randrange(limit)
 
     def fraction(self) -> float:
-        """A number from 0 up to, not including, 1: for jitter and sampling."""
+        """Returns a number from 0 up to, but not including, 1: for jitter and sampling."""
         return self._random.random()
 
     def uuid(self) -> uuid.UUID:

@@ -1,30 +1,30 @@
-"""Limits that the operating system sets to this process."""
+"""Limits that the operating system sets to this process: file descriptors and memory."""
 
 import os
 import resource
 
-# More is of no use, and some systems say "no limit" where they mean a number.
+# More is of no use. Some systems say "no limit" although there is one.
 _MAX_DESCRIPTORS = 1 << 20
 
 
 def raise_descriptor_limit() -> int:
-    """Lets the process open as many files as it is allowed to; returns how many that is."""
+    """Raises the soft limit of open files to the hard limit; returns how many may be open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_DESCRIPTORS
+    target = _MAX_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
-        wanted = min(hard, _MAX_DESCRIPTORS)
+        target = min(hard, _MAX_DESCRIPTORS)
     if soft == resource.RLIM_INFINITY:
         return _MAX_DESCRIPTORS
-    if soft < wanted:
+    if soft < target:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
         except (OSError, ValueError):
             return soft
-        return wanted
+        return target
     return soft
 
 
-# Where a container says how much memory it may use: version 2 of control groups, then version 1.
+# Where a container finds how much memory it may use: control groups version 2, then version 1.
 _CONTAINER_LIMITS = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -32,7 +32,7 @@ _CONTAINER_LIMITS = (
 
 
 def memory_bytes() -> int:
-    """Returns how much memory this machine has, or its container may use if that is less."""
+    """Returns the memory of this machine, or what its container may use if that is less."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in _CONTAINER_LIMITS:
         try:

@@ -1,7 +1,7 @@
 """Options of a socket that an event loop owns.
 
-asyncio hands out the socket of a transport or server for inspection, and uvloop a stand-in that
-refuses `setsockopt`. Both have a file descriptor, and the options belong to that.
+asyncio returns the socket of a transport or server for inspection only, and uvloop an object
+without `setsockopt`. Both have a file descriptor, to which the options belong.
 """
 
 import socket
@@ -22,4 +22,4 @@ def set_buffers(owned: Any, *, send_bytes: int = -1, receive_bytes: int = -1) ->
         if receive_bytes >= 0:
             view.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     finally:
-        view.detach()  # The descriptor is the loop's to close.
+        view.detach()  # The event loop closes the descriptor.

@@ -1,8 +1,8 @@
-"""Long loops on the event loop give others a turn, by time and not by count.
+"""Long loops yield to other tasks, by time and not by count.
 
 A broker is one event loop: while one coroutine computes, every connection waits. A loop over
-partitions, members, segments or records therefore asks before each step whether the current turn
-of the event loop has taken long enough, and if so lets the others run:
+partitions, members, segments or records therefore asks before each step whether the long loops have
+used their time slice in this turn (iteration) of the event loop, and if so yields to other tasks:
 
     timeslice = Timeslice.of_running_loop()
     for partition in partitions:
@@ -12,12 +12,13 @@ of the event loop has taken long enough, and if so lets the others run:
 
 All long loops of one event loop share one `Timeslice`. If each of fifty loops had five milliseconds
 of its own in every turn, the other connections would wait for 250. Loops that wait for their next
-turn are resumed in order, and the first of them uses most of the turn; so they finish one after
-the other, in the order in which they began.
+turn are resumed in order, and the first of them uses most of the turn. So they finish one after the
+other, in the order in which they began.
 
-A step that is longer than the slice by itself stalls the loop all the same: cut it, or hand it to
-`world.workers`. The time is read from `time.perf_counter`, because uvloop's own clock stands
-still during a turn. The simulation replaces it by a counter that is drawn from the seed.
+A step that is longer than the slice by itself still stalls the event loop: it has to be split, or
+to run in a thread (`world.workers`). The time is read from `time.perf_counter`, because uvloop's
+own clock stands still during a turn. The simulation replaces it by a counter that is drawn from the
+seed.
 """
 
 import asyncio
@@ -29,15 +30,15 @@ from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
-# Short beside a network round trip over any distance, long beside the cost of a turn (10 µs).
+# Short compared with most network round trips, long compared with the cost of a turn (10 µs).
 SLICE_S: Final = 0.005
 
 
 class Timeslice:
-    """How long the long loops of one event loop have run in its current turn.
+    """Measures how long the long loops of one event loop have run in its current turn.
 
-    Invariant: `_turn` counts the turns in which a loop was resumed; whoever is resumed first in a
-    turn restarts the measurement, and nobody else does.
+    Invariant: `_turn` counts the turns in which a long loop was resumed. The loop that is resumed
+    first in a turn restarts the measurement, and no other does.
     """
 
     __slots__ = ("_began_s", "_turn")
@@ -48,7 +49,7 @@ class Timeslice:
 
     @staticmethod
     def of_running_loop() -> "Timeslice":
-        """Returns the one that all long loops of the running event loop share."""
+        """Returns the object that all long loops of the running event loop share."""
         loop = asyncio.get_running_loop()
         timeslice = _of_loops.get(loop)
         if timeslice is None:
@@ -83,7 +84,7 @@ class Timeslice:
             yield items[first : first + size]
 
     async def run(self, steps: Generator[None, None, T]) -> T:
-        """Takes the steps of a generator, many in a turn, and returns what it returns."""
+        """Runs a generator to its end, many steps in a turn, and returns what it returns."""
         while True:
             if self.is_over():
                 await self.next_turn()
@@ -95,7 +96,7 @@ class Timeslice:
 
 
 def read_stopwatch() -> float:
-    """The time by which turns are measured, in seconds."""
+    """Returns the time by which turns are measured, in seconds."""
     return _stopwatch()
 
 
@@ -105,7 +106,7 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Timeslice] = WeakKeyDict
 
 @contextmanager
 def measured_by(stopwatch: Callable[[], float]) -> Iterator[None]:
-    """Measures turns by another stopwatch: for the simulation, whose runs must repeat."""
+    """Measures turns by another stopwatch, for the simulation, whose runs must be repeatable."""
     global _stopwatch  # noqa: PLW0603 - one event loop runs at a time where this is used
     previous = _stopwatch
     _stopwatch = stopwatch

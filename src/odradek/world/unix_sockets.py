@@ -1,7 +1,7 @@
-"""Unix sockets whose paths may be longer than the about 100 bytes that the system takes.
+"""Unix sockets whose paths may be longer than the about 100 bytes that the system allows.
 
-A long path is reached through an open descriptor of its directory, which Linux shows under
-/proc; elsewhere the error says what to do.
+A long path is reached through an open descriptor of its directory, which Linux shows under /proc.
+On other systems the error says what to do.
 """
 
 import os
@@ -17,7 +17,7 @@ _MAX_BYTES: Final = 103
 
 @contextmanager
 def socket_address(path: str) -> Iterator[str]:
-    """A name for the socket at `path` that the system takes, good within the context.
+    """Yields a short name for the socket at `path`, which is valid within the context.
 
     Raises `OSError` if there is none."""
     if len(os.fsencode(path)) <= _MAX_BYTES:
@@ -38,8 +38,8 @@ def socket_address(path: str) -> Iterator[str]:
 
 
 def listening_socket(path: str) -> socket.socket:
-    """A socket at `path` for this user alone. What a dead owner left there is replaced: the
-    caller knows that no live one exists."""
+    """Returns a listening socket at `path` that only this user may connect to. It replaces a socket
+    that a dead process left there: the caller has to know that no other process listens."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.setblocking(False)
@@ -55,7 +55,7 @@ def listening_socket(path: str) -> socket.socket:
 
 
 def remove_socket(path: str) -> None:
-    """Removes the name of a socket, and nothing that is not one."""
+    """Removes the path of a socket. Does nothing if another kind of file is there, or none."""
     try:
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             os.unlink(path)

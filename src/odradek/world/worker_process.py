@@ -1,7 +1,7 @@
-"""The other side of `processes.ProcessWorker`: takes work from standard input, one line each.
+"""The child process of `processes.ProcessWorker`: it reads work from standard input, a line each.
 
-It runs with low priority and never outlives its parent: the system ends it when the parent dies
-(Linux), and so does the end of its input (everywhere).
+It runs with low priority and never outlives its parent: on Linux the kernel kills it when the
+parent dies, and on every system it ends with its input.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ from odradek.world.processes import Work, failure, pause_of
 
 _NICENESS: Final = 19
 _PARENT_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
-# Progress is for people: so often is enough.
-_PROGRESS_S: Final = 0.25
+# Progress is reported no more often than this, because people read it.
+_PROGRESS_INTERVAL_S: Final = 0.25
 
 
 class Orders:
-    """What the parent asks for. The end of the input ends this process, whatever it is doing."""
+    """The orders of the parent. The end of the input ends this process, whatever it is doing."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
@@ -53,8 +53,9 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
-def _take_over_output() -> BinaryIO:
-    """Standard output is for the parent alone: whatever else is printed goes to the errors."""
+def _redirect_output() -> BinaryIO:
+    """Returns the channel to the parent, which was standard output. From now on everything that is
+    printed goes to standard error."""
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return channel
@@ -67,11 +68,11 @@ def _find(name: str) -> Work:
 
 
 def _run(order: Mapping[str, object], output: BinaryIO) -> None:
-    def say(message: Mapping[str, object]) -> None:
+    def send(message: Mapping[str, object]) -> None:
         output.write(json.dumps(message).encode() + b"\n")
         output.flush()
 
-    said_s = 0.0
+    sent_s = 0.0
     try:
         argument = order["argument"]
         assert isinstance(argument, dict)
@@ -80,25 +81,26 @@ def _run(order: Mapping[str, object], output: BinaryIO) -> None:
             message = next(steps)
             pause_s = pause_of(message)
             now_s = time.monotonic()
-            if "pause_s" not in message or now_s - said_s >= _PROGRESS_S:
-                said_s = now_s
-                say(message)
+            if "pause_s" not in message or now_s - sent_s >= _PROGRESS_INTERVAL_S:
+                sent_s = now_s
+                send(message)
             if pause_s:
                 time.sleep(pause_s)
     except StopIteration as end:
-        say({"result": end.value})
-    except Exception as error:  # noqa: BLE001 - whatever it is, the parent judges it
+        send({"result": end.value})
+    except Exception as error:  # noqa: BLE001 - the parent decides what each exception means
         failed = failure(error)
-        say({"error": failed.kind, "text": str(failed), "number": failed.number})
+        send({"error": failed.kind, "text": str(failed), "number": failed.number})
 
 
 def main() -> None:
     _die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C.
     with contextlib.suppress(OSError):
         os.nice(_NICENESS)
-    orders, output = Orders(), _take_over_output()
-    # Work makes millions of objects and hardly a cycle: looking for them takes time and finds none.
+    orders, output = Orders(), _redirect_output()
+    # Work makes millions of objects and hardly a cycle: the collector would take time and find
+    # none.
     gc.disable()
     while True:
         _run(json.loads(orders.next()), output)

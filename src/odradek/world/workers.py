@@ -1,8 +1,8 @@
 """Work that must not run on the event loop.
 
-Threads are only for calls that release the interpreter lock (fsync, large reads, hashing):
-a thread that runs Python takes the lock from the loop. Long computations belong in a
-process of their own.
+Threads are only for calls that release the interpreter lock (fsync, large reads, hashing): a thread
+that runs Python code takes the lock from the event loop. Long computations belong in a process of
+their own (`processes`).
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 # A lock that a call in a worker thread holds for a moment, and for which the event loop waits. In
-# the simulation such calls run on the loop, so nobody ever finds it taken there.
+# the simulation such calls run on the event loop, so the lock is always free there.
 WorkerLock = Lock
 
 
@@ -24,12 +24,12 @@ class Workers(Protocol):
         ...
 
     async def compute(self, call: Callable[[], T]) -> T:
-        """Runs a short computation that would hold up the loop: one at a time, because a thread
-        keeps the memory of the largest that it ever ran."""
+        """Runs a short computation that would stall the event loop. One runs at a time, because a
+        thread keeps the memory of the largest computation that it ever ran."""
         ...
 
     def close(self) -> None:
-        """Waits for the calls under way and lets the threads go."""
+        """Waits for the calls under way and ends the threads."""
         ...
 
 

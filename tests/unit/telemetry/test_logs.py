@@ -193,7 +193,7 @@ def test_complaints_wait_until_the_broker_has_started(capsys: pytest.CaptureFixt
     try:
         logging.getLogger(logs.SERVER).info("one")
         assert capsys.readouterr().err == ""
-        files.speak_up()
+        files.report_errors()
         (line,) = capsys.readouterr().err.splitlines()
         assert line.startswith("odradek: cannot write /data/logs/server.log: ")
         logging.getLogger(logs.CONTROLLER).info("two")

@@ -35,6 +35,6 @@ def test_the_longest_stall_is_remembered(caplog: pytest.LogCaptureFixture) -> No
     assert [record.getMessage() for record in caplog.records] == [
         "The event loop was held up for 250 ms"
     ]
-    assert monitor.forget() == pytest.approx(0.25)
+    assert monitor.reset() == pytest.approx(0.25)
     assert monitor.longest_s == 0
     assert "odradek_loop_longest_stall_seconds 0" in registry.exposition()

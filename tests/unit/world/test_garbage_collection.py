@@ -18,7 +18,7 @@ class Node:
 
 @pytest.fixture
 def collector() -> Iterator[GarbageCollection]:
-    collector = GarbageCollection(few=10_000_000)
+    collector = GarbageCollection(max_small=10_000_000)
     collector.start()
     yield collector
     collector.stop()
