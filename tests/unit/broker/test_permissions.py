@@ -422,7 +422,7 @@ def test_partitions_of_a_large_request_are_answered_under_their_own_topic() -> N
                     ],
                 )
                 for name in ("a", "b", "c", "d")
-            ]
+            ],
         )
         response = await client.ask(request, ListOffsetsResponse)
         answers = {
