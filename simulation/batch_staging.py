@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from odradek.storage.stage import SIZES
+from odradek.storage.staged_batch import STAGING_SIZES
 from simulation.world import Simulation
 
 
 @contextmanager
 def large_from(large_bytes: int, piece_bytes: int) -> Iterator[None]:
     """Stages batches above `large_bytes`, and writes them in pieces of `piece_bytes`."""
-    previous = SIZES.large_bytes, SIZES.piece_bytes
-    SIZES.large_bytes, SIZES.piece_bytes = large_bytes, piece_bytes
+    previous = STAGING_SIZES.large_bytes, STAGING_SIZES.piece_bytes
+    STAGING_SIZES.large_bytes, STAGING_SIZES.piece_bytes = large_bytes, piece_bytes
     try:
         yield
     finally:
-        SIZES.large_bytes, SIZES.piece_bytes = previous
+        STAGING_SIZES.large_bytes, STAGING_SIZES.piece_bytes = previous
 
 
 @contextmanager

@@ -170,7 +170,7 @@ def keep_the_broker_epoch() -> list[Patch]:
         last = await self._last_epoch()
         if last < 0:
             return await register(self, since)
-        self._logs.note_life(last, last)
+        self._logs.note_run(last, last)
         registration = self._describe(last).encode()
         await attempt(self._images, Create(broker_path(self._id), registration, ephemeral=True))
         return last

@@ -25,11 +25,11 @@ from odradek.config import BrokerSettings, TopicSettings
 from odradek.protocol.records import decode_records, split_batches
 from odradek.protocol.types import TopicPartition
 from odradek.storage import Log, LogManager
-from odradek.storage.checkpoints import read_directory_properties, read_offsets
-from odradek.storage.verify import verify_log
+from odradek.storage.text_files import read_directory_properties, read_offsets
 from odradek.world import OsDisk, World
 from tests.conformance.patience import eventually
 from tests.conformance.test_storage_both_ways import dump
+from tests.log_verification import verify_log
 
 TOPIC = "states"
 KEYS = 40

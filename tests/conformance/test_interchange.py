@@ -9,11 +9,11 @@ import pytest
 from benchmarks.apache_kafka import ApacheKafka
 from benchmarks.broker_process import BrokerProcess
 from benchmarks.broker_process import odradek_broker as running_odradek
-from odradek.storage.verify import verify_log
 from odradek.world import OsDisk
 from tests.conformance.clients import ConfluentClient, send
 from tests.conformance.rows import AWKWARD_ROWS, CODECS, Row, numbered_rows
 from tests.conformance.topics import create_topic, partition_directory
+from tests.log_verification import verify_log
 
 # Several segments, with entries in their indexes, and batches of every codec in turn.
 SEGMENT_SETTINGS = {"segment.bytes": "1048576"}

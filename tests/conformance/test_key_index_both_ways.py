@@ -18,9 +18,9 @@ from odradek.client.errors import UnsupportedVersion
 from odradek.config import BrokerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.storage import LogManager
-from odradek.storage.checkpoints import read_directory_properties
 from odradek.storage.key_index.index import KeyIndex, KeyIndexLimits
 from odradek.storage.key_index.search import BytesRead
+from odradek.storage.text_files import read_directory_properties
 from odradek.world import World
 from tests.conformance.test_storage_both_ways import (
     KAFKA_SETTINGS,

@@ -17,9 +17,9 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.records import BatchBuilder, decode_records, split_batches
 from odradek.protocol.types import TopicPartition
 from odradek.storage import Log, LogManager
-from odradek.storage.checkpoints import read_directory_properties
-from odradek.storage.verify import verify_log
+from odradek.storage.text_files import read_directory_properties
 from odradek.world import World
+from tests.log_verification import verify_log
 
 TOPIC = "shared"
 KAFKA_SETTINGS = {"log.index.interval.bytes": "500"}

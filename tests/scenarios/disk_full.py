@@ -30,8 +30,8 @@ from benchmarks.broker_process import (
     start_odradek,
     wait_until_ready,
 )
-from odradek.storage.verify import verify_log
 from odradek.world import OsDisk
+from tests.log_verification import verify_log
 
 TOPIC = "load"
 PARTITIONS = 2

@@ -21,8 +21,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.broker_process import BrokerProcess, free_ports, start_odradek, wait_until_ready
-from odradek.storage.verify import verify_log
 from odradek.world import OsDisk
+from tests.log_verification import verify_log
 
 TOPIC = "load"
 PARTITIONS = 3

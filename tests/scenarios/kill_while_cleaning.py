@@ -23,8 +23,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.broker_process import BrokerProcess, free_ports, start_odradek, wait_until_ready
-from odradek.storage.verify import verify_log
 from odradek.world import OsDisk
+from tests.log_verification import verify_log
 from tests.scenarios.kill_under_load import PATIENCE_S, QUIET, reader
 
 TOPIC = "states"

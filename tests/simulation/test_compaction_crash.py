@@ -18,10 +18,10 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.types import TopicId, TopicPartition
 from odradek.storage import Log, LogManager
-from odradek.storage.producer_state import Membership
-from odradek.storage.verify import verify_log
+from odradek.storage.producer_state import Verification
 from odradek.world import Randomness, World
 from simulation.disk import PowerCut, SimulatedDisk
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import InlineWorkers, StillClock, read_slice, run_deletions
 
 PARTITION = TopicPartition("states", 0)
@@ -65,7 +65,7 @@ def write(log: Log, random: Random, newest: dict[bytes, bytes], sequence: int) -
         batch = builder.build(0, PRODUCER, 0, sequence, is_transactional=True)
         sequence += 5
         last_marker = log.producers.last_marker_offset(PRODUCER)
-        log.append(batch, leader_epoch=0, membership=Membership(last_marker))
+        log.append(batch, leader_epoch=0, verification=Verification(last_marker))
         marker = encode_end_transaction_marker(
             EndTransactionMarker(ControlType.ABORT, 0),
             producer_id=PRODUCER,

@@ -19,7 +19,7 @@ from odradek.client.settings import ConsumerSettings, ProducerSettings
 from odradek.metadata.memory import MemoryMetadata
 from odradek.protocol.errors import KafkaError
 from odradek.storage.key_index.index import KeyIndexLimits
-from odradek.storage.key_index.keeper import KeyIndexes
+from odradek.storage.key_index.key_indexes import KeyIndexes
 from odradek.world import World
 from simulation.run import run
 from simulation.simulated_broker import SimulatedBroker

@@ -60,8 +60,8 @@ from odradek.metadata.store_setup import prepare_store
 from odradek.protocol.types import BrokerId
 from odradek.replication.peers import Peers
 from odradek.storage import StorageError
-from odradek.storage.checkpoints import encode_uuid
 from odradek.storage.manager import LogManager
+from odradek.storage.text_files import encode_uuid
 from odradek.telemetry.logs import TOLD
 from odradek.world import World
 
@@ -236,12 +236,12 @@ class Broker:
         services = components.services
         logs, cache = services.logs, services.images.cache
         clean_epoch = logs.last_clean_broker_epoch if logs.had_clean_shutdown else None
-        previous_run = PreviousRun(clean_epoch, logs.last_killed_life or ())
+        previous_run = PreviousRun(clean_epoch, logs.killed_run or ())
         # If the start fails before the registration, the marker of the last clean stop stays true.
         logs.broker_epoch = logs.last_clean_broker_epoch
         timeout_s = registration_timeout_s(self._settings.broker)
         await components.membership.reach_store(timeout_s)
-        logs.begin_life(await components.membership.join(previous_run, timeout_s))
+        logs.begin_run(await components.membership.join(previous_run, timeout_s))
         await components.controller.elect()
         await adopt_unknown_logs(
             cache,
@@ -298,7 +298,7 @@ class Broker:
             services.replicas.resign()
 
         def on_return() -> None:
-            services.logs.begin_life(components.membership.epoch)
+            services.logs.begin_run(components.membership.epoch)
             components.follow_again()
             # The coordinators' partitions could not be loaded without a lease.
             components.coordinators.wake()

@@ -34,7 +34,7 @@ from odradek.replication.in_sync_sets import InSyncSets
 from odradek.replication.peers import Peers
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import load_authorizer
-from odradek.storage.key_index.keeper import KeyIndexes
+from odradek.storage.key_index.key_indexes import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.world import World
 

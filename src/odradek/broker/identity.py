@@ -5,7 +5,7 @@ import logging
 from odradek.config import BrokerSettings
 from odradek.metadata import MetadataCache
 from odradek.protocol.types import BrokerId
-from odradek.storage.checkpoints import encode_uuid, read_directory_properties
+from odradek.storage.text_files import encode_uuid, read_directory_properties
 from odradek.world import World
 
 logger = logging.getLogger("odradek.server")

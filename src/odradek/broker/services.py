@@ -29,7 +29,7 @@ from odradek.protocol.types import NO_TOPIC_ID, BrokerId, Part, TopicId
 from odradek.replication.in_sync_sets import InSyncSets
 from odradek.replication.replicas import Replicas
 from odradek.security.authorizer import Authorizer
-from odradek.storage.key_index.keeper import KeyIndexes
+from odradek.storage.key_index.key_indexes import KeyIndexes
 from odradek.storage.manager import LogManager
 from odradek.transactions.local_markers import LocalMarkers
 from odradek.transactions.verification import TransactionVerifier

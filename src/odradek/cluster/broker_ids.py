@@ -14,7 +14,7 @@ from odradek.metadata import MetadataCache
 from odradek.metadata.compare_and_set import Tries, attempt
 from odradek.metadata.store import BadVersion, Create, NodeExists, OutcomeUnknown, Set
 from odradek.protocol.types import BrokerId
-from odradek.storage.checkpoints import read_directory_properties
+from odradek.storage.text_files import read_directory_properties
 from odradek.world import Disk
 
 SEQUENCE: Final = "/brokers/seqid"

@@ -202,7 +202,7 @@ class Membership:
         last = await self._last_epoch()
         if last != _NEVER_REGISTERED:
             if since is not None:
-                self._logs.note_life(since, last + 1)
+                self._logs.note_run(since, last + 1)
             path, node = broker_epoch_path(self._id), await self._epoch_node()
             value = b"" if node is None else node.value
             await attempt(self._images, Set(path, value, last))
@@ -267,7 +267,7 @@ class Membership:
         next_epoch: Operation = (
             Create(path, value) if last == _NEVER_REGISTERED else Set(path, value, last)
         )
-        self._logs.note_life(epoch if since is None else since, epoch)
+        self._logs.note_run(epoch if since is None else since, epoch)
         registration = self._describe(epoch).encode()
         await attempt(
             self._images, next_epoch, Create(broker_path(self._id), registration, ephemeral=True)

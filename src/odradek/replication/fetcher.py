@@ -165,7 +165,7 @@ class LeaderFetcher:
                 following.leader_epoch,
                 end,
                 log.leader_epochs.epoch_for(end - 1) if end else -1,
-                log.kept_start_offset,
+                log.durable_start_offset,
                 self._settings.broker.replica_fetch_max_bytes,
             ),
         )
@@ -200,7 +200,7 @@ class LeaderFetcher:
             log = following.partition.log
             if self._following.get(key) is not following or not log.is_usable:
                 del self._moved_starts[key]
-            elif log.kept_start_offset >= log.log_start_offset:
+            elif log.durable_start_offset >= log.log_start_offset:
                 del self._moved_starts[key]
                 if key not in self._delayed:
                     self._ask(key, following)
@@ -346,7 +346,7 @@ class LeaderFetcher:
                     rate = self._settings.broker.follower_replication_throttled_rate
                     self._throttle.spend(len(data.records), rate, now_s)
             partition.update_from_leader(data.high_watermark, data.log_start_offset)
-            if partition.log.kept_start_offset < partition.log.log_start_offset:
+            if partition.log.durable_start_offset < partition.log.log_start_offset:
                 self._moved_starts[key] = following
         following.failures = 0
         if self._throttle.opens_s > now_s and self._is_throttled(partition):

@@ -30,7 +30,7 @@ from odradek.replication.appended import Appended, TransactionMarker
 from odradek.replication.leadership import Leadership
 from odradek.replication.replica import NO_EPOCH, Replica, not_leader
 from odradek.storage import AppendRejected, AppendResult, Log, StorageError
-from odradek.storage.producer_state import Membership, TransactionNotOpen
+from odradek.storage.producer_state import TransactionNotOpen, Verification
 from odradek.storage.staging import room_for
 from odradek.storage.validation import Admitted, TakesLong
 from odradek.wording import counted
@@ -258,7 +258,7 @@ class Partition(Replica):
         self,
         records: Buffer,
         acks: int,
-        membership: Membership | None = None,
+        verification: Verification | None = None,
         admitted: Admitted | None = None,
     ) -> Appended:
         """Writes a batch. `acks` decides which watermark acknowledges it.
@@ -272,7 +272,10 @@ class Partition(Replica):
             self.check_in_sync()
         try:
             result = self.log.append(
-                records, leader_epoch=self.leader_epoch, membership=membership, admitted=admitted
+                records,
+                leader_epoch=self.leader_epoch,
+                verification=verification,
+                admitted=admitted,
             )
             return self._appended(result, acks)
         except TransactionNotOpen:

@@ -24,7 +24,7 @@ from odradek.protocol.records import read_header
 from odradek.protocol.types import LeaderEpoch, TopicId, TopicPartition
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import Log, OffsetOutOfRange, Slice, StorageError, TimestampOffset
-from odradek.storage.aborted import AbortedTransaction
+from odradek.storage.transaction_index import AbortedTransaction
 from odradek.world.disk import Buffer
 
 NO_EPOCH: Final = -1
@@ -131,7 +131,7 @@ class Replica:
     def _track_transactions(self) -> None:
         """From the first transaction on, the last stable offset may lag behind the high watermark
         and has a watermark of its own."""
-        if self._last_stable is None and self.log.producers.has_undecided:
+        if self._last_stable is None and self.log.producers.has_unstable:
             self._last_stable = Watermark(self._undecided_offset())
 
     def _undecided_offset(self) -> int:

@@ -5,7 +5,6 @@ what is on disk. A `Slice` is what a read gives: whole batches in a file, sent l
 """
 
 from odradek.storage.descriptors import Slice
-from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import (
     AppendRejected,
     CorruptLog,
@@ -18,15 +17,15 @@ from odradek.storage.errors import (
 )
 from odradek.storage.local_log import AppendResult
 from odradek.storage.log import Log
-from odradek.storage.manager import DirectoryDescription, LogManager
+from odradek.storage.log_directory import LogDirectory
+from odradek.storage.manager import LogManager
 from odradek.storage.recovery import create_log
-from odradek.storage.searching import TimestampOffset
+from odradek.storage.timestamp_search import TimestampOffset
 
 __all__ = [
     "AppendRejected",
     "AppendResult",
     "CorruptLog",
-    "DirectoryDescription",
     "Log",
     "LogClosed",
     "LogDirectory",

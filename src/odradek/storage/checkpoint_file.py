@@ -15,9 +15,9 @@ from typing import Final
 
 from odradek.invariants import InvariantViolation
 from odradek.protocol.types import TopicPartition
-from odradek.storage.checkpoints import MalformedCheckpoint, decode_offsets, encode_offsets
-from odradek.storage.directory import LogDirectory
 from odradek.storage.disk_errors import is_passing
+from odradek.storage.log_directory import LogDirectory
+from odradek.storage.text_files import MalformedCheckpoint, decode_offsets, encode_offsets
 from odradek.world import World
 
 # Beside the name that `Disk.replace` uses, so that the two never write one file at once.

@@ -10,7 +10,7 @@ docs/storage.md ("Errors of the disk") says for each place which one it is and w
 - `OFFLINE`: the disk failed, or nobody can say what is on it. The directory is offline until the
   broker starts again; the other directories go on.
 
-A failed sync is always `OFFLINE` (`flushing`): the kernel may have dropped the pages. So is an
+A failed sync is always `OFFLINE` (`flusher`): the kernel may have dropped the pages. So is an
 error in the middle of a change that cannot be taken back (`is_halfway`).
 """
 

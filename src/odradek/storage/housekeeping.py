@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("odradek.storage")
 
 _TICK_S = 1.0
-_SHORTEST_TICK_S = 0.01
+_MIN_TICK_S = 0.01
 _DELETION_RETRY_S = 10.0
 
 
@@ -85,7 +85,7 @@ class Housekeeping:
         shortest_ms = min(
             (log.settings.flush_ms for log in self._manager.flushed_by_age), default=MAX_LONG
         )
-        return max(_SHORTEST_TICK_S, min(_TICK_S, shortest_ms / 1000))
+        return max(_MIN_TICK_S, min(_TICK_S, shortest_ms / 1000))
 
     def _logs(self) -> list[Log]:
         return [log for log in self._manager.logs.values() if log.is_usable]

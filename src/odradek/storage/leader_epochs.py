@@ -7,10 +7,10 @@ recovery point never passes an entry that is not in the file.
 
 from bisect import bisect_left, bisect_right
 
-from odradek.storage.checkpoints import decode_lines, encode_lines
 from odradek.storage.errors import StorageError
 from odradek.storage.index import is_rising
 from odradek.storage.log_history import LogHistory
+from odradek.storage.text_files import decode_lines, encode_lines
 
 UNKNOWN_EPOCH = -1
 UNKNOWN_OFFSET = -1

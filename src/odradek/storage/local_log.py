@@ -25,23 +25,23 @@ from odradek.config import TopicSettings
 from odradek.invariants import InvariantViolation
 from odradek.protocol.records import BatchHeader, Buffer, read_header
 from odradek.protocol.types import TopicId, TopicPartition
-from odradek.storage.aborted import AbortedTransaction, AbortedTransactions
-from odradek.storage.checkpoints import encode_partition_metadata
-from odradek.storage.directory import LogDirectory
 from odradek.storage.directory_entries import DirectoryEntries
 from odradek.storage.errors import LogFailed, StorageError
-from odradek.storage.flushing import Flusher
+from odradek.storage.file_names import PARTITION_METADATA, partition_directory
+from odradek.storage.flusher import Flusher
 from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log_context import LogContext
+from odradek.storage.log_directory import LogDirectory
 from odradek.storage.log_history import LogHistory
 from odradek.storage.log_offsets import LogOffsets
-from odradek.storage.names import PARTITION_METADATA, partition_directory
 from odradek.storage.producer_history import ProducerHistory
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.retention import Expired
 from odradek.storage.segment import Segment
 from odradek.storage.segments import Segments
-from odradek.storage.stage import Stage
+from odradek.storage.staged_batch import StagedBatch
+from odradek.storage.text_files import encode_partition_metadata
+from odradek.storage.transaction_index import AbortedTransaction, AbortedTransactions
 from odradek.storage.validation import AppendRules
 from odradek.world import World
 from odradek.world.disk import Disk, File
@@ -274,7 +274,7 @@ class LocalLog:
 
     # Staging large batches
 
-    def begin_stage(self, records: Buffer) -> Stage:
+    def begin_stage(self, records: Buffer) -> StagedBatch:
         """Makes the place behind the log end where `staging` writes a batch that is not appended
         yet. Raises `StorageError` if the log takes no appends, and `OSError`."""
         if self.refusal is not None:

@@ -28,7 +28,6 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.types import TopicId
 from odradek.statemachine.watermark import Watermark
-from odradek.storage.aborted import AbortedTransaction, AbortedTransactions
 from odradek.storage.descriptors import Slice
 from odradek.storage.errors import (
     LogClosed,
@@ -38,7 +37,7 @@ from odradek.storage.errors import (
     OffsetOutOfRange,
     StorageError,
 )
-from odradek.storage.flushing import Flusher
+from odradek.storage.flusher import Flusher
 from odradek.storage.follower_append import append_from_leader
 from odradek.storage.local_log import (
     NO_TIMESTAMP,
@@ -47,11 +46,12 @@ from odradek.storage.local_log import (
     LocalLog,
 )
 from odradek.storage.log_history import LogHistory
-from odradek.storage.producer_state import Membership, ProducerStates, RememberedBatch
+from odradek.storage.producer_state import ProducerStates, RememberedBatch, Verification
 from odradek.storage.retention import count_expired
-from odradek.storage.searching import TimestampOffset, find_by_timestamp, find_youngest
 from odradek.storage.segment import Segment
-from odradek.storage.stage import SIZES, Stage
+from odradek.storage.staged_batch import STAGING_SIZES, StagedBatch
+from odradek.storage.timestamp_search import TimestampOffset, find_by_timestamp, find_youngest
+from odradek.storage.transaction_index import AbortedTransaction, AbortedTransactions
 from odradek.storage.validation import Admitted, AppendRules, TakesLong
 from odradek.world import World
 
@@ -111,7 +111,7 @@ class Log:
         return self._offsets.start
 
     @property
-    def kept_start_offset(self) -> int:
+    def durable_start_offset(self) -> int:
         """Where the log starts, at the least, after a crash: behind `log_start_offset` until the
         checkpoint of DeleteRecords is written."""
         return self._offsets.durable_start
@@ -287,12 +287,12 @@ class Log:
         leader_epoch: int,
         as_follower: bool = False,
         by_coordinator: bool = False,
-        membership: Membership | None = None,
+        verification: Verification | None = None,
         admitted: Admitted | None = None,
     ) -> AppendResult:
         """Writes one batch of a producer, or what a leader sent, at the end of the log.
 
-        A transactional batch needs a `membership`. One that this broker made itself
+        A transactional batch needs a `verification`. One that this broker made itself
         (`by_coordinator`: offsets in a transaction, markers) is taken as it is. Raises
         `TakesLong` for a batch that is to be `admitted` first, or that needs `room_for` it.
         """
@@ -310,14 +310,14 @@ class Log:
         else:
             records, header = admitted or rules.admit(records, now_ms)
             if header.producer_id >= 0 or header.attributes & TRANSACTIONAL_FLAG:
-                duplicate = self._producers.check_batch(header, membership)
+                duplicate = self._producers.check_batch(header, verification)
                 if duplicate is not None:
                     return self._repeated(duplicate)
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = header.max_timestamp
         size = header.batch_length + LENGTH_OVERHEAD
         segment = segments.active
-        is_staged = (segment.stage is not None or size > SIZES.large_bytes) and (
+        is_staged = (segment.stage is not None or size > STAGING_SIZES.large_bytes) and (
             self._is_staged(records, by_coordinator=by_coordinator)
         )
         try:
@@ -371,7 +371,7 @@ class Log:
             self._staging_lock = asyncio.Lock()
         return self._staging_lock
 
-    def begin_stage(self, records: Buffer) -> Stage:
+    def begin_stage(self, records: Buffer) -> StagedBatch:
         with self.directory.disk_errors():
             return self._local.begin_stage(records)
 

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from odradek.storage.directory import LogDirectory
 from odradek.storage.directory_entries import DirectoryEntries
+from odradek.storage.log_directory import LogDirectory
 from odradek.storage.log_history import LogHistory
 from odradek.world import World
 from odradek.world.disk import Disk

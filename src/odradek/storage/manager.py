@@ -10,38 +10,37 @@ the broker starts again, and its logs answer with `LogDirectoryFailed`.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from odradek.config import BrokerSettings, TopicSettings
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from odradek.storage.checkpointing import Checkpointer
-from odradek.storage.checkpoints import (
-    decode_clean_shutdown,
-    encode_clean_shutdown,
-)
-from odradek.storage.compaction.choosing import first_dirty_offset
+from odradek.storage.broker_run import BrokerRun, note_run, read_run, remove_run
+from odradek.storage.checkpointer import Checkpointer
+from odradek.storage.compaction.cleanable import first_dirty_offset
 from odradek.storage.compaction.cleaner import LogCleaner
 from odradek.storage.descriptors import Descriptors
-from odradek.storage.directory import NO_DIRECTORY_ID, LogDirectory
 from odradek.storage.errors import StorageError
-from odradek.storage.housekeeping import Housekeeping
-from odradek.storage.index import LoadedIndexes
-from odradek.storage.lives import Life, forget_life, last_life, note_life
-from odradek.storage.log import Log
-from odradek.storage.names import (
+from odradek.storage.file_names import (
     CLEAN_SHUTDOWN,
     deleted_directory,
     is_deleted_directory,
     parse_partition_directory,
     stray_directory,
 )
+from odradek.storage.housekeeping import Housekeeping
+from odradek.storage.index import LoadedIndexes
+from odradek.storage.log import Log
+from odradek.storage.log_directory import LogDirectory
 from odradek.storage.ownership import Owner
 from odradek.storage.recovery import LogLoader, create_log
 from odradek.storage.segment import SegmentStores
 from odradek.storage.subscribers import Subscribers
+from odradek.storage.text_files import (
+    decode_clean_shutdown,
+    encode_clean_shutdown,
+)
 from odradek.storage.validation import MAX_LONG, AppendRules
 from odradek.world import World
 
@@ -53,15 +52,6 @@ _LOGS_A_TURN = 64
 _MAX_PREFERENCES = 100_000
 # How many logs are made durable at once when the broker stops.
 _CLOSES_AT_ONCE = 16
-
-
-class DirectoryDescription(NamedTuple):
-    """What DescribeLogDirs says of a directory."""
-
-    directory: LogDirectory
-    total_bytes: int
-    usable_bytes: int
-    logs: list[Log]
 
 
 class LogManager:
@@ -84,7 +74,7 @@ class LogManager:
         self.last_clean_broker_epoch = -1
         self.had_clean_shutdown = False
         # One that was killed under this boot, if every directory tells of it.
-        self.last_killed_life: Life | None = None
+        self.killed_run: BrokerRun | None = None
         self._world = world
         self._owner = Owner(world, cluster_id=cluster_id, node_id=node_id, store_id=store_id)
         self._by_topic: dict[str, dict[int, Log]] = {}
@@ -129,7 +119,7 @@ class LogManager:
         try:
             for directory in self.directories:
                 try:
-                    life = last_life(self._world, directory.path)
+                    life = read_run(self._world, directory.path)
                     lives.append(life)
                     epochs.append(
                         await self._load_directory(
@@ -156,19 +146,19 @@ class LogManager:
         self.had_clean_shutdown = len(known) == len(self.directories)
         self.last_clean_broker_epoch = min(known) if self.had_clean_shutdown else -1
         if len(epochs) == len(self.directories) and len(set(lives)) == 1:
-            self.last_killed_life = lives[0]
+            self.killed_run = lives[0]
 
-    def begin_life(self, broker_epoch: int) -> None:
+    def begin_run(self, broker_epoch: int) -> None:
         """From now on this broker writes under that epoch."""
         self.broker_epoch = broker_epoch
-        self.note_life(broker_epoch, broker_epoch)
+        self.note_run(broker_epoch, broker_epoch)
 
-    def note_life(self, first_epoch: int, last_epoch: int) -> None:
+    def note_run(self, first_epoch: int, last_epoch: int) -> None:
         """What is here belongs to a broker of one of these epochs."""
         for directory in self.directories:
             if directory.is_online:
                 try:
-                    note_life(self._world, directory.path, Life(first_epoch, last_epoch))
+                    note_run(self._world, directory.path, BrokerRun(first_epoch, last_epoch))
                 except OSError as error:
                     directory.fail(error)
 
@@ -246,9 +236,9 @@ class LogManager:
         disk = self._world.disk
         clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
         # One that stopped before it had joined adds nothing to what is noted already.
-        known = last_life(self._world, path)
+        known = read_run(self._world, path)
         if clean_epoch >= 0 and (known is None or clean_epoch not in known):
-            note_life(self._world, path, Life(clean_epoch, clean_epoch))
+            note_run(self._world, path, BrokerRun(clean_epoch, clean_epoch))
         # A crash from here on must count as one, even if nothing was written yet.
         disk.remove(f"{path}/{CLEAN_SHUTDOWN}")
         disk.sync_directory(path)
@@ -379,28 +369,14 @@ class LogManager:
     def start_moved(self, log: Log) -> None:
         self.on_start_moved.notify(log.topic_partition)
 
-    def of_topic(self, topic: str) -> Mapping[int, Log]:
-        return self._by_topic.get(topic, {})
-
     # Directories
 
     @property
     def offline_directories(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if not directory.is_online]
 
-    def describe_directories(self) -> list[DirectoryDescription]:
-        descriptions = []
-        for directory in self.directories:
-            logs = [log for log in self.logs.values() if log.directory is directory]
-            total_bytes = usable_bytes = -1
-            if directory.is_online:
-                total_bytes = self._world.disk.total_bytes(directory.path)
-                usable_bytes = self._world.disk.free_bytes(directory.path)
-            descriptions.append(DirectoryDescription(directory, total_bytes, usable_bytes, logs))
-        return descriptions
-
     def _directory_failed(self, directory: LogDirectory) -> None:
-        forget_life(self._world, directory.path)
+        remove_run(self._world, directory.path)
         logger.error("%s; its partitions are unavailable until a restart", directory.failure)
         self.on_directory_failure.notify(directory)
 
@@ -421,7 +397,7 @@ class LogManager:
                 self.on_room_changed.notify(directory)
 
     async def keep_log_starts(self) -> None:
-        """Writes down every log start that has moved. Where that worked, `kept_start_offset` of
+        """Writes down every log start that has moved. Where that worked, `durable_start_offset` of
         the log says so; where it failed, for want of a descriptor or of room, the next call, or
         housekeeping, tries again."""
         for directory in self.directories:
@@ -480,9 +456,6 @@ class LogManager:
         for log in self.logs.values():
             log.mark_deleted()
         self._owner.release_all()
-
-
-__all__ = ["NO_DIRECTORY_ID", "DirectoryDescription", "LogManager"]
 
 
 async def _make_durable(log: Log) -> None:

@@ -6,16 +6,16 @@ of another cluster would serve records that nobody there has written.
 
 from uuid import UUID
 
-from odradek.storage.checkpoints import (
+from odradek.storage.errors import StorageError
+from odradek.storage.file_names import LOCK, META_PROPERTIES
+from odradek.storage.log_directory import LogDirectory
+from odradek.storage.text_files import (
     STORE_ID_PROPERTY,
     DirectoryProperties,
     MalformedCheckpoint,
     decode_uuid,
     read_directory_properties,
 )
-from odradek.storage.directory import LogDirectory
-from odradek.storage.errors import StorageError
-from odradek.storage.names import LOCK, META_PROPERTIES
 from odradek.world import World
 from odradek.world.disk import DirectoryLock
 

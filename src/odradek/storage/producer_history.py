@@ -8,15 +8,14 @@ left out, producer snapshots, and the transaction index.
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Buffer
-from odradek.storage.aborted import AbortedTransaction, AbortedTransactions, append_entry, rewrite
 from odradek.storage.disk_errors import Answer, answer_to
 from odradek.storage.errors import AppendRejected
 from odradek.storage.log_context import LogContext
 from odradek.storage.producer_state import (
-    Membership,
     ProducerStates,
     RememberedBatch,
     TransactionNotOpen,
+    Verification,
 )
 from odradek.storage.segments import Segments
 from odradek.storage.snapshots import (
@@ -25,6 +24,12 @@ from odradek.storage.snapshots import (
     rebuild_producers,
     recall_batches,
     write_snapshot,
+)
+from odradek.storage.transaction_index import (
+    AbortedTransaction,
+    AbortedTransactions,
+    append_entry,
+    rewrite,
 )
 
 
@@ -59,7 +64,7 @@ class ProducerHistory:
     # Appending
 
     def check_batch(
-        self, header: BatchHeader, membership: Membership | None
+        self, header: BatchHeader, verification: Verification | None
     ) -> RememberedBatch | None:
         """Returns the batch that this one repeats, or None if it may be appended.
 
@@ -72,7 +77,7 @@ class ProducerHistory:
             raise AppendRejected(
                 ErrorCode.INVALID_RECORD, "a transactional batch names no producer"
             )
-        if membership is None:
+        if verification is None:
             raise AppendRejected(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "a transactional batch came in a request without a transactional id",
@@ -80,7 +85,7 @@ class ProducerHistory:
         duplicate = self._check_sequence(header)
         if duplicate is None:
             try:
-                self.states.check_membership(header, membership)
+                self.states.check_verification(header, verification)
             except TransactionNotOpen:
                 self.states.note_attempt(header)
                 raise

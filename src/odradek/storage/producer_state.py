@@ -11,7 +11,7 @@ recovery call `update` alone: the leader decided for them. The whole is written 
 
 Transactions: `update` tracks which producers have one open and where it began, `complete`
 that it ended, so `last_stable_offset` bounds what read-committed consumers may see. A leader
-lets a transaction begin in its log only once the coordinator has it (`check_membership`):
+lets a transaction begin in its log only once the coordinator has it (`check_verification`):
 else a late batch would open one that nobody ever ends.
 """
 
@@ -22,8 +22,8 @@ from typing import NamedTuple
 from odradek.protocol.checksum import crc32c
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import BatchHeader, ControlType, EndTransactionMarker
-from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.errors import AppendRejected, StorageError
+from odradek.storage.transaction_index import AbortedTransaction
 
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = (1 << 31) - 1
@@ -65,7 +65,7 @@ class CompletedTransaction(NamedTuple):
     is_aborted: bool
 
 
-class Membership(NamedTuple):
+class Verification(NamedTuple):
     """What is known of the transaction that a batch claims to be part of.
 
     `verified_after` is the offset of the producer's last marker at the time the coordinator
@@ -75,7 +75,7 @@ class Membership(NamedTuple):
     verified_after: int | None
 
 
-CLAIMED = Membership(None)
+UNVERIFIED = Verification(None)
 """The request names a transactional id; the coordinator was not asked."""
 
 
@@ -230,18 +230,18 @@ class ProducerStates:
                 "and sent records outside of it",
             )
 
-    def check_membership(self, header: BatchHeader, membership: Membership) -> None:
+    def check_verification(self, header: BatchHeader, verification: Verification) -> None:
         """A transactional batch must go on with an open transaction, or begin one that the
         coordinator has; and with its first batch, not with one that overtook it."""
         entry = self.entries.get(header.producer_id)
         if entry is not None and entry.is_in_transaction(header.producer_epoch):
             return
         identity = f"producer {header.producer_id} with epoch {header.producer_epoch}"
-        if membership.verified_after is None:
+        if verification.verified_after is None:
             raise TransactionNotOpen(
                 ErrorCode.INVALID_TXN_STATE, f"{identity} has no open transaction here"
             )
-        if membership.verified_after != self.last_marker_offset(header.producer_id):
+        if verification.verified_after != self.last_marker_offset(header.producer_id):
             raise AppendRejected(
                 ErrorCode.INVALID_TXN_STATE, f"the transaction of {identity} has ended meanwhile"
             )
@@ -347,18 +347,18 @@ class ProducerStates:
         return CompletedTransaction(header.producer_id, first_offset, offset, aborted)
 
     @property
-    def first_undecided_offset(self) -> int | None:
+    def first_unstable_offset(self) -> int | None:
         """Where the oldest open transaction began."""
         return next(iter(self.ongoing.values()), None)
 
     def as_aborted(self, ended: CompletedTransaction) -> AbortedTransaction:
         """What the index says of a transaction that was just aborted."""
-        undecided = self.first_undecided_offset
+        undecided = self.first_unstable_offset
         stable = ended.last_offset + 1 if undecided is None else undecided
         return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
     @property
-    def has_undecided(self) -> bool:
+    def has_unstable(self) -> bool:
         """Whether the last stable offset may lag behind the high watermark."""
         return bool(self.ongoing or self._unreplicated)
 

@@ -21,17 +21,8 @@ from collections.abc import Sequence
 
 from odradek.config import TopicSettings
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from odradek.storage.aborted import AbortedTransactions, CorruptTransactionIndex, rewrite
-from odradek.storage.checkpoints import (
-    MalformedCheckpoint,
-    decode_partition_metadata,
-)
-from odradek.storage.directory import LogDirectory
 from odradek.storage.errors import CorruptLog, StorageError
-from odradek.storage.leader_epochs import LeaderEpochs
-from odradek.storage.local_log import LocalLog, write_topic_id
-from odradek.storage.log import Log
-from odradek.storage.names import (
+from odradek.storage.file_names import (
     CLEANED_SUFFIX,
     COMPACTED_FILES,
     DELETED_SUFFIX,
@@ -47,6 +38,10 @@ from odradek.storage.names import (
     parse_offset_file,
     partition_directory,
 )
+from odradek.storage.leader_epochs import LeaderEpochs
+from odradek.storage.local_log import LocalLog, write_topic_id
+from odradek.storage.log import Log
+from odradek.storage.log_directory import LogDirectory
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.segment import Segment
 from odradek.storage.segment_recovery import RecoveredState, recover_segment
@@ -57,6 +52,11 @@ from odradek.storage.snapshots import (
     snapshot_offsets,
     write_snapshot,
 )
+from odradek.storage.text_files import (
+    MalformedCheckpoint,
+    decode_partition_metadata,
+)
+from odradek.storage.transaction_index import AbortedTransactions, CorruptTransactionIndex, rewrite
 from odradek.world import World
 
 logger = logging.getLogger("odradek.storage")

@@ -25,6 +25,7 @@ from odradek.protocol.records import (
 from odradek.storage.descriptors import Descriptors, SegmentFile
 from odradek.storage.disk_errors import is_passing
 from odradek.storage.errors import CorruptLog
+from odradek.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file
 from odradek.storage.index import (
     MAX_RELATIVE_OFFSET,
     OFFSET_ENTRY_SIZE,
@@ -35,14 +36,13 @@ from odradek.storage.index import (
     is_rising,
     last_time_entry,
 )
-from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file
-from odradek.storage.stage import Stage
+from odradek.storage.staged_batch import StagedBatch
 from odradek.world.disk import Buffer, Disk, File
 
 # Boundaries kept for tail reads: trimmed to half when they are this many.
 _MAX_BOUNDARIES = 512
 # Index entries are written to the files when this many wait: half a megabyte of log.
-_LUMP = 128
+_BATCH_ENTRIES = 128
 # How many ends of slices are remembered in a segment.
 _MAX_RESUME_POINTS = 64
 
@@ -130,7 +130,7 @@ class Segment:
         self._resume: dict[int, int] | None = None
         # None until the first append, and while a large batch is staged.
         self._write_handle: File | None = None
-        self.stage: Stage | None = None
+        self.stage: StagedBatch | None = None
         # Whether the index files lag behind the arrays and the highest timestamp.
         self.is_dirty = False
 
@@ -177,11 +177,11 @@ class Segment:
         self.is_dirty = True
         return handle
 
-    def begin_stage(self, records: Buffer) -> Stage:
+    def begin_stage(self, records: Buffer) -> StagedBatch:
         """A place behind the end where a worker thread may write a batch (see `staging`)."""
         handle = self._write_handle or self._prepare()
         self._write_handle = None
-        self.stage = Stage(handle, self.size, records)
+        self.stage = StagedBatch(handle, self.size, records)
         return self.stage
 
     def drop_stage(self, *, cuts: bool = True) -> File:
@@ -230,7 +230,7 @@ class Segment:
             len(index) >= self.index_bytes // OFFSET_ENTRY_SIZE
             or len(time_index) >= self.index_bytes // TIME_ENTRY_SIZE - 1
         )
-        if len(index) - index.written >= _LUMP:
+        if len(index) - index.written >= _BATCH_ENTRIES:
             try:
                 self.write_indexes()
             except OSError as error:

@@ -1,7 +1,6 @@
 """Reads one segment batch by batch after a crash and rebuilds what follows from its batches.
 
-`recovery.LogLoader` calls `recover_segment` for every segment that may not be durable as a whole;
-`verify` walks the same batches without changing anything.
+`recovery.LogLoader` calls `recover_segment` for every segment that may not be durable as a whole.
 
 What is rebuilt (index entries, leader epochs, producers, aborted transactions) comes from the
 batches alone. The checkpoint files beside them may be older than the last truncation or change of
@@ -21,11 +20,11 @@ from odradek.protocol.records import (
     crc_is_valid,
     read_header,
 )
-from odradek.storage.aborted import AbortedTransactions
 from odradek.storage.leader_epochs import UNKNOWN_EPOCH, LeaderEpochs
 from odradek.storage.producer_state import ProducerStates
 from odradek.storage.segment import Segment
 from odradek.storage.snapshots import apply_to_producers
+from odradek.storage.transaction_index import AbortedTransactions
 from odradek.world.disk import File
 
 _CHUNK_BYTES = 1 << 20

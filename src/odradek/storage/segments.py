@@ -17,14 +17,14 @@ from typing import Final
 
 from odradek.invariants import InvariantViolation
 from odradek.storage.descriptors import Slice
-from odradek.storage.directory import LogDirectory
-from odradek.storage.log_context import LogContext
-from odradek.storage.names import (
+from odradek.storage.file_names import (
     DELETED_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     offset_file,
 )
+from odradek.storage.log_context import LogContext
+from odradek.storage.log_directory import LogDirectory
 from odradek.storage.segment import Segment
 from odradek.storage.validation import AppendRules
 from odradek.world.disk import Disk

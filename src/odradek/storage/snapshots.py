@@ -8,7 +8,7 @@ from odradek.protocol.records import (
     decode_end_transaction_marker,
     decode_records,
 )
-from odradek.storage.names import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
+from odradek.storage.file_names import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
 from odradek.storage.producer_state import (
     REMEMBERED_BATCHES,
     CompletedTransaction,

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from odradek.storage.stage import SIZES
+from odradek.storage.staged_batch import STAGING_SIZES
 from odradek.world.disk import Buffer
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def room_for(log: "Log", records: Buffer) -> AsyncIterator[None]:
     """
     async with log.staging_lock:
         try:
-            if len(records) > SIZES.large_bytes:
+            if len(records) > STAGING_SIZES.large_bytes:
                 await _stage(log, records)
             yield
         finally:

@@ -41,7 +41,7 @@ from odradek.protocol.records import (
     set_log_append_time,
 )
 from odradek.storage.errors import AppendRejected
-from odradek.storage.stage import SIZES
+from odradek.storage.staged_batch import STAGING_SIZES
 from odradek.wording import counted
 from odradek.world import Workers
 from odradek.world.timeslice import Timeslice
@@ -51,7 +51,7 @@ _FORBIDDEN = LOG_APPEND_TIME_FLAG | CONTROL_FLAG
 
 # The largest batch that is opened at all, one at a time. Apache Kafka opens any; here whoever may
 # write could make a small broker large by a few kilobytes (decision 18).
-LARGEST_OPENED_BYTES: Final = 32 << 20
+MAX_OPENED_BYTES: Final = 32 << 20
 _MAX_RECORDS: Final = 10_000_000
 # What is opened at once: a few milliseconds' work.
 _BYTES_AT_ONCE: Final = 256 << 10
@@ -126,7 +126,7 @@ class AppendRules:
 
     def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
         """The batch to write, most often the very one given, and its header."""
-        if len(records) > SIZES.large_bytes:
+        if len(records) > STAGING_SIZES.large_bytes:
             raise TakesLong  # Its checksum is.
         records, header = self._check_header(records, now_ms)
         attributes = header.attributes
@@ -150,7 +150,7 @@ class AppendRules:
         A batch that is larger inside than `OPENED_BYTES` waits for `opening`, which one at a time
         holds: however many of them are sent at once, no more than one is open.
         """
-        if len(records) > SIZES.large_bytes:
+        if len(records) > STAGING_SIZES.large_bytes:
             records, header = await self._check_large(records, now_ms, workers)
         else:
             records, header = self._check_header(records, now_ms)
@@ -158,9 +158,7 @@ class AppendRules:
             return await self._admit_opened(records, header, now_ms, workers, OPENED_BYTES)
         except TakesLong:
             async with opening:
-                return await self._admit_opened(
-                    records, header, now_ms, workers, LARGEST_OPENED_BYTES
-                )
+                return await self._admit_opened(records, header, now_ms, workers, MAX_OPENED_BYTES)
 
     async def _admit_opened(
         self,
@@ -317,10 +315,10 @@ async def _with_head(head: bytes, records: Buffer) -> bytearray:
     copy, view = bytearray(len(records)), memoryview(records)
     copy[:HEADER_SIZE] = head
     timeslice = Timeslice.of_running_loop()
-    for start in range(HEADER_SIZE, len(view), SIZES.piece_bytes):
+    for start in range(HEADER_SIZE, len(view), STAGING_SIZES.piece_bytes):
         if timeslice.is_over():
             await timeslice.next_turn()
-        piece = view[start : start + SIZES.piece_bytes]
+        piece = view[start : start + STAGING_SIZES.piece_bytes]
         copy[start : start + len(piece)] = piece
     return copy
 
@@ -346,7 +344,7 @@ def _opened(records: Buffer, max_bytes: int) -> OpenedBatch:
 
 def _too_large_inside(error: TooLargeInside, max_bytes: int, code: ErrorCode) -> Exception:
     """What is too large to be opened at once takes patience; to be opened at all, is refused."""
-    return TakesLong() if max_bytes < LARGEST_OPENED_BYTES else AppendRejected(code, str(error))
+    return TakesLong() if max_bytes < MAX_OPENED_BYTES else AppendRejected(code, str(error))
 
 
 def check_from_leader(

@@ -29,9 +29,9 @@ from odradek.protocol.records import decode_records
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
 from odradek.storage import Log, LogManager
 from odradek.storage.housekeeping import Housekeeping
-from odradek.storage.verify import verify_log
 from odradek.world import Randomness
 from simulation.disk import PowerCut, SimulatedDisk
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import (
     PARTITION,
     make_batch,
@@ -364,7 +364,7 @@ class CrashMachine(RuleBasedStateMachine):
         async def start() -> LogManager:
             manager = make_manager(self.world, **PROPERTIES)
             await manager.load()
-            manager.begin_life(7)
+            manager.begin_run(7)
             return manager
 
         self.manager = self.run(start())

@@ -8,10 +8,10 @@ import pytest
 from odradek.storage import Log, LogDirectoryFull, LogManager
 from odradek.storage.errors import LogDirectoryFailed
 from odradek.storage.housekeeping import Housekeeping
-from odradek.storage.verify import verify_log
 from odradek.world import MemoryDisk, World
 from odradek.world.memory_disk import MemoryFile
 from simulation.disk import SimulatedDisk
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,

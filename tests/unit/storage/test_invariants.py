@@ -10,15 +10,15 @@ from odradek.invariants import InvariantViolation
 from odradek.protocol.records import ControlType
 from odradek.protocol.types import TopicPartition
 from odradek.storage import Log
-from odradek.storage.aborted import AbortedTransaction
 from odradek.storage.descriptors import Descriptors, SegmentFile
 from odradek.storage.errors import LogFailed
+from odradek.storage.file_names import CLEAN_SHUTDOWN
 from odradek.storage.housekeeping import Housekeeping
 from odradek.storage.key_index.index import KeyIndex
 from odradek.storage.key_index.run import Run, RunHeader
 from odradek.storage.local_log import Compacted
-from odradek.storage.names import CLEAN_SHUTDOWN
 from odradek.storage.segment import Segment
+from odradek.storage.transaction_index import AbortedTransaction
 from odradek.world import MemoryDisk
 from tests.unit.storage.storage_world import (
     NOW_MS,

@@ -12,8 +12,8 @@ import pytest
 from odradek.config import BrokerSettings
 from odradek.protocol.types import TopicPartition
 from odradek.storage import LogManager
-from odradek.storage.verify import verify_log
 from odradek.world import World
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import PARTITION, TOPIC_ID, make_batch, numbered, read_all
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,7 +8,7 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import read_header
 from odradek.storage.errors import AppendRejected
-from odradek.storage.validation import LARGEST_OPENED_BYTES, TakesLong
+from odradek.storage.validation import MAX_OPENED_BYTES, TakesLong
 from tests.unit.storage.storage_world import make_batch, make_log, topic
 
 LOOKING = [
@@ -35,7 +35,7 @@ async def test_a_batch_that_opens_to_more_than_sixteen_megabytes_is_taken(
 @pytest.mark.parametrize("settings", LOOKING)
 async def test_there_is_an_end_to_what_is_opened(settings: dict[str, object]) -> None:
     log = make_log(settings=topic(**settings))
-    batch = make_batch([bytes(LARGEST_OPENED_BYTES + 1)], codec=Codec.ZSTD)
+    batch = make_batch([bytes(MAX_OPENED_BYTES + 1)], codec=Codec.ZSTD)
     with pytest.raises(AppendRejected) as caught:
         await log.admit(batch)
     assert caught.value.code in (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from odradek.storage import LogManager
-from odradek.storage.lives import LIFE, Life
+from odradek.storage.broker_run import LIFE, BrokerRun
 from odradek.world import World
 from tests.unit.storage.storage_world import make_manager, make_world
 
 
 async def killed(world: World, *roots: str, epoch: int = 3) -> None:
     manager = await started(world, *roots)
-    manager.begin_life(epoch)
+    manager.begin_run(epoch)
     manager.abandon()
 
 
@@ -22,10 +22,10 @@ async def started(world: World, *roots: str) -> LogManager:
     return manager
 
 
-async def last_life(world: World, *roots: str) -> Life | None:
+async def read_run(world: World, *roots: str) -> BrokerRun | None:
     manager = await started(world, *roots)
     manager.abandon()
-    return manager.last_killed_life
+    return manager.killed_run
 
 
 def world_of_boot(boot_id: str) -> World:
@@ -34,25 +34,25 @@ def world_of_boot(boot_id: str) -> World:
 
 async def test_a_killed_life_is_known_under_the_same_boot_only() -> None:
     world = world_of_boot("a")
-    assert await last_life(world) is None
+    assert await read_run(world) is None
     await killed(world)
-    assert await last_life(world) == Life(3, 3)
-    assert await last_life(replace(world, boot_id="b")) is None
-    assert await last_life(world) == Life(3, 3)
+    assert await read_run(world) == BrokerRun(3, 3)
+    assert await read_run(replace(world, boot_id="b")) is None
+    assert await read_run(world) == BrokerRun(3, 3)
 
 
 async def test_without_a_boot_id_nothing_is_known() -> None:
     world = world_of_boot("")
     await killed(world)
-    assert await last_life(world) is None
+    assert await read_run(world) is None
 
 
 async def test_every_directory_must_tell_of_the_same_life() -> None:
     world = world_of_boot("a")
     await killed(world, "/one", "/two")
-    assert await last_life(world, "/one", "/two") == Life(3, 3)
+    assert await read_run(world, "/one", "/two") == BrokerRun(3, 3)
     await killed(world, "/one", epoch=4)
-    assert await last_life(world, "/one", "/two") is None
+    assert await read_run(world, "/one", "/two") is None
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"boot":"a","brokerEpochs":[1]}'])
@@ -60,28 +60,28 @@ async def test_a_torn_note_tells_nothing(content: bytes) -> None:
     world = world_of_boot("a")
     await killed(world)
     world.disk.replace(f"/data/{LIFE}", content)
-    assert await last_life(world) is None
+    assert await read_run(world) is None
 
 
 async def test_a_directory_that_failed_forgets() -> None:
     world = world_of_boot("a")
     manager = await started(world, "/one", "/two")
-    manager.begin_life(3)
+    manager.begin_run(3)
     manager.directories[0].fail(OSError(5, "failed"))
     manager.abandon()
-    assert await last_life(world, "/one", "/two") is None
+    assert await read_run(world, "/one", "/two") is None
 
 
 async def test_a_clean_life_is_known_even_if_the_next_one_is_killed_while_it_starts() -> None:
     world = world_of_boot("a")
     manager = await started(world)
-    manager.begin_life(3)
+    manager.begin_run(3)
     await manager.close()
     later = replace(world, boot_id="b")
     manager = await started(later)
     assert manager.last_clean_broker_epoch == 3
     manager.abandon()
-    assert await last_life(later) == Life(3, 3)
+    assert await read_run(later) == BrokerRun(3, 3)
 
 
 async def test_a_start_that_ends_before_it_has_joined_leaves_the_note_as_it_is() -> None:
@@ -89,19 +89,19 @@ async def test_a_start_that_ends_before_it_has_joined_leaves_the_note_as_it_is()
     await killed(world)
     for _ in range(2):
         manager = await started(world)
-        assert manager.last_killed_life == Life(3, 3)
+        assert manager.killed_run == BrokerRun(3, 3)
         await manager.close()
 
 
 async def test_a_clean_stop_between_two_epochs_leaves_both() -> None:
     world = world_of_boot("a")
     manager = await started(world)
-    manager.begin_life(3)
-    manager.note_life(3, 4)
+    manager.begin_run(3)
+    manager.note_run(3, 4)
     await manager.close()
     for _ in range(2):
-        assert await last_life(world) == Life(3, 4)
+        assert await read_run(world) == BrokerRun(3, 4)
 
 
 def test_a_life_about_to_take_the_next_epoch_has_both() -> None:
-    assert [epoch for epoch in range(6) if epoch in Life(2, 4)] == [2, 3, 4]
+    assert [epoch for epoch in range(6) if epoch in BrokerRun(2, 4)] == [2, 3, 4]

@@ -7,7 +7,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records import crc_is_valid, decode_records, read_header, split_batches
 from odradek.storage import AppendRejected, LogClosed, OffsetOutOfRange
 from odradek.storage.log import Log
-from odradek.storage.verify import verify_log
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import (
     NOW_MS,
     clock_of,

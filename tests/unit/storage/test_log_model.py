@@ -18,8 +18,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from odradek.protocol.records import split_batches
 from odradek.storage import LogManager, OffsetOutOfRange
 from odradek.storage.log import Log
-from odradek.storage.verify import verify_log
 from odradek.world import Disk, MemoryDisk, OsDisk
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,

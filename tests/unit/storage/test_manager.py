@@ -39,7 +39,7 @@ async def test_partitions_spread_over_the_directories() -> None:
     await manager.close()
     manager = await started(world, "/a", "/b", "/c")
     assert manager.had_clean_shutdown
-    assert sorted(manager.of_topic("t")) == list(range(7))
+    assert sorted(manager.logs) == [("t", partition) for partition in range(7)]
     identifiers = {directory.directory_id for directory in manager.directories}
     assert len(identifiers) == 3
 
@@ -148,18 +148,6 @@ async def test_settings_of_topics_are_asked_for_when_logs_load() -> None:
     manager = make_manager(world)
     await manager.load(lambda name: topic(segment_bytes=len(name)))
     assert manager.logs[PARTITION].settings.segment_bytes == len("orders")
-
-
-async def test_directories_are_described() -> None:
-    manager = await started(make_world(), "/a", "/b")
-    log = manager.create(PARTITION, TOPIC_ID, topic())
-    log.append(make_batch(), leader_epoch=0)
-    manager.directories[1].fail(OSError("broken"))
-    first, second = manager.describe_directories()
-    assert [entry.size_bytes for entry in first.logs] == [log.size_bytes]
-    assert first.total_bytes >= first.usable_bytes > 0
-    assert second.directory.failure is not None
-    assert second.total_bytes == -1
 
 
 async def test_no_usable_directory_is_one_clear_error() -> None:

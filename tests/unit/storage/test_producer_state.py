@@ -18,10 +18,10 @@ from odradek.storage.log import Log
 from odradek.storage.producer_state import (
     MAX_SEQUENCE,
     CorruptSnapshot,
-    Membership,
     ProducerEntry,
     ProducerStates,
     RememberedBatch,
+    Verification,
 )
 from tests.unit.storage.storage_world import NOW_MS, make_batch, make_log
 
@@ -103,7 +103,7 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open() -> None:
     log = make_log()
     send(log, 0)
     batch = make_batch(producer=(8, 0, 0), is_transactional=True)
-    log.append(batch, leader_epoch=0, membership=Membership(-1))
+    log.append(batch, leader_epoch=0, verification=Verification(-1))
     log.producers.expire(NOW_MS + 999, 1000)
     assert set(log.producers.entries) == {7, 8}
     log.producers.expire(NOW_MS + 1000, 1000)
@@ -115,8 +115,8 @@ def test_transactions_are_tracked_from_first_record_to_marker() -> None:
     log = make_log()
     for producer_id in (1, 2):
         batch = make_batch(producer=(producer_id, 0, 0), is_transactional=True)
-        log.append(batch, leader_epoch=0, membership=Membership(-1))
-    assert log.producers.first_undecided_offset == 0
+        log.append(batch, leader_epoch=0, verification=Verification(-1))
+    assert log.producers.first_unstable_offset == 0
     with pytest.raises(AppendRejected) as caught:
         log.append(make_batch(producer=(1, 0, 1)), leader_epoch=0)
     assert caught.value.code == ErrorCode.INVALID_TXN_STATE
@@ -128,7 +128,7 @@ def test_transactions_are_tracked_from_first_record_to_marker() -> None:
         base_offset=2,
     )
     log.append(marker, leader_epoch=0, as_follower=True)
-    assert log.producers.first_undecided_offset == 1
+    assert log.producers.first_unstable_offset == 1
     assert log.producers.entries[1].coordinator_epoch == 4
 
 

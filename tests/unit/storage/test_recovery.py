@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage import LogManager, StorageError
+from odradek.storage.file_names import CLEAN_SHUTDOWN, DELETED_SUFFIX, SNAPSHOT_SUFFIX
 from odradek.storage.log import Log
-from odradek.storage.names import CLEAN_SHUTDOWN, DELETED_SUFFIX, SNAPSHOT_SUFFIX
-from odradek.storage.verify import verify_log
 from odradek.world import MemoryDisk, World
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,

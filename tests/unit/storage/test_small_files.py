@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from odradek.storage import checkpoints
-from odradek.storage.index import OffsetIndex, TimeIndex
-from odradek.storage.leader_epochs import LeaderEpochs
-from odradek.storage.names import (
+from odradek.storage import text_files
+from odradek.storage.file_names import (
     deleted_directory,
     is_deleted_directory,
     parse_offset_file,
     parse_partition_directory,
     partition_directory,
 )
+from odradek.storage.index import OffsetIndex, TimeIndex
+from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.world import MemoryDisk
 
 
@@ -101,10 +101,10 @@ def test_what_kafka_preallocated_is_no_entry() -> None:
 
 def test_offset_checkpoints_are_kafkas_text() -> None:
     offsets = {TopicPartition("a.b", 0): 5, TopicPartition("c-d", 12): 1 << 40}
-    content = checkpoints.encode_offsets(offsets)
+    content = text_files.encode_offsets(offsets)
     assert content == b"0\n2\na.b 0 5\nc-d 12 1099511627776\n"
-    assert checkpoints.decode_offsets(content) == offsets
-    assert checkpoints.decode_offsets(b"") == {}
+    assert text_files.decode_offsets(content) == offsets
+    assert text_files.decode_offsets(b"") == {}
 
 
 @pytest.mark.parametrize(
@@ -113,29 +113,29 @@ def test_offset_checkpoints_are_kafkas_text() -> None:
 def test_a_damaged_checkpoint_says_nothing(content: bytes) -> None:
     disk = MemoryDisk()
     disk.replace("/checkpoint", content)
-    assert checkpoints.read_offsets(disk, "/checkpoint") == {}
-    assert checkpoints.read_offsets(disk, "/missing") == {}
+    assert text_files.read_offsets(disk, "/checkpoint") == {}
+    assert text_files.read_offsets(disk, "/missing") == {}
 
 
 def test_partition_metadata_is_kafkas_text() -> None:
     topic_id = TopicId(bytes.fromhex("00112233445566778899aabbccddeeff"))
-    content = checkpoints.encode_partition_metadata(topic_id)
+    content = text_files.encode_partition_metadata(topic_id)
     assert content == b"version: 0\ntopic_id: ABEiM0RVZneImaq7zN3u_w"
-    assert checkpoints.decode_partition_metadata(content) == topic_id
-    assert checkpoints.decode_partition_metadata(b"") == NO_TOPIC_ID
-    with pytest.raises(checkpoints.MalformedCheckpoint):
-        checkpoints.decode_partition_metadata(b"version: 0\ntopic_id: short")
+    assert text_files.decode_partition_metadata(content) == topic_id
+    assert text_files.decode_partition_metadata(b"") == NO_TOPIC_ID
+    with pytest.raises(text_files.MalformedCheckpoint):
+        text_files.decode_partition_metadata(b"version: 0\ntopic_id: short")
 
 
 def test_meta_properties_and_the_marker() -> None:
-    made = checkpoints.DirectoryProperties("cluster", 3, UUID(int=1 << 100))
-    found = checkpoints.parse_properties(made.encode())
+    made = text_files.DirectoryProperties("cluster", 3, UUID(int=1 << 100))
+    found = text_files.parse_properties(made.encode())
     assert found["cluster.id"] == "cluster"
     assert found["node.id"] == "3"
     assert found["version"] == "1"
-    assert checkpoints.decode_uuid(found["directory.id"]) == made.directory_id.bytes
-    assert checkpoints.decode_clean_shutdown(checkpoints.encode_clean_shutdown(8)) == 8
-    assert checkpoints.decode_clean_shutdown(b"") == -1
+    assert text_files.decode_uuid(found["directory.id"]) == made.directory_id.bytes
+    assert text_files.decode_clean_shutdown(text_files.encode_clean_shutdown(8)) == 8
+    assert text_files.decode_clean_shutdown(b"") == -1
 
 
 def test_names() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from odradek.protocol.types import TopicId
 from odradek.storage import Log, LogManager
-from odradek.storage.names import CLEAN_SHUTDOWN
+from odradek.storage.file_names import CLEAN_SHUTDOWN
 from odradek.world import World
 from simulation.disk import SimulatedDisk
 from tests.unit.storage.storage_world import (
@@ -35,7 +35,7 @@ HIGH_WATERMARKS = "/data/replication-offset-checkpoint"
 async def started(world: World, **properties: str) -> LogManager:
     manager = make_manager(world, **properties)
     await manager.load()
-    manager.begin_life(7)
+    manager.begin_run(7)
     return manager
 
 

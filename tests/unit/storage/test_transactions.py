@@ -11,8 +11,8 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
 )
 from odradek.storage import AppendRejected, Log
-from odradek.storage.aborted import AbortedTransaction
-from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOpen
+from odradek.storage.producer_state import UNVERIFIED, TransactionNotOpen, Verification
+from odradek.storage.transaction_index import AbortedTransaction
 from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,
@@ -24,14 +24,14 @@ from tests.unit.storage.storage_world import (
     topic,
 )
 
-VERIFIED = Membership(-1)
+VERIFIED = Verification(-1)
 
 
 def send(
-    log: Log, producer_id: int, sequence: int, membership: Membership | None, *, epoch: int = 0
+    log: Log, producer_id: int, sequence: int, verification: Verification | None, *, epoch: int = 0
 ) -> int:
     batch = make_batch(producer=(producer_id, epoch, sequence), is_transactional=True)
-    return log.append(batch, leader_epoch=0, membership=membership).base_offset
+    return log.append(batch, leader_epoch=0, verification=verification).base_offset
 
 
 def end(log: Log, producer_id: int, kind: ControlType, *, epoch: int = 0) -> int:
@@ -51,20 +51,20 @@ def test_a_transactional_batch_needs_a_transactional_id() -> None:
     assert caught.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     batch = make_batch(is_transactional=True)
     with pytest.raises(AppendRejected) as caught:
-        log.append(batch, leader_epoch=0, membership=VERIFIED)
+        log.append(batch, leader_epoch=0, verification=VERIFIED)
     assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
 def test_the_coordinator_is_asked_for_the_first_batch_alone() -> None:
     log = make_log()
     with pytest.raises(TransactionNotOpen):
-        send(log, 1, 0, CLAIMED)
+        send(log, 1, 0, UNVERIFIED)
     assert send(log, 1, 0, VERIFIED) == 0
-    assert send(log, 1, 1, CLAIMED) == 1
+    assert send(log, 1, 1, UNVERIFIED) == 1
     end(log, 1, ControlType.COMMIT)
     with pytest.raises(TransactionNotOpen):
-        send(log, 1, 2, CLAIMED)
-    assert send(log, 1, 2, Membership(2)) == 3
+        send(log, 1, 2, UNVERIFIED)
+    assert send(log, 1, 2, Verification(2)) == 3
 
 
 def test_an_answer_of_before_the_marker_opens_nothing() -> None:
@@ -82,19 +82,19 @@ def test_a_batch_may_not_overtake_one_that_waits_for_the_coordinator() -> None:
     log = make_log()
     for sequence in (0, 1):
         with pytest.raises(TransactionNotOpen):
-            send(log, 1, sequence, CLAIMED)
+            send(log, 1, sequence, UNVERIFIED)
     with pytest.raises(AppendRejected) as caught:
         send(log, 1, 1, VERIFIED)
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(log, 1, 0, VERIFIED) == 0
-    assert send(log, 1, 1, CLAIMED) == 1
+    assert send(log, 1, 1, UNVERIFIED) == 1
 
 
 def test_a_repeated_batch_of_an_ended_transaction_opens_nothing() -> None:
     log = make_log()
     send(log, 1, 0, VERIFIED)
     end(log, 1, ControlType.COMMIT)
-    assert send(log, 1, 0, CLAIMED) == 0
+    assert send(log, 1, 0, UNVERIFIED) == 0
     assert not log.producers.ongoing
 
 
@@ -103,9 +103,9 @@ def test_a_marker_with_the_next_epoch_fences_the_records_before_it() -> None:
     send(log, 1, 0, VERIFIED)
     end(log, 1, ControlType.COMMIT, epoch=1)
     with pytest.raises(AppendRejected) as caught:
-        send(log, 1, 1, CLAIMED)
+        send(log, 1, 1, UNVERIFIED)
     assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert send(log, 1, 0, Membership(1), epoch=1) == 2
+    assert send(log, 1, 0, Verification(1), epoch=1) == 2
 
 
 def test_the_last_stable_offset_waits_for_the_oldest_transaction_and_its_marker() -> None:
@@ -121,7 +121,7 @@ def test_the_last_stable_offset_waits_for_the_oldest_transaction_and_its_marker(
     assert producers.last_stable_offset(4) == 2
     end(log, 2, ControlType.ABORT)
     assert producers.last_stable_offset(5) == 5
-    assert not producers.has_undecided
+    assert not producers.has_unstable
 
 
 def make_three_aborts(log: Log) -> None:

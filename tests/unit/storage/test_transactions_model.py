@@ -22,8 +22,8 @@ from odradek.protocol.records import (
     split_batches,
 )
 from odradek.storage import Log, LogManager
-from odradek.storage.aborted import AbortedTransaction
-from odradek.storage.producer_state import Membership
+from odradek.storage.producer_state import Verification
+from odradek.storage.transaction_index import AbortedTransaction
 from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,
@@ -107,7 +107,7 @@ class TransactionsOfALog(RuleBasedStateMachine):
             [b"x"] * count, producer=(producer_id, 0, sequence), is_transactional=True
         )
         last_marker = self.log.producers.last_marker_offset(producer_id)
-        self.log.append(batch, leader_epoch=0, membership=Membership(last_marker))
+        self.log.append(batch, leader_epoch=0, verification=Verification(last_marker))
 
     @rule(count=st.integers(1, 3))
     def write_outside(self, count: int) -> None:

@@ -30,7 +30,7 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.storage import AppendRejected, Log
-from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOpen
+from odradek.storage.producer_state import UNVERIFIED, TransactionNotOpen, Verification
 from odradek.transactions.commands import Identity
 from odradek.transactions.transaction import Status
 from tests.unit.storage.storage_world import NOW_MS, make_batch, make_log, read_slice
@@ -280,20 +280,20 @@ class Produce:
         self.partition = partition
         self.batch = batch
         self.identity = identity
-        self.verified: Membership | None = None
+        self.verified: Verification | None = None
 
     def deliver(self) -> Response | None:
         """None if it is under way: the next delivery goes on."""
         log = self.world.logs[self.partition]
         verified, self.verified = self.verified, None
         try:
-            log.append(self.batch, leader_epoch=0, membership=verified or CLAIMED)
+            log.append(self.batch, leader_epoch=0, verification=verified or UNVERIFIED)
         except TransactionNotOpen:
             guard = log.producers.last_marker_offset(self.identity[0])
             added = self.world.coordinator.add(self.identity, self.partition)
             if added.error is not ErrorCode.NONE:
                 return added.error
-            self.verified = Membership(guard)
+            self.verified = Verification(guard)
             return None
         except AppendRejected as refusal:
             return refusal.code

@@ -22,7 +22,7 @@ from odradek.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from odradek.protocol.types import TopicPartition
-from odradek.storage.directory import LogDirectory
+from odradek.storage.log_directory import LogDirectory
 from odradek.world.timeslice import Timeslice
 
 _PARTITIONS_PER_STEP: Final = 200

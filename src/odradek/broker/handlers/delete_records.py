@@ -95,7 +95,7 @@ async def _when_done(
         undone = []
         for deletion in waiting:
             try:
-                if deletion.partition.log.kept_start_offset < deletion.upto:
+                if deletion.partition.log.durable_start_offset < deletion.upto:
                     # The checkpoint could not be written, for want of a descriptor or of room:
                     # after a crash the records would be there again.
                     raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -40,7 +40,7 @@ from odradek.protocol.schema import Response
 from odradek.replication.appended import Appended
 from odradek.replication.partition import Partition
 from odradek.statemachine.machine import ProducerIdentity
-from odradek.storage.producer_state import CLAIMED, Membership, TransactionNotOpen
+from odradek.storage.producer_state import UNVERIFIED, TransactionNotOpen, Verification
 from odradek.storage.validation import Admitted, TakesLong
 from odradek.transactions.verification import as_produce_error
 from odradek.world.timeslice import Timeslice
@@ -155,7 +155,7 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
         return _in_pieces(services, context, request)
     acks = request.acks
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
-    membership = None if request.transactional_id is None else CLAIMED
+    verification = None if request.transactional_id is None else UNVERIFIED
     unopened: list[_Unopened] | None = None
     long: list[_Unopened] | None = None
     is_refused = False
@@ -173,7 +173,7 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
                     if by_id
                     else services.replicas.leader(topic.name, data.index)
                 )
-                appended = _append(partition, data, acks, membership, must_wait=room <= 0)
+                appended = _append(partition, data, acks, verification, must_wait=room <= 0)
             except ApiError as refusal:
                 _refuse(answer, refusal)
                 is_refused = True
@@ -259,7 +259,7 @@ def _append(
     partition: Partition,
     data: PartitionProduceData,
     acks: int,
-    membership: Membership | None,
+    verification: Verification | None,
     admitted: Admitted | None = None,
     *,
     must_wait: bool = False,
@@ -270,7 +270,7 @@ def _append(
     if must_wait:
         raise TakesLong
     assert data.records is not None
-    return partition.append(data.records, acks, membership, admitted)
+    return partition.append(data.records, acks, verification, admitted)
 
 
 def _check(data: PartitionProduceData, acks: int) -> None:
@@ -285,14 +285,14 @@ async def _append_patiently(
     context: RequestContext,
     one: _Unopened,
     acks: int,
-    membership: Membership | None,
+    verification: Verification | None,
 ) -> Appended:
     """Appends a batch that was looked at, at once if possible: a large one has to be written in
     pieces, and all others wait as long as another is being written to their partition."""
 
     def append() -> Appended:
         partition = _found_again(services, context, one.partition)
-        return _append(partition, one.data, acks, membership, one.admitted)
+        return _append(partition, one.data, acks, verification, one.admitted)
 
     try:
         return append()
@@ -323,7 +323,7 @@ async def _when_admitted(
     long: list[_Unopened],
 ) -> ProduceResponse | None:
     """Looks into one batch after the other, appends it, and goes on as if it had been quick."""
-    membership = None if request.transactional_id is None else CLAIMED
+    verification = None if request.transactional_id is None else UNVERIFIED
     timeslice = Timeslice.of_running_loop()
     for one in long:
         admitted = None
@@ -334,7 +334,7 @@ async def _when_admitted(
             assert one.data.records is not None
             admitted = await one.partition.admit(one.data.records)
             appended = await _append_patiently(
-                services, context, one._replace(admitted=admitted), request.acks, membership
+                services, context, one._replace(admitted=admitted), request.acks, verification
             )
         except ApiError as refusal:
             _refuse(one.answer, refusal)
@@ -436,15 +436,15 @@ async def _join(
         try:
             if one.partition.topic_partition in missing:
                 raise _not_added(context.version)
-            membership = Membership(last_marker)
+            verification = Verification(last_marker)
             try:
                 partition = _found_again(services, context, one.partition)
-                found = _append(partition, one.data, request.acks, membership, one.admitted)
+                found = _append(partition, one.data, request.acks, verification, one.admitted)
             except TakesLong:
                 assert one.data.records is not None
                 admitted = one.admitted or await one.partition.admit(one.data.records)
                 found = await _append_patiently(
-                    services, context, one._replace(admitted=admitted), request.acks, membership
+                    services, context, one._replace(admitted=admitted), request.acks, verification
                 )
         except ApiError as refusal:
             _refuse(one.answer, refusal)

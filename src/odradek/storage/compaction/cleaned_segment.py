@@ -6,9 +6,7 @@ durable. Only then may they take another name.
 
 from collections.abc import Sequence
 
-from odradek.storage.aborted import AbortedTransaction, AbortedTransactions
-from odradek.storage.index import OffsetIndex, TimeIndex
-from odradek.storage.names import (
+from odradek.storage.file_names import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -16,6 +14,8 @@ from odradek.storage.names import (
     TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
+from odradek.storage.index import OffsetIndex, TimeIndex
+from odradek.storage.transaction_index import AbortedTransaction, AbortedTransactions
 from odradek.world.disk import Buffer, Disk
 
 _WRITE_BYTES = 1 << 20

@@ -1,14 +1,14 @@
 """Compacts logs, one after the other, the dirtiest first: decides here, works elsewhere.
 
-A worker process reads and rewrites (`rewriting`); this side chooses (`choosing`), puts each
-finished segment in place (`swapping`), and remembers how far a log is compacted, in
+A worker process reads and rewrites (`rewriting`); this side chooses (`cleanable`), puts each
+finished segment in place (`segment_replacement`), and remembers how far a log is compacted, in
 `cleaner-offset-checkpoint`. The process starts with the first work and ends when there is none.
 
 Whatever happens to a log meanwhile wins: if it is deleted, cut or loses segments, the pass is
 given up and what it wrote so far removed. A worker that dies is started again, later and later. A
 log that is damaged is set aside until the broker starts again; the others go on.
 
-Invariant: a checkpoint on disk never says that more is compacted than is (`checkpointing`).
+Invariant: a checkpoint on disk never says that more is compacted than is (`checkpointer`).
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from odradek.invariants import InvariantViolation
-from odradek.storage.compaction.choosing import Cleanable, examine, filthiest
+from odradek.storage.compaction.cleanable import Cleanable, examine, filthiest
 from odradek.storage.compaction.metrics import CleanerMetrics
-from odradek.storage.compaction.swapping import find_replaced, swap_in
+from odradek.storage.compaction.segment_replacement import find_replaced, swap_in
 from odradek.storage.errors import CorruptLog, StorageError
+from odradek.storage.file_names import CLEANED_SUFFIX
 from odradek.storage.log import Log
-from odradek.storage.names import CLEANED_SUFFIX
 from odradek.wording import counted
 from odradek.world import World
 from odradek.world.processes import Message, Worker, WorkerDied, WorkFailed

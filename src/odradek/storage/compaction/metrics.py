@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from odradek.storage.compaction.choosing import Cleanable
+    from odradek.storage.compaction.cleanable import Cleanable
     from odradek.storage.compaction.job import Message, Outcome
     from odradek.telemetry.metrics import Registry
 

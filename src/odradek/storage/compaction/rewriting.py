@@ -22,13 +22,13 @@ from typing import Any
 from odradek.protocol.batch_rewriting import with_records, without_records
 from odradek.protocol.record_scan import ScannedRecord, record_bounds, scan_keys, scan_records
 from odradek.protocol.records import BatchHeader, Buffer, MalformedRecords
-from odradek.storage.compaction.choosing import group_segments
+from odradek.storage.compaction.cleanable import group_segments
 from odradek.storage.compaction.cleaned_segment import CleanedSegment
+from odradek.storage.compaction.cleaned_transactions import CleanedTransactions
 from odradek.storage.compaction.job import Job, Message, Outcome, Replacement, read_job
 from odradek.storage.compaction.key_map import KeyMap, make_key_map
-from odradek.storage.compaction.reading import Chunk, payload, read_chunks
-from odradek.storage.compaction.transactions import TransactionLedger
-from odradek.storage.names import INDEX_SUFFIX, LOG_SUFFIX, offset_file
+from odradek.storage.compaction.segment_reader import Chunk, payload, read_chunks
+from odradek.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, offset_file
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk
 
@@ -68,7 +68,7 @@ class Compaction:
         self._job = job
         self._keys = keys
         self._pace = _Pace(clock, job.max_bytes_per_second)
-        self._ledger = TransactionLedger(job.aborted)
+        self._ledger = CleanedTransactions(job.aborted)
         self._producers = {entry[0]: (entry[1], entry[2]) for entry in job.producers}
         self._survivors: array[int] = array("q")
         self._path = job.directory
@@ -112,7 +112,7 @@ class Compaction:
     def _note_keys(self) -> Steps:
         """Notes the newest offset of each key; `end_offset` is where memory ran out."""
         job, outcome = self._job, self.outcome
-        ledger, has_noted = TransactionLedger(job.aborted), False
+        ledger, has_noted = CleanedTransactions(job.aborted), False
         for number, (base_offset, size) in enumerate(job.segments):
             if self._end_after(number) <= job.first_dirty_offset:
                 continue
@@ -372,7 +372,7 @@ class Compaction:
         return horizon_ms is not None and horizon_ms <= self._job.now_ms
 
 
-def _is_void(ledger: TransactionLedger, header: BatchHeader, batch: memoryview) -> bool:
+def _is_void(ledger: CleanedTransactions, header: BatchHeader, batch: memoryview) -> bool:
     """Whether a batch makes no other record superfluous: a marker, or of an aborted transaction."""
     if header.is_control:
         with suppress(MalformedRecords):  # Then it stays, whatever it was.

@@ -19,9 +19,9 @@ SLOT_BYTES: Final = 24
 _EMPTY: Final = -1
 _FIRST_SLOTS: Final = 1 << 16
 # Puts are collected until they are worth the calls.
-_LUMP: Final = 1 << 16
+_BATCH_ENTRIES: Final = 1 << 16
 # Beyond, linear steps become long.
-_FULLEST: Final = 0.75
+_MAX_LOAD: Final = 0.75
 _SALT: Final = b"\x01"
 
 Numbers = npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ class VectorKeyMap:
         self._waiting_count = 0
         # While a table moves into one of twice its size, both are there.
         self._max_slots = max(budget_bytes * 2 // (3 * SLOT_BYTES), 2)
-        self._most = int(self._max_slots * _FULLEST)
+        self._most = int(self._max_slots * _MAX_LOAD)
         self._allocate(min(self._max_slots, _FIRST_SLOTS))
 
     def _allocate(self, slots: int) -> None:
@@ -63,7 +63,7 @@ class VectorKeyMap:
     def put(self, keys: Sequence[bytes], values: Sequence[int]) -> None:
         self._waiting.append((*_hash(keys), np.fromiter(values, np.int64, len(keys))))
         self._waiting_count += len(keys)
-        if self._waiting_count >= _LUMP:
+        if self._waiting_count >= _BATCH_ENTRIES:
             self._settle()
 
     def _settle(self) -> None:
@@ -75,7 +75,7 @@ class VectorKeyMap:
         self._waiting_count = 0
         # Room for all of them, as if all were new.
         wanted = self._count + len(hashes)
-        if wanted > self._slots * _FULLEST:
+        if wanted > self._slots * _MAX_LOAD:
             self._grow(wanted)
         self._insert(hashes, checks, values)
 
@@ -102,14 +102,14 @@ class VectorKeyMap:
 
     def _grow(self, wanted: int) -> None:
         slots = self._slots
-        while wanted > slots * _FULLEST:
+        while wanted > slots * _MAX_LOAD:
             # Beyond the most only for a single batch that has more keys than the budget allows.
             slots = min(2 * slots, self._max_slots) if slots < self._max_slots else 2 * slots
         hashes, checks, values = self._hashes, self._checks, self._values
         self._allocate(slots)
         self._count = 0
-        for start in range(0, len(values), _LUMP):
-            part = slice(start, start + _LUMP)
+        for start in range(0, len(values), _BATCH_ENTRIES):
+            part = slice(start, start + _BATCH_ENTRIES)
             used = values[part] != _EMPTY
             self._insert(hashes[part][used], checks[part][used], values[part][used])
 

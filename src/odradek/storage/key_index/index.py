@@ -1,7 +1,7 @@
 """The key index of one log: which offsets may hold a key, without reading the log.
 
 It is a row of runs (`run`), each for a stretch of committed offsets, made by jobs
-(`building`) that somebody else carries out. Between and behind the runs are holes:
+(`run_builder`) that somebody else carries out. Between and behind the runs are holes:
 what was appended since, or is not indexed yet. A look-up goes from the newest offset downwards,
 asks runs, reads holes, and takes the first visible record that really has the key.
 
@@ -24,7 +24,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from odradek.invariants import InvariantViolation
-from odradek.storage.key_index.building import IndexJob, Job, MergeJob, Stretch
+from odradek.storage.file_names import DELETED_SUFFIX
 from odradek.storage.key_index.run import (
     KEYS_SUFFIX,
     MAX_SPAN,
@@ -36,8 +36,8 @@ from odradek.storage.key_index.run import (
     parse_run_name,
     run_name,
 )
+from odradek.storage.key_index.run_builder import IndexJob, Job, MergeJob, Stretch
 from odradek.storage.key_index.search import BesideTheLoop, BytesRead, FoundRecord, Search
-from odradek.storage.names import DELETED_SUFFIX
 from odradek.world import World
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class KeyIndexLimits(NamedTuple):
     job_entries: int = 1 << 22
 
 
-USUAL_LIMITS: Final = KeyIndexLimits()
+DEFAULT_LIMITS: Final = KeyIndexLimits()
 
 
 class KeyIndex:
@@ -71,7 +71,7 @@ class KeyIndex:
 
     __slots__ = ("_beside", "_disk", "_limits", "_scanning", "_workers", "asked_s", "log", "runs")
 
-    def __init__(self, log: "Log", world: World, limits: KeyIndexLimits = USUAL_LIMITS) -> None:
+    def __init__(self, log: "Log", world: World, limits: KeyIndexLimits = DEFAULT_LIMITS) -> None:
         self.log = log
         self._limits = limits
         self._disk = log.directory.disk

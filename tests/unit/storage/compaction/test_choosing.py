@@ -6,7 +6,7 @@ import pytest
 
 from odradek.config import TopicSettings
 from odradek.storage import Log
-from odradek.storage.compaction.choosing import examine, filthiest, group_segments
+from odradek.storage.compaction.cleanable import examine, filthiest, group_segments
 from tests.unit.storage.storage_world import (
     NOW_MS,
     clock_of,

@@ -18,9 +18,9 @@ from odradek.protocol.records import (
 )
 from odradek.protocol.types import TopicPartition
 from odradek.storage import Log, LogManager
-from odradek.storage.producer_state import Membership
-from odradek.storage.verify import verify_log
+from odradek.storage.producer_state import Verification
 from odradek.world import World
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import (
     NOW_MS,
     PARTITION,
@@ -66,8 +66,8 @@ def put(
     for key, value in records:
         builder.append(key, value, (), timestamp_ms)
     batch = builder.build(0, *producer, is_transactional=is_transactional)
-    membership = Membership(log.producers.last_marker_offset(producer[0]))
-    return log.append(batch, leader_epoch=0, membership=membership).base_offset
+    verification = Verification(log.producers.last_marker_offset(producer[0]))
+    return log.append(batch, leader_epoch=0, verification=verification).base_offset
 
 
 def put_marker(log: Log, kind: ControlType, producer: int, epoch: int = 0) -> None:

@@ -26,9 +26,9 @@ from odradek.protocol.records import (
     split_batches,
 )
 from odradek.storage import Log, LogManager
-from odradek.storage.producer_state import Membership
-from odradek.storage.verify import verify_log
+from odradek.storage.producer_state import Verification
 from odradek.world import Disk, MemoryDisk, OsDisk
+from tests.log_verification import verify_log
 from tests.unit.storage.storage_world import (
     PARTITION,
     TOPIC_ID,
@@ -120,8 +120,8 @@ class CompactionMachine(RuleBasedStateMachine):
         )
 
     async def append(self, batch: bytes, records: list[Written], producer: int = -1) -> None:
-        membership = Membership(self.log.producers.last_marker_offset(producer))
-        result = self.log.append(batch, leader_epoch=0, membership=membership)
+        verification = Verification(self.log.producers.last_marker_offset(producer))
+        result = self.log.append(batch, leader_epoch=0, verification=verification)
         assert result.base_offset == self.end
         for number, record in enumerate(records):
             self.history[self.end + number] = record
@@ -253,7 +253,7 @@ class CompactionMachine(RuleBasedStateMachine):
         found: list[Record] = []
         aborted = list(log.aborted)
         offset = log.log_start_offset
-        undecided = log.producers.first_undecided_offset
+        undecided = log.producers.first_unstable_offset
         end = log.log_end_offset if undecided is None else undecided
         while offset < end and (data := read_slice(log, offset, 1000, end_offset=end)):
             for position, header in split_batches(data):
@@ -270,7 +270,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
     @invariant()
     def readers_end_with_the_model(self) -> None:
-        undecided = self.log.producers.first_undecided_offset
+        undecided = self.log.producers.first_unstable_offset
         end = self.end if undecided is None else undecided
         model: dict[bytes, tuple[int, bytes | None]] = {}
         for offset, (key, value) in self.history.items():

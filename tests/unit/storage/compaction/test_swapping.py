@@ -1,8 +1,8 @@
 """Loading finds a compaction interrupted between any two renames, ours or Apache Kafka's."""
 
 from odradek.storage import Log
-from odradek.storage.verify import verify_log
 from odradek.world import MemoryDisk, World
+from tests.log_verification import verify_log
 from tests.unit.storage.compaction.test_compaction import (
     compact,
     make_log,

@@ -1,7 +1,7 @@
 """Which transactional batches count as aborted, for a pass that begins anywhere in the log."""
 
 from odradek.protocol.records import BatchBuilder, BatchHeader, read_header
-from odradek.storage.compaction.transactions import TransactionLedger
+from odradek.storage.compaction.cleaned_transactions import CleanedTransactions
 
 PRODUCER = 2
 # Records at 23 and 24, the marker at 25.
@@ -15,7 +15,7 @@ def data_at(offset: int) -> BatchHeader:
 
 
 def test_what_comes_before_the_marker_is_aborted() -> None:
-    ledger = TransactionLedger([ABORTED])
+    ledger = CleanedTransactions([ABORTED])
     assert not ledger.data(data_at(22))
     assert ledger.data(data_at(23))
     assert ledger.data(data_at(24))
@@ -23,12 +23,12 @@ def test_what_comes_before_the_marker_is_aborted() -> None:
 
 def test_a_transaction_that_ended_before_the_pass_begins_aborts_nothing_behind_it() -> None:
     """Only what was written since the last pass is read for its keys."""
-    ledger = TransactionLedger([ABORTED])
+    ledger = CleanedTransactions([ABORTED])
     assert not ledger.data(data_at(29))
     assert not ledger.data(data_at(31))
 
 
 def test_the_next_aborted_transaction_of_the_same_producer_counts() -> None:
-    ledger = TransactionLedger([ABORTED, (PRODUCER, 31, 32, 33)])
+    ledger = CleanedTransactions([ABORTED, (PRODUCER, 31, 32, 33)])
     assert not ledger.data(data_at(29))
     assert ledger.data(data_at(31))

@@ -10,7 +10,7 @@ import pytest
 from odradek.protocol.records import BatchBuilder
 from odradek.storage import Log, StorageError
 from odradek.storage.key_index.index import KeyIndexLimits
-from odradek.storage.key_index.keeper import KeyIndexes
+from odradek.storage.key_index.key_indexes import KeyIndexes
 from odradek.storage.key_index.run import KEYS_SUFFIX
 from odradek.storage.key_index.search import BytesRead
 from odradek.world import MemoryDisk, World

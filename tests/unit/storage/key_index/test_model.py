@@ -29,11 +29,11 @@ from odradek.protocol.records import (
     encode_end_transaction_marker,
 )
 from odradek.storage import Log, LogManager
-from odradek.storage.key_index.building import carry_out, encode_job
 from odradek.storage.key_index.index import KeyIndex, KeyIndexLimits
 from odradek.storage.key_index.run import KEYS_SUFFIX, DamagedRun, RunHeader
+from odradek.storage.key_index.run_builder import carry_out, encode_job
 from odradek.storage.key_index.search import BytesRead
-from odradek.storage.producer_state import Membership
+from odradek.storage.producer_state import Verification
 from odradek.world import World
 from tests.unit.storage.compaction.test_compaction_model import CompactionMachine
 from tests.unit.storage.storage_world import (
@@ -97,7 +97,7 @@ class LookUpsAndCompaction(CompactionMachine):
 
     @invariant()
     def look_ups_find_the_values_of_the_model(self) -> None:
-        undecided = self.log.producers.first_undecided_offset
+        undecided = self.log.producers.first_unstable_offset
         end = self.end if undecided is None else undecided
         newest: dict[bytes, tuple[int, bytes | None]] = {}
         for offset, (key, value) in self.history.items():
@@ -196,7 +196,7 @@ class LookUpsAndCuts(RuleBasedStateMachine):
         sequence = 0 if entry is None else entry.last_sequence + 1
         batch = builder.build(0, producer, 0, sequence, is_transactional=True)
         last_marker = self.log.producers.last_marker_offset(producer)
-        self.log.append(batch, leader_epoch=self.epoch, membership=Membership(last_marker))
+        self.log.append(batch, leader_epoch=self.epoch, verification=Verification(last_marker))
 
     @rule(producer=st.sampled_from(PRODUCERS), commits=st.booleans())
     def end_transaction(self, producer: int, commits: bool) -> None:
@@ -310,7 +310,7 @@ TestLookUpsAndCuts = LookUpsAndCuts.TestCase
 
 @pytest.fixture
 def hashes_collide(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("index", "building"):
+    for module in ("index", "run_builder"):
         monkeypatch.setattr(f"odradek.storage.key_index.{module}.hash_of", lambda key: len(key) % 2)
 
 

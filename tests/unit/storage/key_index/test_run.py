@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from odradek.protocol.record_keys import open_payload, parse_keys, record_at
 from odradek.protocol.records import BatchBuilder, MalformedRecords, decode_records, read_header
-from odradek.storage.key_index.building import MergeJob, carry_out, encode_job
 from odradek.storage.key_index.run import (
     UNFINISHED_SUFFIX,
     DamagedRun,
@@ -21,6 +20,7 @@ from odradek.storage.key_index.run import (
     run_name,
     write_run,
 )
+from odradek.storage.key_index.run_builder import MergeJob, carry_out, encode_job
 from odradek.storage.key_index.search import BytesRead
 from odradek.world import MemoryDisk, SystemClock
 

@@ -19,7 +19,7 @@ from odradek.protocol.records import (
 Aborted = tuple[int, int, int, int]
 
 
-class TransactionLedger:
+class CleanedTransactions:
     """Follows batches from the first on. Call `data` or `marker` for each transactional one."""
 
     __slots__ = ("_aborting", "_next", "_seen_committed", "_transactions", "kept")

@@ -22,8 +22,8 @@ from odradek.protocol.records import (
     read_header,
 )
 from odradek.storage.errors import StorageError
+from odradek.storage.file_names import LOG_SUFFIX, offset_file
 from odradek.storage.key_index.run import MAX_SPAN, Run, RunHeader, hash_of, merged, write_run
-from odradek.storage.names import LOG_SUFFIX, offset_file
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk, File
 

@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage.checkpoint_file import CheckpointFile, Offsets
-from odradek.storage.directory import LogDirectory
-from odradek.storage.log import Log
-from odradek.storage.names import (
+from odradek.storage.file_names import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
+from odradek.storage.log import Log
+from odradek.storage.log_directory import LogDirectory
 from odradek.world import World
 
 
@@ -82,7 +82,7 @@ class Checkpointer:
     # What must not wait
 
     def truncated(self, log: Log) -> None:
-        """The end of a log fell, and its start perhaps: `cutting` calls this before the next
+        """The end of a log fell, and its start perhaps: `Log` calls this before the next
         append. Until it is on disk, a crash could skip or hide what is appended now."""
         files, name = self.of(log.directory), log.topic_partition
         files.recovery_points.limit(name, log.recovery_point)
@@ -145,7 +145,7 @@ class Checkpointer:
         return True
 
     async def keep_log_starts(self, directory: LogDirectory) -> None:
-        """Writes log starts that have moved; `Log.kept_start_offset` says whether it worked."""
+        """Writes log starts that have moved; `Log.durable_start_offset` says whether it worked."""
         if directory.moved_starts:
             await self.write_log_starts(directory)
 

@@ -24,7 +24,7 @@ from odradek.storage.errors import (
     ResourceShortage,
     StorageError,
 )
-from odradek.storage.reserve import Reserve
+from odradek.storage.reserved_space import ReservedSpace
 from odradek.storage.segment import SegmentStores
 from odradek.storage.subscribers import Subscribers
 from odradek.world.disk import Disk
@@ -90,7 +90,7 @@ class LogDirectory:
         self.store_id = ""
         self.failure: LogDirectoryFailed | None = None
         self.full: LogDirectoryFull | None = None
-        self.reserve = Reserve(disk, path, reserve_bytes)
+        self.reserve = ReservedSpace(disk, path, reserve_bytes)
         self.logs: dict[InDirectory, None] = {}
         # How many partition directories were made, and how many of their names are durable.
         self.names_version = 0

@@ -13,9 +13,7 @@ become durable in the order in which they change, so a power cut is no worse tha
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odradek.storage.aborted import AbortedTransaction
-from odradek.storage.local_log import Compacted
-from odradek.storage.names import (
+from odradek.storage.file_names import (
     CLEANED_SUFFIX,
     COMPACTED_FILES,
     DELETED_SUFFIX,
@@ -24,7 +22,9 @@ from odradek.storage.names import (
     SWAP_SUFFIX,
     offset_file,
 )
+from odradek.storage.local_log import Compacted
 from odradek.storage.segment import Segment
+from odradek.storage.transaction_index import AbortedTransaction
 from odradek.world.disk import Disk
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ _NAME = ".odradek_reserve"
 # Without a reserve: as much must be free before appends go on.
 _MIN_ROOM_BYTES = 1 << 20
 # A disk of a few megabytes, as tests have them, is not all reserve.
-_LARGEST_SHARE = 64
+_MAX_SHARE = 64
 
 
-class Reserve:
+class ReservedSpace:
     __slots__ = ("_disk", "_path", "_size_bytes", "directory")
 
     def __init__(self, disk: Disk, directory: str, size_bytes: int = 0) -> None:
@@ -47,7 +47,7 @@ class Reserve:
         return True
 
     def _room_bytes(self) -> int:
-        share_bytes = self._disk.total_bytes(self.directory) // _LARGEST_SHARE
+        share_bytes = self._disk.total_bytes(self.directory) // _MAX_SHARE
         return min(self._size_bytes or _MIN_ROOM_BYTES, share_bytes)
 
     def release(self) -> None:

@@ -17,7 +17,7 @@ from odradek.world import World
 LIFE: Final = ".odradek_life"
 
 
-class Life(NamedTuple):
+class BrokerRun(NamedTuple):
     """The broker epochs under which it may be known to the cluster: more than one as long as it
     is about to take another."""
 
@@ -28,7 +28,7 @@ class Life(NamedTuple):
         return isinstance(broker_epoch, int) and self.first_epoch <= broker_epoch <= self.last_epoch
 
 
-def note_life(world: World, directory: str, life: Life) -> None:
+def note_run(world: World, directory: str, life: BrokerRun) -> None:
     content = json.dumps({"boot": world.boot_id, "brokerEpochs": life}).encode()
     file = world.disk.open(f"{directory}/{LIFE}", create=True)
     try:
@@ -38,7 +38,7 @@ def note_life(world: World, directory: str, life: Life) -> None:
         file.close()
 
 
-def last_life(world: World, directory: str) -> Life | None:
+def read_run(world: World, directory: str) -> BrokerRun | None:
     """That of the last life, if the machine has been up since; else None."""
     try:
         fields = json.loads(world.disk.read(f"{directory}/{LIFE}"))
@@ -48,11 +48,11 @@ def last_life(world: World, directory: str) -> Life | None:
         return None
     match fields.get("brokerEpochs"):
         case [int(first), int(last)]:
-            return Life(first, last)
+            return BrokerRun(first, last)
     return None
 
 
-def forget_life(world: World, directory: str) -> None:
+def remove_run(world: World, directory: str) -> None:
     """Its disk failed: nobody knows what is there. One that cannot even do this cannot be
     opened by the next life either."""
     with suppress(OSError):

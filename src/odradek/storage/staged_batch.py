@@ -21,10 +21,10 @@ class Sizes:
         self.piece_bytes = 1 << 20
 
 
-SIZES: Final = Sizes()
+STAGING_SIZES: Final = Sizes()
 
 
-class Stage:
+class StagedBatch:
     """The bytes of one batch on their way to the end of a segment. `Segment` makes and drops it."""
 
     __slots__ = ("_is_taken_back", "_lock", "handle", "is_whole", "position", "records")
@@ -56,7 +56,7 @@ class Stage:
         self.is_whole = True
 
     def _pieces(self) -> Iterator[tuple[int, memoryview]]:
-        view, step = memoryview(self.records), SIZES.piece_bytes
+        view, step = memoryview(self.records), STAGING_SIZES.piece_bytes
         for start in range(PREFIX_SIZE, len(view), step):
             yield self.position + start, view[start : start + step]
 

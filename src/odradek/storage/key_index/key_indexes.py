@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Final
 
 from odradek.protocol.types import TopicPartition
 from odradek.storage.errors import StorageError
-from odradek.storage.key_index.building import Job, carry_out, encode_job
-from odradek.storage.key_index.index import USUAL_LIMITS, KeyIndex, KeyIndexLimits
+from odradek.storage.key_index.index import DEFAULT_LIMITS, KeyIndex, KeyIndexLimits
 from odradek.storage.key_index.run import DamagedRun, RunHeader
+from odradek.storage.key_index.run_builder import Job, carry_out, encode_job
 from odradek.storage.log import Log
 from odradek.world import World
 from odradek.world.processes import Worker, WorkerDied, WorkFailed
@@ -33,7 +33,7 @@ _MAX_PAUSE_S: Final = 300.0
 
 
 class KeyIndexes:
-    limits: ClassVar[KeyIndexLimits] = USUAL_LIMITS
+    limits: ClassVar[KeyIndexLimits] = DEFAULT_LIMITS
 
     def __init__(self, world: World, limits: KeyIndexLimits | None = None) -> None:
         self._world = world

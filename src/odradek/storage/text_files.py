@@ -13,7 +13,7 @@ from uuid import UUID
 
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
 from odradek.storage.errors import StorageError
-from odradek.storage.names import META_PROPERTIES
+from odradek.storage.file_names import META_PROPERTIES
 from odradek.wording import counted
 from odradek.world.disk import Disk
 

@@ -19,8 +19,8 @@ from operator import gt
 from typing import NamedTuple
 
 from odradek.storage.errors import StorageError
+from odradek.storage.file_names import TRANSACTION_INDEX_SUFFIX, offset_file
 from odradek.storage.index import is_rising
-from odradek.storage.names import TRANSACTION_INDEX_SUFFIX, offset_file
 from odradek.world.disk import Disk
 
 _VERSION = 0

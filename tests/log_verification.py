@@ -2,21 +2,21 @@
 
 Checked: every batch's checksum, that offsets rise within and across segments, that index
 entries point at the start of a batch and name its last offset, that time index entries rise
-and hold. Used by tests, by the fuzzer, and by people through `odradek`.
+and hold. Users have `odradek dump-log` for this.
 """
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from odradek.protocol.records import MalformedRecords, decode_records
-from odradek.storage.index import OffsetIndex, TimeIndex
-from odradek.storage.names import (
+from odradek.storage.file_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     offset_file,
     parse_offset_file,
 )
+from odradek.storage.index import OffsetIndex, TimeIndex
 from odradek.storage.producer_state import CorruptSnapshot, ProducerStates
 from odradek.storage.segment_recovery import valid_batches
 from odradek.storage.snapshots import snapshot_offsets

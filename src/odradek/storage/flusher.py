@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from odradek.statemachine.watermark import Watermark
 from odradek.storage.errors import LogClosed, StorageError
-from odradek.storage.names import (
+from odradek.storage.file_names import (
     INDEX_SUFFIX,
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
