@@ -1,11 +1,12 @@
-"""A follower's side of an incremental fetch session (KIP-227): only changes are named.
+"""A follower's side of an incremental fetch session (KIP-227).
 
-A leader remembers what this broker fetches from it, so that a thousand quiet partitions cost
-nothing here: a request holds the partitions that moved since the last one. Both sides count
-requests in the session's epoch; an answer that was lost makes the next request a full one.
+The leader remembers what this broker fetches from it, so that a thousand idle partitions cost
+nothing: a request names only the partitions whose fetch position changed since the last request.
+Both sides count requests in the session's epoch. After an answer was lost, the next request is a
+full one.
 
-Pure state, no I/O. The same protocol as `client.consumer.fetch_session`, which takes all
-that is wanted each time.
+This is pure state without I/O. `client.consumer.fetch_session` implements the same protocol for
+consumers; there the caller passes all partitions each time.
 """
 
 from typing import Final, NamedTuple
@@ -25,7 +26,7 @@ Key = tuple[TopicId, int]
 
 
 class Asked(NamedTuple):
-    """What a leader is told of one partition."""
+    """What a request tells the leader about one partition."""
 
     leader_epoch: int
     fetch_offset: int
@@ -35,7 +36,7 @@ class Asked(NamedTuple):
 
 
 class ReplicaSession:
-    """Invariant: `asked` is what the leader knows once it has the next request."""
+    """Invariant: once the leader has received the next request, it knows exactly `asked`."""
 
     __slots__ = ("_changed", "_forgotten", "asked", "epoch", "session_id")
 
@@ -43,7 +44,7 @@ class ReplicaSession:
         self.session_id = 0
         self.epoch = _FULL
         self.asked: dict[Key, Asked] = {}
-        # Dicts, not sets: requests must not depend on the order of hashes.
+        # Dicts, not sets: the order in requests must not depend on hashes.
         self._changed: dict[Key, None] = {}
         self._forgotten: dict[Key, None] = {}
 
@@ -59,7 +60,8 @@ class ReplicaSession:
             self._forgotten[key] = None
 
     def next_request(self) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """What the next request names; it is sent with `session_id` and `epoch`."""
+        """Returns the topics to fetch and those to forget in the next request, which is sent with
+        `session_id` and `epoch`."""
         is_full = self.epoch == _FULL
         topics: dict[TopicId, FetchTopic] = {}
         for key in self.asked if is_full else self._changed:
@@ -88,7 +90,7 @@ class ReplicaSession:
         return list(topics.values()), list(forgotten.values())
 
     def answered(self, response: FetchResponse) -> bool:
-        """Moves on by the answer; False if the session is lost and a full request must follow."""
+        """Takes an answer. Returns False if the session is lost and a full request must follow."""
         if response.error_code:
             self.failed()
             return False
@@ -101,5 +103,5 @@ class ReplicaSession:
         return True
 
     def failed(self) -> None:
-        """No answer came: the next request is a full one, and closes the old session."""
+        """No answer came: the next request is a full one, which closes the old session."""
         self.epoch = _FULL

@@ -1,14 +1,16 @@
-"""Copies partitions from the broker that leads them: one task and one connection a fetcher.
+"""Copies partitions from the broker that leads them. Each fetcher is one task with one connection.
 
-    ask for records from the log's end on -> append them as they are -> ask again
+    fetch records from the log end on -> append them as they are -> fetch again
 
-The question is the confirmation: it tells the leader that everything below is here (and flushed,
-where `flush.messages=1`). The answer carries the high watermark, the log start, or where the two
-logs part, and then ours is cut there. A partition whose fetch fails is left out for a while,
-so it does not hold up the others; one whose leader has not heard the news yet only for a moment.
+The fetch offset confirms records: it tells the leader that this broker holds every record below
+(flushed, with `flush.messages=1`). The answer carries records and the leader's high watermark and
+log start, or where the two logs diverge; then this log is truncated there.
 
-Invariant: an answer is used only if the partition still follows the leader and epoch it was
-asked under, and its log still ends where it ended then.
+A partition whose fetch fails is left out for a back-off, so that it does not hold up the others.
+The back-off is short if the two brokers only have different images, as after an election.
+
+Invariant: an answer is used only if the partition still follows the leader in the epoch of the
+request, and its log still ends at the offset of the request.
 """
 
 import asyncio
@@ -39,11 +41,11 @@ from odradek.storage import AppendRejected, Log, StorageError
 logger = logging.getLogger("odradek.replication")
 
 _FIRST_RETRY_S: Final = 0.02
-# News of an election is a matter of milliseconds, and producers wait for this follower meanwhile.
-_MAX_NEWS_S: Final = 0.1
-# A leader that is not waiting answers within this time; one that is gets interrupted.
+# An image reaches all brokers within milliseconds, and producers wait for this follower meanwhile.
+_MAX_IMAGE_LAG_S: Final = 0.1
+# A leader that is not in a long poll answers within this time; a long poll is interrupted.
 _GRACE_S: Final = 0.002
-_NEWS_IS_LATE: Final = frozenset(
+_IMAGES_DIFFER: Final = frozenset(
     {
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -52,7 +54,7 @@ _NEWS_IS_LATE: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
-"""One of the two has not seen the latest image: it will in a moment."""
+"""The leader or this broker has not seen the latest image yet."""
 
 
 _SESSION_IS_LOST: Final = frozenset(
@@ -65,7 +67,7 @@ _SESSION_IS_LOST: Final = frozenset(
 
 
 class Following:
-    """A partition as its fetcher sees it."""
+    """A partition that a fetcher copies."""
 
     __slots__ = ("due_s", "failures", "leader_epoch", "partition")
 
@@ -73,7 +75,7 @@ class Following:
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.failures = 0
-        # When it is fetched again after a failure; 0 while it is.
+        # When it is fetched again after a failure; 0 while it is being fetched.
         self.due_s = 0.0
 
 
@@ -118,7 +120,7 @@ class LeaderFetcher:
     def __len__(self) -> int:
         return len(self._following)
 
-    # What to fetch
+    # The partitions to fetch
 
     def follow(self, partition: Partition) -> None:
         """Fetches the partition, in its present epoch, from now on."""
@@ -141,20 +143,20 @@ class LeaderFetcher:
             self._session.forget(key)
 
     def wake(self) -> None:
-        """Something changed: do not sit out a wait."""
+        """Something changed: ends a back-off or a long poll early."""
         self._woken.set()
         if self._waiting is not None and self._interruption is None:
             loop = asyncio.get_running_loop()
             self._interruption = loop.call_later(_GRACE_S, self._interrupt, self._waiting)
 
     def _interrupt(self, waiting: "asyncio.Future[FetchResponse]") -> None:
-        """Ends a long poll: a leader does not let a request wait behind one."""
+        """Ends a long poll by sending another request: a leader answers the poll at once then."""
         self._interruption = None
         if self._waiting is waiting and self._connection is not None:
             try:
                 self._connection.send(ApiVersionsRequest(), ApiVersionsResponse).cancel()
             except ClientError:
-                return  # Closed: the long poll is about to hear of it.
+                return  # The connection is closed: the long poll is about to fail.
 
     def _ask(self, key: Key, following: Following) -> None:
         log = following.partition.log
@@ -206,7 +208,8 @@ class LeaderFetcher:
                     self._ask(key, following)
 
     def _knows_itself(self) -> bool:
-        """The leader must know in which life this broker asks (KIP-903)."""
+        """Returns whether this broker knows its own broker epoch, which fetches carry: the leader
+        must know which run of this broker fetches (KIP-903)."""
         known = self._images.image.brokers.get(self._broker_id)
         if known is not None:
             self._broker_epoch = known.epoch
@@ -221,19 +224,19 @@ class LeaderFetcher:
         due = [self._following[key].due_s for key in self._delayed]
         return max(min(due) - now_s, 0.0) if due else None
 
-    async def _pause(self, longest_s: float | None) -> None:
-        if longest_s is None:
+    async def _pause(self, max_delay_s: float | None) -> None:
+        if max_delay_s is None:
             await self._woken.wait()
             return
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(longest_s, self._woken.set)
+        timer = loop.call_later(max_delay_s, self._woken.set)
         try:
             await self._woken.wait()
         finally:
             timer.cancel()
 
     async def _fetch(self, now_s: float) -> FetchResponse | None:
-        """One request and its answer; None if there is none."""
+        """Sends one request and returns its answer; None if there is none."""
         settings = self._settings.broker
         try:
             connection = await self._peers.connection(self._leader, self._purpose)
@@ -277,16 +280,16 @@ class LeaderFetcher:
                 self._interruption = None
 
     async def _failed(self, reason: str) -> None:
-        """Nothing came: wait, longer each time, unless the image says that things changed."""
+        """The fetch failed: waits for a back-off, or until the image changes."""
         self._session.failed()
-        longest_s = self._settings.broker.replica_fetch_backoff_ms / 1000
-        delay_s = min(_FIRST_RETRY_S * 2**self._failures, longest_s)
+        max_delay_s = self._settings.broker.replica_fetch_backoff_ms / 1000
+        delay_s = min(_FIRST_RETRY_S * 2**self._failures, max_delay_s)
         if not self._failures:
             logger.info("cannot fetch from broker %d: %s", self._leader, reason)
         self._failures = min(self._failures + 1, 16)
         await self._pause(delay_s)
 
-    # Answers
+    # The answers
 
     async def _take(self, response: FetchResponse, now_s: float) -> None:
         unflushed: list[Log] = []
@@ -298,7 +301,7 @@ class LeaderFetcher:
                 if following is None or asked is None or not _is_current(following, asked):
                     continue
                 try:
-                    self._take_one(key, following, data, now_s)
+                    self._take_partition(key, following, data, now_s)
                 except AppendRejected as error:
                     logger.error(
                         "%s: what broker %d sent cannot be appended: %s",
@@ -306,10 +309,10 @@ class LeaderFetcher:
                         self._leader,
                         error,
                     )
-                    self._delay(key, following, now_s, is_news_late=False)
+                    self._delay(key, following, now_s, images_differ=False)
                 except StorageError:
-                    # Its directory is offline or full, and said so. When there is room again,
-                    # or another log after a restart, it is placed anew.
+                    # Its log is offline, or its disk is full, and the log said so. It is assigned
+                    # to a fetcher again when there is room, or after a restart.
                     self.leave(key)
                 else:
                     log = following.partition.log
@@ -321,7 +324,9 @@ class LeaderFetcher:
             except StorageError:
                 continue  # The next append finds out.
 
-    def _take_one(self, key: Key, following: Following, data: PartitionData, now_s: float) -> None:
+    def _take_partition(
+        self, key: Key, following: Following, data: PartitionData, now_s: float
+    ) -> None:
         partition = following.partition
         is_behind = data.log_start_offset > partition.log.log_end_offset
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and is_behind:
@@ -333,8 +338,8 @@ class LeaderFetcher:
             )
             partition.start_over(data.log_start_offset)
         elif data.error_code:
-            is_news_late = data.error_code in _NEWS_IS_LATE
-            self._delay(key, following, now_s, is_news_late=is_news_late)
+            images_differ = data.error_code in _IMAGES_DIFFER
+            self._delay(key, following, now_s, images_differ=images_differ)
             return
         elif data.diverging_epoch is not None:
             self._reconcile(partition, data)
@@ -355,7 +360,7 @@ class LeaderFetcher:
             self._ask(key, following)
 
     def _is_throttled(self, partition: Partition) -> bool:
-        """Whether it catches up, and is to do so slowly."""
+        """Returns whether the partition is catching up and an operator limits its rate."""
         name, index = partition.topic_partition
         listed = partition.log.settings.follower_replication_throttled_replicas
         if not is_listed(listed, index, self._broker_id):
@@ -378,13 +383,13 @@ class LeaderFetcher:
             diverging.end_offset,
         )
 
-    def _delay(self, key: Key, following: Following, now_s: float, *, is_news_late: bool) -> None:
-        longest_s = self._settings.broker.replica_fetch_backoff_ms / 1000
-        if is_news_late:
-            delay_s = min(_FIRST_RETRY_S * 2**following.failures, _MAX_NEWS_S, longest_s)
+    def _delay(self, key: Key, following: Following, now_s: float, *, images_differ: bool) -> None:
+        max_delay_s = self._settings.broker.replica_fetch_backoff_ms / 1000
+        if images_differ:
+            delay_s = min(_FIRST_RETRY_S * 2**following.failures, _MAX_IMAGE_LAG_S, max_delay_s)
             following.failures = min(following.failures + 1, 16)
         else:
-            delay_s = longest_s
+            delay_s = max_delay_s
         self._postpone(key, following, now_s + delay_s)
 
     def _postpone(self, key: Key, following: Following, due_s: float) -> None:

@@ -1,7 +1,7 @@
-"""What this broker follows, by whom it follows: fetchers for each leader, kept by the image.
+"""The fetchers of this broker as a follower: some for each leader, as the image says who leads.
 
-`num.replica.fetchers` says how many fetchers a leader gets, each with a connection and a fetch
-session of its own. A partition stays with the same one, by its topic's name and its number.
+`num.replica.fetchers` is the number of fetchers per leader. Each has a connection and a fetch
+session of its own. A partition is always assigned to the same fetcher, by its topic and number.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from odradek.replication.fetcher import LeaderFetcher
 
 
-# A leader, and which of its fetchers.
+# A leader, and the number of one of its fetchers.
 _Slot = tuple[BrokerId, int]
 
 
@@ -45,7 +45,7 @@ class ReplicaFetchers:
         self._slots: dict[Key, _Slot] = {}
 
     async def run(self) -> None:
-        """Copies what this broker follows, until cancelled."""
+        """Copies the partitions that this broker follows, until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -93,16 +93,17 @@ class ReplicaFetchers:
             self._slots[key] = slot
         self._fetcher(slot).follow(partition)
 
-    def _number(self, where: TopicPartition) -> int:
-        """Which of its leader's fetchers copies the partition."""
+    def _number(self, topic_partition: TopicPartition) -> int:
+        """Returns which of its leader's fetchers copies the partition."""
         fetchers = self._settings.broker.num_replica_fetchers
         # Not hash(): it differs from one process to the next.
-        return (zlib.crc32(where.topic.encode()) + where.partition) % fetchers
+        topic, partition = topic_partition
+        return (zlib.crc32(topic.encode()) + partition) % fetchers
 
     def _remove(self, key: "Key") -> None:
         slot = self._slots.pop(key, None)
         known = None if slot is None else self._fetchers.get(slot)
-        # None: a fetcher leaves what its disk does not take, and is let go with the last of it.
+        # None: a fetcher leaves partitions whose disk takes no records, and ends with the last one.
         if known is not None:
             known[0].leave(key)
 

@@ -1,9 +1,9 @@
-"""Tries again to make the logs that could not be made.
+"""Tries again to create logs that could not be created.
 
-A partition may be given to this broker while it is short of descriptors or its disk fails. Until
-its log is made, clients get KAFKA_STORAGE_ERROR. `Replicas` notes the topic here; the broker runs
-`run`, which has the image's roles taken up again for these topics, after 0.5 s at first and then
-ever more seldom. A directory that failed meanwhile is not chosen again, another one may be.
+A partition may be assigned to this broker while it is short of file descriptors or its disk fails.
+Until its log exists, clients get KAFKA_STORAGE_ERROR. `Replicas` adds the topic here. The broker
+runs `run`, which takes up the image's roles again for these topics, after 0.5 s and then with a
+back-off. A directory that failed meanwhile is not chosen again, another one may be.
 """
 
 import asyncio
@@ -15,19 +15,20 @@ _MAX_PAUSE_S: Final = 30.0
 
 
 class LogCreationRetries:
-    """Invariant: `_topics` holds every topic of which a log could not be made at the last try."""
+    """Invariant: `_topics` holds every topic of which a log could not be created at the last
+    try."""
 
     def __init__(self) -> None:
         self._topics: dict[str, None] = {}
         self._noted = asyncio.Event()
 
     def add(self, topic: str) -> None:
-        """A log of this topic could not be made."""
+        """A log of this topic could not be created."""
         self._topics[topic] = None
         self._noted.set()
 
     async def run(self, follow_again: Callable[[Collection[str]], None]) -> None:
-        """Calls `follow_again`, which adds those that failed again, until cancelled."""
+        """Calls `follow_again` with the topics, until cancelled. It adds those that fail again."""
         pause_s = _FIRST_PAUSE_S
         while True:
             await self._noted.wait()

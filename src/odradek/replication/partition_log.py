@@ -1,4 +1,4 @@
-"""A partition as the memory of a state machine."""
+"""A partition as the `ReplicatedLog` of a coordinator's state machine."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -23,18 +23,18 @@ from odradek.storage import CorruptLog
 from odradek.world.timeslice import Timeslice
 
 _REPLAY_BYTES: Final = 1024 * 1024
-# How many records are held back at most in case that others replace them.
+# How many records are held back at most, in case later ones replace them.
 _MAX_HELD: Final = 20_000
-# How many records are made into objects at a time.
+# How many records are decoded into objects at a time.
 _PART: Final = 500
 
 
 class PartitionLog:
-    """A `ReplicatedLog` for as long as this broker leads the partition in one epoch.
+    """A `ReplicatedLog` for as long as this broker leads the partition in one leader epoch.
 
-    `is_leased` says whether the broker may believe that it leads (`Replicas.is_leased`). While it
-    may not, nothing is appended and `refusal` forbids every answer. The log does not end with that:
-    if the session with the metadata store turns out to be alive, nobody else has led in this epoch.
+    `is_leased` says whether the broker may assume that it still leads (`Replicas.is_leased`). While
+    it may not, nothing is appended and `refusal` forbids every answer. The log does not end with
+    that: if the session with the metadata store turns out to be alive, no other broker has led.
     """
 
     def __init__(self, partition: Partition, is_leased: Callable[[], bool]) -> None:
@@ -43,7 +43,8 @@ class PartitionLog:
         self.leader_epoch = partition.leader_epoch
 
     def refusal(self) -> Exception | None:
-        """A partition that was resigned never answers from memory, with or without a lease."""
+        """Returns why no client may be answered now; None if clients may be. A broker that resigned
+        from the partition never answers from memory, with or without a lease."""
         if not self._is_led():
             return ApiError(ErrorCode.NOT_COORDINATOR)
         return None if self._is_leased() else unleased()
@@ -83,7 +84,7 @@ class PartitionLog:
             return self._partition.append_as_coordinator(batch).base_offset
         except ApiError as refusal:
             if self._partition.log.is_usable:
-                # The disk is full: nothing was written, and what is in memory is still right.
+                # The disk is full: nothing was written, and the state in memory is still right.
                 reason = ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
                 raise NotWritten(reason) from refusal
             raise _lost(refusal) from refusal
@@ -97,19 +98,20 @@ class PartitionLog:
             except ApiError as refusal:
                 if self._is_leased():
                     raise _lost(refusal) from refusal
-                # Everyone who waits is sent away when the lease is lost (`Replicas.send_away`).
-                # The state is not: it is right if the broker finds that it still leads.
+                # Every waiter fails when the lease is lost (`Replicas.send_away`), but the state in
+                # memory is kept: it is right if the broker finds that it still leads.
 
     async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
-        """Leaves out records that a later one of the same key replaces, as compaction does: the
-        machine sees a log that it must understand anyhow, and most records of a busy group are
-        never made into objects. Transactions stay as they are, in their place."""
+        """Skips records that a later record of the same key replaces, as compaction would, so that
+        most records of a busy group are never decoded into objects. Records of transactions are
+        not skipped."""
         log = self._partition.log
         newest: _Newest = {}
         offset = log.log_start_offset
         timeslice = Timeslice.of_running_loop()
         while offset < end_offset:
-            # Fifty logs may be loaded at once: a megabyte of each in one turn would be too much.
+            # Fifty logs may be loaded at once: a megabyte of each in one turn of the event loop
+            # would delay all requests.
             if end_offset - offset > _PART and timeslice.is_over():
                 await timeslice.next_turn()
             found = self._read(offset, end_offset)
@@ -135,7 +137,7 @@ class PartitionLog:
             yield entries
 
     def _read(self, offset: int, end_offset: int) -> tuple[bytes, int] | None:
-        """Whole batches from this offset on, and where they stand in their file."""
+        """Returns whole batches from this offset on, and their position in the segment file."""
         self._require_leadership()
         log = self._partition.log
         found = log.read(offset, _REPLAY_BYTES, end_offset=end_offset)
@@ -158,7 +160,7 @@ class PartitionLog:
 
 
 def unleased() -> ApiError:
-    """The answer of a coordinator whose broker may have lost its leadership unheard."""
+    """The answer of a coordinator whose broker may have lost its leadership without knowing."""
     return ApiError(
         ErrorCode.NOT_COORDINATOR,
         "This broker lost touch with its cluster; another one may be the coordinator by now.",
@@ -166,24 +168,24 @@ def unleased() -> ApiError:
 
 
 def _lost(refusal: ApiError) -> ApiError:
-    """What the coordinator's clients understand: look for another one."""
+    """Tells clients to look for another coordinator."""
     return ApiError(ErrorCode.NOT_COORDINATOR, refusal.message)
 
 
 _Newest = dict[bytes, tuple[bytes | None, int]]
-"""The newest value of each key and the offset of its record, in the order of the offsets."""
+"""The latest value of each key and the offset of its record, in the order of the offsets."""
 
 
 def _hold(newest: _Newest, records: Iterable[Record]) -> None:
     for record in records:
         key = record.key
         if key is not None:
-            newest.pop(key, None)  # So that it stands last.
+            newest.pop(key, None)  # Keeps the order of the offsets.
             newest[key] = record.value, record.offset
 
 
 def _let_go(newest: _Newest) -> Iterator[list[Written]]:
-    """Gives the records out, some at a time, and forgets them."""
+    """Yields the records that were held back, some at a time, and clears `newest`."""
     records = iter(newest.items())
     while part := list(islice(records, _PART)):
         yield [Written(LogRecord(key, value), offset) for key, (value, offset) in part]
@@ -191,7 +193,7 @@ def _let_go(newest: _Newest) -> Iterator[list[Written]]:
 
 
 def _in_transaction(buffer: bytes, position: int, header: BatchHeader) -> list[Written | Marker]:
-    """The records or the marker of a batch that belongs to a transaction."""
+    """Returns the records or the marker of a batch that belongs to a transaction."""
     identity = ProducerIdentity(header.producer_id, header.producer_epoch)
     records = decode_records(buffer, position)
     if header.is_control:

@@ -1,8 +1,8 @@
-"""Which replica a consumer had better read from (KIP-392).
+"""Selects the replica that a consumer should read from (KIP-392).
 
-With `replica.selector.class` set to Kafka's RackAwareReplicaSelector a consumer that names its
-rack is sent to an in-sync replica on that rack, the one furthest along; if the leader stands
-there itself, or nobody does, it stays with the leader.
+With `replica.selector.class` set to Kafka's RackAwareReplicaSelector, a consumer that names its
+rack is sent to an in-sync replica on that rack, the one with the highest log end offset. If the
+leader is on that rack, or no in-sync replica is, the consumer reads from the leader.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,11 @@ def is_rack_aware(selector_class: str | None) -> bool:
     return selector_class is not None and selector_class.endswith(_RACK_AWARE)
 
 
-def nearest(
+def preferred_read_replica(
     partition: Partition, rack: str, offset: int, brokers: Mapping[int, BrokerImage]
 ) -> int | None:
-    """The follower to read `offset` from, or None for the leader."""
+    """Returns the follower that a consumer on `rack` should read `offset` from; None for the
+    leader."""
     leadership = partition.leadership
     if leadership is None or _rack(brokers, partition.leader) == rack:
         return None

@@ -1,9 +1,9 @@
-"""Limits how fast replicas outside the in-sync set catch up, where an operator asks for it.
+"""Limits how fast replicas outside the in-sync set catch up, if an operator asks for it.
 
-A move of partitions copies whole logs, as fast as the machines can. With a rate
+A reassignment copies whole logs as fast as the machines can. With a rate
 (`leader.replication.throttled.rate`, `follower.replication.throttled.rate`) and a list of replicas
-(`*.replication.throttled.replicas`) it leaves room for clients. Replicas in sync are never held
-back: records would wait for them.
+(`*.replication.throttled.replicas`) it leaves bandwidth for clients. Replicas in sync are never
+throttled, because producers wait for them.
 """
 
 from collections.abc import Sequence
@@ -12,22 +12,23 @@ _ALL = ("*",)
 
 
 class Throttle:
-    """Paces bytes: whoever took some waits until they are paid for at the rate of that time."""
+    """Spreads transfers over time: after a transfer the next one may start when the bytes of all
+    earlier ones would have been sent at the rate."""
 
-    __slots__ = ("_paid_s",)
+    __slots__ = ("_free_s",)
 
     def __init__(self) -> None:
-        self._paid_s = 0.0
+        self._free_s = 0.0
 
     def spend(self, size_bytes: int, rate: int, now_s: float) -> None:
-        self._paid_s = max(self._paid_s, now_s) + size_bytes / max(rate, 1)
+        self._free_s = max(self._free_s, now_s) + size_bytes / max(rate, 1)
 
     @property
     def opens_s(self) -> float:
-        """From when on more may be taken."""
-        return self._paid_s
+        """When the next transfer may start, by the event loop's clock."""
+        return self._free_s
 
 
 def is_listed(throttled: Sequence[str], partition: int, broker_id: int) -> bool:
-    """Whether a topic's setting names the replica."""
+    """Returns whether a topic's setting `*.replication.throttled.replicas` names the replica."""
     return bool(throttled) and (tuple(throttled) == _ALL or f"{partition}:{broker_id}" in throttled)

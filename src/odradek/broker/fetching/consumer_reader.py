@@ -18,7 +18,7 @@ from odradek.protocol.messages.fetch import (
     PartitionData,
 )
 from odradek.replication.partition import Partition
-from odradek.replication.replica_selector import is_rack_aware, nearest
+from odradek.replication.replica_selector import is_rack_aware, preferred_read_replica
 from odradek.statemachine.watermark import Watermark
 
 _READ_COMMITTED: Final = 1
@@ -118,7 +118,7 @@ class ConsumerReader:
     ) -> bool:
         """Names the replica that is nearer to the consumer; returns whether there is one."""
         brokers = self._services.images.image.brokers
-        replica = nearest(partition, self._rack or "", entry.fetch_offset, brokers)
+        replica = preferred_read_replica(partition, self._rack or "", entry.fetch_offset, brokers)
         if replica is None:
             return False
         data.preferred_read_replica = replica
@@ -130,8 +130,8 @@ class ConsumerReader:
 
     def becomes_idle(self, partition: Partition, entry: FetchEntry) -> bool:
         # While a transaction is open the high watermark moves without the last stable offset. The
-        # consumer is told of it, but it does not end the wait. Which replica is nearest may change
-        # with the cluster.
+        # consumer is told of it, but it does not end the wait. The preferred
+        # read replica may change with the cluster.
         return (
             entry.fetch_offset == partition.high_watermark.value == partition.last_stable.value
             and self._rack is None
