@@ -1,4 +1,2 @@
-"""The cluster's decisions: where replicas go, and what topics there are.
-
-One broker makes them alone today; the elected controller of several makes the same ones.
-"""
+"""Decides and writes what the cluster agrees on: leaders, replicas, topics, settings, access rules,
+registrations of brokers. The state itself is in the metadata store (`odradek.metadata`)."""

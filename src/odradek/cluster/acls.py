@@ -1,9 +1,9 @@
-"""Access rules as the cluster keeps them: looked for, added and removed in the store.
+"""Finds, adds and removes access rules (ACLs) in the metadata store.
 
 Every change is a compare-and-set of one pattern's node, on any broker; all brokers' images follow.
 A pattern that has lost its last entry keeps its node (`odradek.metadata.compare_and_set`).
-They are looked for in the store and not in the image, so that whoever has just changed one through
-another broker sees it.
+Rules are read from the store and not from the image, so that a client that has just changed one
+through another broker sees it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,32 +33,32 @@ class AccessRules:
         self._store = store
         self._images = images
 
-    async def find(self, wanted: AclFilter) -> Mapping[ResourcePattern, Entries]:
-        """The entries that a filter selects, by resource; resources without any are left out."""
+    async def find(self, acl_filter: AclFilter) -> Mapping[ResourcePattern, Entries]:
+        """Returns the entries that a filter selects, by resource."""
         with as_api_errors():
             nodes = await self._store.read_tree(LITERAL_ACLS)
             nodes |= await self._store.read_tree(PREFIXED_ACLS)
         found: dict[ResourcePattern, Entries] = {}
         for path, node in nodes.items():
             resource = resource_of(path)
-            if resource is not None and wanted.finds(resource):
-                entries = tuple(filter(wanted.selects, _entries(path, node.value)))
+            if resource is not None and acl_filter.finds(resource):
+                entries = tuple(filter(acl_filter.selects, _entries(path, node.value)))
                 if entries:
                     found[resource] = entries
         return found
 
     async def add(self, resource: ResourcePattern, entries: Iterable[AccessEntry]) -> None:
-        """Those that there are already stay as they are."""
+        """Adds the entries that do not exist yet."""
         added = tuple(entries)
         await self._change(resource, lambda before: tuple(dict.fromkeys(before + added)))
 
-    async def remove(self, resource: ResourcePattern, wanted: AclFilter) -> Entries:
-        """Returns the entries that were removed."""
+    async def remove(self, resource: ResourcePattern, acl_filter: AclFilter) -> Entries:
+        """Removes the entries that a filter selects, and returns them."""
         removed: Entries = ()
 
         def without(before: Entries) -> Entries:
             nonlocal removed
-            selected = tuple(filter(wanted.selects, before))
+            selected = tuple(filter(acl_filter.selects, before))
             # An earlier try whose outcome is unknown may have removed some already.
             removed = tuple(dict.fromkeys(removed + selected))
             return tuple(entry for entry in before if entry not in selected)

@@ -1,24 +1,24 @@
-"""Takes over logs that the metadata store has never heard of.
+"""Registers the topics of logs that the metadata store does not know.
 
 A new metadata store beside existing partition directories (copied from a Kafka broker, or
-left after the store was lost) means topics nobody has written down yet: each broker writes down
-what its own directories show, with the ids they carry.
+left after the store was lost) lacks their topics. Each broker registers the topics of its own
+directories, with the topic ids that they carry.
 
-What else the lost store knew is chosen so that nothing is lost or confused:
+What else the lost store knew is chosen so that no record is lost or taken for another:
 
-- Overrides of settings are unknown. Topics of the coordinators get the settings that these need;
-  all others are kept for ever (`retention.ms` and `retention.bytes` of -1) until somebody says what
-  they are, because the defaults might delete what their owner wanted to keep.
+- Overrides of settings are unknown. Internal topics get the settings that the coordinators need.
+  All others are kept for ever (`retention.ms` and `retention.bytes` of -1) until an operator sets
+  them, because the defaults might delete records that their owner wanted to keep.
 - Leader epochs go on far above the last one in the log, so that clients that have seen later ones
-  accept them. In the transaction log they also lie above every coordinator epoch that a log
-  remembers, or the markers of open transactions would be refused.
+  accept them. In the transaction log they also lie above every coordinator epoch in a log,
+  or the markers of open transactions would be refused.
 - Producer ids go on above those in the logs (`producer_ids.start_above`).
 - Controller and broker epochs begin anew: only the store remembers those.
 
-Where several brokers hold a replica, the first to come has the partition, alone; the logs of the
-others are set aside, not deleted, for nobody knows which of them is the longest. A partition
-in the middle that the first broker lacks has no leader until somebody comes who has it; a broker
-that is alone makes an empty one.
+If several brokers hold a replica, the first to start gets the partition as its sole replica. The
+logs of the others are renamed and kept, because it is not known which one is the longest. A
+partition number that the first broker lacks, below others that it has, has no leader until a broker
+starts that has it; a lone broker creates an empty log.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,9 +47,9 @@ from odradek.protocol.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicId
 from odradek.storage import Log
 from odradek.world import Randomness
 
-# Where Kafka's own controllers keep their metadata, in a log that is no topic.
+# Kafka's own controllers keep their metadata in this log, which is not a topic.
 _KAFKA_METADATA: Final = "__cluster_metadata"
-# Elections in which this replica took no part; more than there ever were is as good as exact.
+# More than the elections in which this replica took no part.
 _EPOCHS_SKIPPED: Final = 10_000
 _KEPT: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -63,7 +63,7 @@ async def adopt(
     *,
     is_alone: bool,
 ) -> list[str]:
-    """Makes a topic of every partition directory that is of none; returns their names."""
+    """Creates the topics of partition directories that belong to none; returns their names."""
     topics: dict[str, dict[int, Log]] = {}
     logs = list(logs)
     coordinator_epoch = _latest_coordinator_epoch(logs)
@@ -94,7 +94,8 @@ async def adopt(
 
 
 async def _adopt_topic(images: MetadataCache, found: "_Found", new_id: TopicId) -> bool:
-    """Whether anything of it was adopted. In parts, where that is more than the store takes."""
+    """Registers a topic, in parts if the store does not take it at once. Returns whether anything
+    was registered."""
     tries = Tries(f"topic '{found.name}'")
     most = found.partitions
     is_adopted = False
@@ -119,7 +120,7 @@ async def _adopt_topic(images: MetadataCache, found: "_Found", new_id: TopicId) 
 
 
 def _latest_coordinator_epoch(logs: Iterable[Log]) -> int:
-    """The latest epoch of a transaction coordinator of which any of these logs has a marker."""
+    """Returns the latest epoch of a transaction coordinator of which any log has a marker."""
     return max(
         (entry.coordinator_epoch for log in logs for entry in log.producers.entries.values()),
         default=-1,
@@ -127,8 +128,8 @@ def _latest_coordinator_epoch(logs: Iterable[Log]) -> int:
 
 
 def _partition_count(name: str, found: int, settings: BrokerSettings, *, is_alone: bool) -> int:
-    """How many partitions the topic has. Which coordinator a group or transactional id belongs to
-    depends on that number, so a broker that may have only some of them goes by the settings."""
+    """Returns how many partitions the topic gets. The coordinator of a group or transactional id
+    depends on that number, so a broker that may hold only some of them uses the settings."""
     if is_alone or name not in INTERNAL_TOPICS:
         return found
     usual = (
@@ -140,7 +141,7 @@ def _partition_count(name: str, found: int, settings: BrokerSettings, *, is_alon
 
 
 class _Found(NamedTuple):
-    """What one broker has of a topic."""
+    """The logs that one broker has of a topic."""
 
     name: str
     topic_id: TopicId
@@ -163,8 +164,9 @@ class _Found(NamedTuple):
 def _operations(
     topic: TopicImage | None, found: _Found, new_id: TopicId, most: int, leftover: Node | None
 ) -> list[Operation]:
-    """What writes down the partitions found, `most` of them at a time; nothing if all of them have
-    their place. `leftover` are settings that the store has under the name of a topic it lacks."""
+    """Returns the operations that register the partitions found, `most` of them at a time; none if
+    all are registered. `leftover` is the node of settings that the store has for this topic name
+    although it lacks the topic."""
     name, alone = found.name, (found.broker_id,)
     if topic is None:
         count = min(found.partitions, most)
@@ -179,12 +181,23 @@ def _operations(
     added = range(before, max(min(found.partitions, before + most), before))
     if not vacant and not added:
         return []
-    replicas = [alone if one.partition in vacant else one.replicas for one in topic.partitions]
+    replicas = [
+        alone if partition.partition in vacant else partition.replicas
+        for partition in topic.partitions
+    ]
     assignment = TopicAssignment(
         topic.topic_id,
         (*replicas, *(alone for _ in added)),
-        {one.partition: one.adding for one in topic.partitions if one.adding},
-        {one.partition: one.removing for one in topic.partitions if one.removing},
+        {
+            partition.partition: partition.adding
+            for partition in topic.partitions
+            if partition.adding
+        },
+        {
+            partition.partition: partition.removing
+            for partition in topic.partitions
+            if partition.removing
+        },
     )
     operations: list[Operation] = [Set(topic_path(name), assignment.encode(), topic.version)]
     for index in vacant:
@@ -195,9 +208,10 @@ def _operations(
 
 
 def _vacant(topic: TopicImage) -> list[int]:
-    """Partitions that were written down because of their neighbours."""
+    """Returns the partitions without any replica: another broker registered them only because it
+    had a partition with a higher number."""
     return [
-        one.partition
-        for one in topic.partitions
-        if one.leader == NO_LEADER and not one.isr and not one.last_known
+        partition.partition
+        for partition in topic.partitions
+        if partition.leader == NO_LEADER and not partition.isr and not partition.last_known
     ]

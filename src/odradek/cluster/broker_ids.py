@@ -1,10 +1,10 @@
-"""The id of a broker whose settings name none: `broker.id.generation.enable`, on ZooKeeper.
+"""Generates the id of a broker whose settings have none (`broker.id.generation.enable`).
 
-A log directory that belongs to a broker says so in `meta.properties`, and that id is kept for
-ever. A broker with empty directories takes the next number from `/brokers/seqid`, where Kafka
-keeps it too: the version of that node, which rises by one with each write, plus
-`reserved.broker.max.id`. So no two brokers get the same id, and a number that was taken by a
-broker that never started is lost.
+A log directory has the id of its broker in `meta.properties`, and that id is kept for ever. A
+broker with empty directories takes the next number from `/brokers/seqid`, as Kafka does: the
+version of that node, which rises by one with each write, plus `reserved.broker.max.id`. So no two
+brokers get the same id, and a number that was taken by a broker that never started is not used
+again.
 """
 
 from collections.abc import Iterable
@@ -21,10 +21,8 @@ SEQUENCE: Final = "/brokers/seqid"
 
 
 def id_of_directories(disk: Disk, directories: Iterable[str]) -> BrokerId | None:
-    """The id that the first of the directories carries, if any does.
-
-    The broker checks later, when it takes the directories over, that all of them agree.
-    """
+    """Returns the id in the first directory that has one. The broker checks later, when it locks
+    the directories, that all of them agree."""
     for directory in directories:
         try:
             properties = read_directory_properties(disk, directory)
@@ -37,7 +35,7 @@ def id_of_directories(disk: Disk, directories: Iterable[str]) -> BrokerId | None
 
 
 async def next_broker_id(images: MetadataCache, reserved: int) -> BrokerId:
-    """Takes a number above `reserved` that no broker of the cluster has been given."""
+    """Takes a number above `reserved` that no other broker of the cluster has."""
     tries = Tries(SEQUENCE)
     while True:
         node = await images.store.read(SEQUENCE)
@@ -49,7 +47,7 @@ async def next_broker_id(images: MetadataCache, reserved: int) -> BrokerId:
         except (BadVersion, NodeExists):
             tries.lost_race()
         except OutcomeUnknown:
-            # The number may be ours or another broker's: the next one is nobody's.
+            # The number may be this broker's or another's: the next one is certainly free.
             tries.unknown_outcome()
         else:
             return BrokerId(reserved + node.version + 1)

@@ -1,9 +1,9 @@
-"""Settings that change while brokers run: a topic's, a group's, a user's, a broker's, all.
+"""Changes settings of topics, groups, users, brokers or the whole cluster while brokers run.
 
 A change is a function from the overrides that a resource has to those that it shall have. It is
 applied to what the store holds at that moment, by compare-and-set: two changes of different
-settings of one resource at the same time both count, whichever brokers make them. So the function
-may be called more than once, and may raise `ApiError`.
+settings of one resource at the same time both take effect, whichever brokers make them. So the
+function may be called more than once, and may raise `ApiError`.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,11 +48,11 @@ class Configs:
         return image.overrides
 
     def broker_overrides(self, broker: str) -> Overrides:
-        """Of one broker by its id, or of the cluster where the name is empty."""
+        """Returns the overrides of a broker by its id, or of the cluster if the name is empty."""
         return self._images.image.broker_configs.get(broker or CLUSTER_DEFAULT, {})
 
     def group_overrides(self, group_id: str) -> Overrides:
-        """The group need not exist."""
+        """Returns the overrides of a group, which need not exist."""
         if not group_id:
             raise ApiError(ErrorCode.INVALID_REQUEST, "The name of a group is missing.")
         return self._images.image.group_config(group_id)
@@ -83,10 +83,11 @@ class Configs:
                 present = self.topic_overrides(topic)
 
     async def _existence(self, topic: str) -> str:
-        """A node that must be there when the topic's settings are changed: the settings of a topic
-        that is gone would wait for the next one of its name. The node of the topic's id, because
-        the settings of the next one may have the same version as those that the change is computed
-        from. A topic that Kafka or another version has made lacks it."""
+        """Returns the path of a node that must exist when the topic's settings are changed.
+        Otherwise the settings of a deleted topic would apply to the next one of the same name. It
+        is the node of the topic's id, because the settings of the next topic may have the same
+        version. A topic that Kafka or another version created has no such node: then it is the
+        topic's own."""
         path = topic_path(topic)
         ids = [name for name in await self._store.children(path) if name.startswith(ID_NODE)]
         return f"{path}/{ids[0]}" if ids else path
@@ -120,7 +121,8 @@ class Configs:
             await self._change(group_config_path(group_id), checked, present)
 
     async def users(self) -> dict[str, Overrides]:
-        """What is kept of every user. Read anew each time: brokers remember no credentials."""
+        """Returns the settings of every user. They are read from the store each time: brokers keep
+        no credentials in memory."""
         with as_api_errors():
             nodes = await self._store.read_tree(USER_CONFIGS)
         return {
@@ -135,7 +137,7 @@ class Configs:
     async def _change(
         self, path: str, change: OverridesChange, known: Overrides, *, requires: str = ""
     ) -> None:
-        """`known` stands in for a node that holds nonsense, which the change puts right."""
+        """`known` takes the place of a node that cannot be decoded; the change repairs the node."""
 
         def changed(value: bytes | None) -> bytes | None:
             try:

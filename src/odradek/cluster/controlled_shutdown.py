@@ -1,8 +1,8 @@
-"""How a broker leaves so that nobody notices: others lead first, then it stops.
+"""Controlled shutdown: other brokers take over the leadership before this broker stops.
 
 Leadership moves to replicas in sync by the same compare-and-set as any election. From then on
-clients are sent to the new leaders, and everyone who still waits here is told so. A follower
-leaves the in-sync sets once it fetches no more, so that no producer waits for it.
+clients are sent to the new leaders, and requests that still wait here are told so. A follower
+leaves the in-sync sets when it no longer fetches, so that no producer waits for it.
 """
 
 import logging
@@ -19,16 +19,17 @@ logger = logging.getLogger("odradek.server")
 
 
 async def hand_over(images: MetadataCache, broker_id: BrokerId) -> int:
-    """Lets others lead what this broker leads, where anybody can; returns how many moved."""
+    """Hands the leadership of this broker's partitions over to other replicas in sync; returns how
+    many partitions have a new leader."""
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return departing(partition, broker_id, image.brokers, image.controller_epoch)
 
-    led = _where(images.image, lambda partition: partition.leader == broker_id)
+    led = _partitions(images.image, lambda partition: partition.leader == broker_id)
     moved = await change_states(images, led, decide, f"broker {broker_id} stops")
     if moved < len(led) and len(images.image.brokers) > 1:
         logger.warning(
-            "%s nobody else in sync: no leader until broker %d is back",
+            "%s no other replica in sync: no leader until broker %d is back",
             counted(len(led) - moved, "partition has", "partitions have"),
             broker_id,
         )
@@ -36,14 +37,20 @@ async def hand_over(images: MetadataCache, broker_id: BrokerId) -> int:
 
 
 async def leave_in_sync_sets(images: MetadataCache, broker_id: BrokerId) -> int:
-    """Takes this broker out of every in-sync set that another one leads."""
+    """Removes this broker from the in-sync sets of partitions that other brokers lead."""
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return leaving(partition, broker_id, image.controller_epoch)
 
-    followed = _where(images.image, lambda partition: broker_id in partition.isr)
+    followed = _partitions(images.image, lambda partition: broker_id in partition.isr)
     return await change_states(images, followed, decide, f"broker {broker_id} stops")
 
 
-def _where(image: ClusterImage, wanted: Callable[[PartitionImage], bool]) -> list[TopicPartition]:
-    return [where for where, one in partitions_of(image, image.topics) if wanted(one)]
+def _partitions(
+    image: ClusterImage, is_selected: Callable[[PartitionImage], bool]
+) -> list[TopicPartition]:
+    return [
+        topic_partition
+        for topic_partition, partition in partitions_of(image, image.topics)
+        if is_selected(partition)
+    ]

@@ -1,10 +1,12 @@
-"""The controller: the one broker that reacts to what happens to the others.
+"""The controller: the one broker that reacts to events of the cluster.
 
-Any broker may change the cluster when it is asked to. What nobody asks for, the death of a broker,
-its return, the progress of a reassignment, the balance of leaders, is the controller's. The
-seat is an ephemeral node, so it falls vacant with its holder; taking it raises the controller
-epoch in the same write, and every change checks that epoch: one that lost the seat without
-knowing changes nothing. A new controller reads everything, then acts.
+Any broker changes the cluster when a client asks for it. The controller does what no client asks
+for: it elects leaders when a broker dies or returns, finishes reassignments, and gives partitions
+back to their preferred leaders.
+
+The controller is the broker that created the ephemeral node `/controller`, which goes with its
+session. The same multi bumps the controller epoch, and every change of the controller checks that
+epoch: a deposed controller changes nothing. A new controller reads the whole image before it acts.
 """
 
 import asyncio
@@ -60,17 +62,19 @@ logger = logging.getLogger("odradek.controller")
 _RETRY_S: Final = 0.1
 
 LongestLog = Callable[[TopicPartition, Sequence[BrokerId]], Awaitable[BrokerId | None]]
-"""Which of these live brokers has the longest log of a partition; None if nobody answers."""
+"""Returns which of these live brokers has the longest log of a partition; None if none answers."""
 
 
 class ControllerEpoch(NamedTuple):
+    """The epoch in which this broker was elected. `version` is that of the epoch's node, which
+    every write of the controller checks."""
+
     epoch: int
     version: int
-    """Of the controller epoch's node: the fence of every write."""
 
 
 class Controller:
-    """Invariant: without a seat nothing is written but the wish for one."""
+    """Invariant: while this broker is not the controller, it writes nothing but its candidacy."""
 
     def __init__(
         self,
@@ -89,17 +93,18 @@ class Controller:
         self._clock = clock
         self._longest_log = longest_log
         self._epoch: ControllerEpoch | None = None
-        # Topics to look at; `None` for all of them.
+        # Topics to look at next; None for all topics.
         self._changed: dict[str, None] | None = {}
         self._wakened = asyncio.Event()
         images.subscribe(self._follow)
 
     @property
     def is_active(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
         return self._epoch is not None
 
     async def elect(self) -> bool:
-        """Takes the seat if it is free; says whether this broker holds it now."""
+        """Becomes the controller if there is none; returns whether this broker is it now."""
         try:
             await self._become_controller()
         except (NodeExists, BadVersion):
@@ -114,7 +119,7 @@ class Controller:
         return self.is_active
 
     def resign(self) -> None:
-        """The seat is lost, or may be."""
+        """This broker is no longer the controller, or may not be."""
         if self._epoch is not None:
             logger.info("broker %d is no longer the controller", self._id)
         self._epoch = None
@@ -130,26 +135,29 @@ class Controller:
                 if asyncio.get_running_loop().time() >= next_balance_s:
                     await self._balance()
                     next_balance_s = self._next_balance_s()
-                patience_s = next_balance_s - asyncio.get_running_loop().time()
-                if self._is_seat_open() or self._changed is None:
-                    patience_s = _RETRY_S
+                pause_s = next_balance_s - asyncio.get_running_loop().time()
+                if self._is_election_due() or self._changed is None:
+                    pause_s = _RETRY_S
             except Fenced:
                 self.resign()
-                patience_s = _RETRY_S
+                pause_s = _RETRY_S
             except (StoreUnavailable, OutcomeUnknown):
                 self._changed = None
-                patience_s = _RETRY_S
-            await self._wait(patience_s)
+                pause_s = _RETRY_S
+            await self._wait(pause_s)
 
-    # The seat
+    # Election of the controller
 
-    def _is_seat_open(self) -> bool:
-        """Nobody has it, or we do and do not know it."""
-        holder = self._images.image.controller_id
-        return holder == NO_LEADER or (holder == self._id and self._epoch is None)
+    def _is_election_due(self) -> bool:
+        """Returns whether there is no controller, or it is this broker in an epoch that this broker
+        does not know."""
+        controller_id = self._images.image.controller_id
+        return controller_id == NO_LEADER or (controller_id == self._id and self._epoch is None)
 
     async def _become_controller(self) -> None:
-        wish = Create(CONTROLLER, ControllerNode(self._id, self._clock.now_ms()).encode(), True)
+        candidacy = Create(
+            CONTROLLER, ControllerNode(self._id, self._clock.now_ms()).encode(), True
+        )
         node = await self._store.read(CONTROLLER_EPOCH)
         epoch = 1 if node is None else self._epoch_in(node) + 1
         value = encode_controller_epoch(epoch)
@@ -158,29 +166,32 @@ class Controller:
             if node is None
             else Set(CONTROLLER_EPOCH, value, node.version)
         )
-        versions = await attempt(self._images, wish, next_epoch)
+        versions = await attempt(self._images, candidacy, next_epoch)
         self._epoch = ControllerEpoch(epoch, versions[1])
 
     async def _read_back(self) -> None:
-        seat = await self._store.read(CONTROLLER)
+        """Finds out whether this broker became the controller although the reply was lost."""
+        controller = await self._store.read(CONTROLLER)
         node = await self._store.read(CONTROLLER_EPOCH)
-        if seat is not None and node is not None and seat.owner == self._store.session_id:
-            # Nobody raises the epoch but with the seat, so it is the one of our own write.
+        is_ours = controller is not None and controller.owner == self._store.session_id
+        if is_ours and node is not None:
+            # The epoch is bumped only together with `/controller`, so it is that of our write.
             self._epoch = ControllerEpoch(self._epoch_in(node), node.version)
 
     def _epoch_in(self, node: Node) -> int:
-        """What the node says; if somebody wrote nonsense there, what it said before."""
+        """Returns the epoch in the node, or the last known one if the node cannot be decoded."""
         try:
             return decode_controller_epoch(node.value)
         except MalformedNode:
             return self._images.image.controller_epoch
 
-    async def _vacate(self) -> None:
-        """Gives up a seat that is ours but fenced, by whoever changed the epoch without taking
-        the seat: it is taken anew, with the next epoch. One of a former session goes by itself."""
+    async def _withdraw(self) -> None:
+        """Deletes `/controller` if this broker created it but was fenced, because an operator
+        changed the epoch by hand. The election that follows bumps the epoch. A node of an earlier
+        session goes by itself."""
         node = await self._store.read(CONTROLLER)
         if node is not None and node.owner == self._store.session_id:
-            logger.warning("somebody else changed %s; standing again", CONTROLLER_EPOCH)
+            logger.warning("%s was changed by hand; electing a controller again", CONTROLLER_EPOCH)
             with suppress(OperationFailed):
                 await attempt(self._images, Delete(CONTROLLER, node.version))
 
@@ -193,9 +204,9 @@ class Controller:
             self._changed.update(dict.fromkeys(change.topics))
         self._wakened.set()
 
-    async def _wait(self, patience_s: float) -> None:
+    async def _wait(self, max_pause_s: float) -> None:
         try:
-            async with asyncio.timeout(max(patience_s, 0)):
+            async with asyncio.timeout(max(max_pause_s, 0)):
                 await self._wakened.wait()
         except TimeoutError:
             pass
@@ -209,7 +220,7 @@ class Controller:
         ):
             self.resign()
         if self._epoch is None and image.controller_id == self._id:
-            await self._vacate()
+            await self._withdraw()
             image = self._images.image
         if image.controller_id == NO_LEADER and self._id in image.brokers:
             await self.elect()
@@ -228,8 +239,8 @@ class Controller:
 
     async def _elect(self, image: ClusterImage, topics: Collection[str]) -> None:
         without_leader = [
-            where
-            for where, partition in partitions_of(image, topics)
+            topic_partition
+            for topic_partition, partition in partitions_of(image, topics)
             if partition.leader not in image.brokers
         ]
 
@@ -240,14 +251,18 @@ class Controller:
 
     async def _elect_unclean(self, topics: Collection[str]) -> None:
         image = self._images.image
-        for where, partition in partitions_of(image, topics):
+        for topic_partition, partition in partitions_of(image, topics):
             candidates = needs_unclean(partition, image.brokers)
-            if candidates and self._is_unclean_allowed(image, where.topic):
+            if candidates and self._is_unclean_allowed(image, topic_partition.topic):
                 elected = await elect_unclean(
-                    self._images, where, candidates, self._longest_log, fence=self._fence()
+                    self._images,
+                    topic_partition,
+                    candidates,
+                    self._longest_log,
+                    fence=self._fence(),
                 )
                 if not elected:
-                    self._changed = None  # Nobody answered: ask again soon.
+                    self._changed = None  # No candidate answered: ask again soon.
 
     def _is_unclean_allowed(self, image: ClusterImage, topic: str) -> bool:
         settings = self._settings.topic(image.topic_overrides(topic))
@@ -291,20 +306,22 @@ def _tell_of_brokers(change: ImageChange) -> None:
 
 async def elect_unclean(
     images: MetadataCache,
-    where: TopicPartition,
+    topic_partition: TopicPartition,
     candidates: Sequence[BrokerId],
     longest_log: LongestLog,
     *,
     fence: int | None = None,
 ) -> bool:
-    """Lets the replica with the longest log lead, though it may lack records. False if none of
-    them answered, or somebody in sync came back meanwhile."""
-    chosen = candidates[0] if len(candidates) == 1 else await longest_log(where, candidates)
+    """Elects the replica with the longest log, though it may lack committed records. Returns False
+    if none of them answered, or a replica in sync came back meanwhile."""
+    chosen = (
+        candidates[0] if len(candidates) == 1 else await longest_log(topic_partition, candidates)
+    )
     if chosen is None:
         return False
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return unclean(partition, chosen, image.brokers, image.controller_epoch)
 
-    reason = "nobody in sync is there, and unclean election is allowed"
-    return bool(await change_states(images, [where], decide, reason, fence=fence))
+    reason = "no replica in sync is live, and unclean election is allowed"
+    return bool(await change_states(images, [topic_partition], decide, reason, fence=fence))

@@ -1,14 +1,14 @@
-"""The settings that the topics of the coordinators must have, whoever makes or changes them.
+"""The settings that the coordinators' topics must have, however they are created or changed.
 
-A coordinator replays its partition to know its groups or transactions, so a record may go only
-when a later one of the same key has taken its place: `cleanup.policy` is `compact` and nothing
-else. With `delete` the offsets that groups committed, and the states of transactional ids, would be
-gone after seven days. Kafka makes these topics with the coordinators' settings too when a client
-asks for their metadata first; unlike Kafka, this is also done when somebody creates one by hand,
-and another cleanup policy is refused.
+A coordinator replays its partition to know its groups or transactions, so a record may be removed
+only when a later one of the same key replaces it: `cleanup.policy` is `compact` and nothing else.
+With `delete`, committed offsets and the states of transactional ids would be gone after seven days.
+Kafka creates these topics with the coordinators' settings too when a client asks for their metadata
+first. Unlike Kafka, this broker also does so when an operator creates one, and refuses another
+cleanup policy.
 
-Who calls it: `topics` when a topic is made, `configs` when its settings are changed, `adoption`
-when it is found on the disk.
+Called by `topics` when a topic is created, by `configs` when its settings are changed, and by
+`adoption` when it is found on the disk.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,8 @@ _COMPACT: Final = "compact"
 
 
 class InternalTopic(NamedTuple):
-    """What a new internal topic is like where nobody asks for something else."""
+    """The partitions, replicas and settings of a new internal topic, unless others are asked
+    for."""
 
     partitions: int
     replication_factor: int
@@ -48,14 +49,14 @@ class InternalTopic(NamedTuple):
 def internal_topic(
     name: str, brokers: int, settings: BrokerSettings, replication_factor: int | None = None
 ) -> InternalTopic:
-    """As the coordinators' settings say, with as many replicas as there are brokers for, unless
-    a replication factor is given."""
+    """Returns what the coordinators' settings say. Without a `replication_factor` there are at most
+    as many replicas as brokers."""
     assert name in INTERNAL_TOPICS, name
     if name == GROUPS:
-        usual = settings.offsets_topic_replication_factor
+        configured = settings.offsets_topic_replication_factor
     else:
-        usual = settings.transaction_state_log_replication_factor
-    factor = min(usual, brokers) if replication_factor is None else replication_factor
+        configured = settings.transaction_state_log_replication_factor
+    factor = min(configured, brokers) if replication_factor is None else replication_factor
     if name == GROUPS:
         return InternalTopic(
             settings.offsets_topic_num_partitions,
@@ -80,8 +81,8 @@ def internal_topic(
 
 
 def required_overrides(name: str, overrides: Mapping[str, str]) -> Mapping[str, str]:
-    """The overrides with what a topic of this name must have; those of other topics as they are.
-    Raises `ApiError` if they contradict it."""
+    """Returns the overrides completed by those that an internal topic must have; those of other
+    topics are returned as they are. Raises `ApiError` if they contradict each other."""
     if name not in INTERNAL_TOPICS:
         return overrides
     policy = overrides.get(_POLICY, _COMPACT)

@@ -1,5 +1,5 @@
-"""The topics in which coordinators keep their state: made when they are first needed, and put
-right when a broker starts."""
+"""The topics in which coordinators keep their state. They are created when they are first needed,
+and repaired when a broker starts."""
 
 import logging
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ logger = logging.getLogger("odradek.server")
 
 
 async def ensure(name: str, topics: Topics, images: MetadataCache) -> None:
-    """Makes the topic if it is not there, with as many replicas as there are brokers for."""
+    """Creates the topic if it does not exist."""
     if name in images.image.topics:
         return
     try:
@@ -28,8 +28,8 @@ async def ensure(name: str, topics: Topics, images: MetadataCache) -> None:
 
 
 async def repair(images: MetadataCache, configs: Configs) -> None:
-    """Gives internal topics that were made without it, by an earlier version or by hand, the
-    cleanup policy that they must have. Called when a broker starts, before retention runs."""
+    """Gives internal topics the cleanup policy that they must have, if an earlier version or an
+    operator created them without it. Called when a broker starts, before retention runs."""
     for name in sorted(INTERNAL_TOPICS & images.image.topics.keys()):
         policy = images.image.topics[name].overrides.get("cleanup.policy")
         if policy == "compact":

@@ -1,7 +1,7 @@
-"""Asks brokers how long their logs are: for the election of a leader that may lack records.
+"""Asks brokers for their log end offsets, for an unclean election.
 
-ListOffsets in the name of a debugging replica is answered by followers too, with the log's end
-and the epoch of its last record. Records of a later epoch weigh more than many of an earlier one.
+Followers too answer ListOffsets in the name of a debugging replica, with the log end offset and the
+leader epoch of the last record. Logs are compared by epoch first, then by offset.
 """
 
 import asyncio
@@ -21,36 +21,38 @@ from odradek.replication.peers import Peers, PeerUnreachable
 
 _DEBUGGING_REPLICA: Final = -2
 _LATEST: Final = -1
-_PATIENCE_S: Final = 2.0
+_TIMEOUT_S: Final = 2.0
 
 _End = tuple[int, int]
 
 
 async def longest_log(
-    peers: Peers, where: TopicPartition, candidates: Sequence[BrokerId]
+    peers: Peers, topic_partition: TopicPartition, candidates: Sequence[BrokerId]
 ) -> BrokerId | None:
-    """The candidate whose log reaches furthest, the first of equals; None if nobody answers."""
-    ends = await asyncio.gather(*(_end(peers, where, broker) for broker in candidates))
+    """Returns the candidate with the longest log, the first of equals; None if none answers."""
+    ends = await asyncio.gather(*(_end(peers, topic_partition, broker) for broker in candidates))
     answered = [(end, broker) for end, broker in zip(ends, candidates, strict=True) if end]
     if not answered:
         return None
     return max(answered, key=lambda pair: pair[0])[1]
 
 
-async def _end(peers: Peers, where: TopicPartition, broker: BrokerId) -> _End | None:
+async def _end(peers: Peers, topic_partition: TopicPartition, broker: BrokerId) -> _End | None:
     request = ListOffsetsRequest(
         replica_id=_DEBUGGING_REPLICA,
         topics=[
             ListOffsetsTopic(
-                name=where.topic,
+                name=topic_partition.topic,
                 partitions=[
-                    ListOffsetsPartition(partition_index=where.partition, timestamp=_LATEST)
+                    ListOffsetsPartition(
+                        partition_index=topic_partition.partition, timestamp=_LATEST
+                    )
                 ],
             )
         ],
     )
     try:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with asyncio.timeout(_TIMEOUT_S):
             connection = await peers.connection(broker)
             response = await connection.request(request, ListOffsetsResponse)
     except (PeerUnreachable, ClientError, KafkaError, TimeoutError):

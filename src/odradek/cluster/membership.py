@@ -1,4 +1,4 @@
-"""How a broker joins its cluster, and joins again when the store has given its session up.
+"""Registers a broker in its cluster, and again after its session with the store expired.
 
 Before a broker registers, it gives up the leadership that its previous run held. After an unclean
 shutdown it also leaves every in-sync set that has other members, so that a replica that lost its
@@ -41,7 +41,7 @@ logger = logging.getLogger("odradek.server")
 
 _NEVER_REGISTERED: Final = -1
 _LOOK_AGAIN_S: Final = 0.05
-# Nobody else is kept waiting by a big write to a store that has one broker.
+# A large multi delays no other broker if the store has only one.
 _MAX_OPERATIONS_ALONE: Final = 5_000
 
 
@@ -90,10 +90,10 @@ class Membership:
         self.epoch = _NEVER_REGISTERED
 
     async def reach_store(self, patience_s: float) -> None:
-        """Returns when the store answers; raises `StoreUnavailable` if it does not for so long.
+        """Returns when the store answers; raises `StoreUnavailable` after `patience_s`.
 
-        For a broker that starts: its logs may take longer to load than a session lives. The store
-        has given it up then, and the line to it is being made anew, with another session.
+        A broker that starts may take longer to load its logs than the session timeout. Then its
+        session has expired, and the connection is being opened again with another session.
         """
         deadline_s = asyncio.get_running_loop().time() + patience_s
         while True:
@@ -124,18 +124,18 @@ class Membership:
             ours = await self._wait_for_previous_registration(deadline_s)
             try:
                 if ours is None and condition is not LogCondition.COMPLETE:
-                    await self._pass_epoch(since)
+                    await self._bump_epoch(since)
                     # A leader may have let the previous run into an in-sync set a moment before
                     # its epoch ended, and the store may be late to tell: read it all again.
                     await self._images.caught_up(EVERYTHING)
                 await self._give_up_leadership(condition)
                 self.epoch = await self._register(since) if ours is None else ours
             except (BadVersion, NodeExists, OutcomeUnknown):
-                # Another one of the same id, or a lost reply: see who is there.
+                # Another broker has the same id, or a reply was lost: look who is registered.
                 await asyncio.sleep(_LOOK_AGAIN_S)
                 continue
             await self._images.caught_up(broker_path(self._id))
-            # Only now: if the store was away before, `run` tries again with the same session.
+            # Not before: if the store was not available, `run` tries again with the same session.
             self.session_id = session_id
             logger.info("broker %d is registered, in broker epoch %d", self._id, self.epoch)
             return self.epoch
@@ -147,11 +147,12 @@ class Membership:
         on_loss: Callable[[], object],
         on_return: Callable[[], object],
     ) -> None:
-        """Joins again whenever a new session begins, until cancelled. `on_loss` comes first:
-        without a registration this broker leads nothing and controls nothing."""
+        """Registers again whenever a new session begins, until cancelled. `on_loss` is called
+        first: without a registration this broker leads no partition and is not the controller.
+        `on_return` is called when it is registered again."""
         while True:
             await self._store.next_session(self.session_id)
-            logger.warning("the metadata store gave our session up; registering again")
+            logger.warning("the session with the metadata store expired; registering again")
             on_loss()
             try:
                 await self._images.caught_up(EVERYTHING)
@@ -162,7 +163,8 @@ class Membership:
                 await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _wait_for_previous_registration(self, deadline_s: float) -> int | None:
-        """Returns the epoch if it is already our own session that has registered."""
+        """Waits until no broker is registered under this id, at most until the deadline. Returns
+        the broker epoch if this broker's present session is registered already."""
         path = broker_path(self._id)
         waited = False
         while (node := await self._store.read(path)) is not None:
@@ -183,7 +185,8 @@ class Membership:
         return None
 
     def _was_here(self, path: str, node: Node) -> bool:
-        """Whether it was registered at our own addresses, where nobody else can be listening."""
+        """Returns whether the broker was registered with our own addresses: then it was a previous
+        run of this broker, because no other process can listen there."""
         try:
             registered = BrokerRegistration.decode(path, node.value)
         except MalformedNode:
@@ -197,8 +200,9 @@ class Membership:
         node = await self._epoch_node()
         return _NEVER_REGISTERED if node is None else node.version
 
-    async def _pass_epoch(self, since: int | None) -> None:
-        """Ends the last epoch: whoever still wants to let it into an in-sync set is refused."""
+    async def _bump_epoch(self, since: int | None) -> None:
+        """Bumps the broker epoch: a leader that still wants to add the previous run to an in-sync
+        set is refused."""
         last = await self._last_epoch()
         if last != _NEVER_REGISTERED:
             if since is not None:
@@ -210,44 +214,46 @@ class Membership:
     async def _give_up_leadership(self, condition: LogCondition) -> None:
         image = self._images.image
         held = [
-            where
-            for where, partition in partitions_of(image, image.topics)
+            topic_partition
+            for topic_partition, partition in partitions_of(image, image.topics)
             if self._id in (*partition.isr, *partition.eligible, partition.leader)
         ]
         disks = await self._replaced_disks()
-        lost = [where for where in held if disks.is_lost(where)]
+        lost = [topic_partition for topic_partition in held if disks.is_lost(topic_partition)]
         others = image.brokers.keys() - {self._id}
-        most = MAX_OPERATIONS if others else _MAX_OPERATIONS_ALONE
+        max_operations = MAX_OPERATIONS if others else _MAX_OPERATIONS_ALONE
         if lost:
             announce(image, self._id, lost, disks.missing)
             reason = f"broker {self._id} starts without its log"
-            await self._return(lost, LogCondition.LOST, reason, most)
-            held = [where for where in held if not disks.is_lost(where)]
-        await self._return(held, condition, f"broker {self._id} starts", most)
+            await self._give_up(lost, LogCondition.LOST, reason, max_operations)
+            held = [
+                topic_partition for topic_partition in held if not disks.is_lost(topic_partition)
+            ]
+        await self._give_up(held, condition, f"broker {self._id} starts", max_operations)
         await self._take_back(disks)
 
     async def _take_back(self, disks: ReplacedDisks) -> None:
-        """Leads again what it had lost, if the old disk is back."""
+        """Leads the partitions again whose log was lost and is back, because the old disk is."""
 
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
             return restored(partition, self._id, image.controller_epoch)
 
         image = self._images.image
         back = [
-            where
-            for where, partition in partitions_of(image, image.topics)
-            if self._id in partition.last_known and disks.is_back(where)
+            topic_partition
+            for topic_partition, partition in partitions_of(image, image.topics)
+            if self._id in partition.last_known and disks.is_back(topic_partition)
         ]
         reason = f"broker {self._id} has its log again"
         await change_states(self._images, back, decide, reason)
 
-    async def _return(
-        self, held: list[TopicPartition], condition: LogCondition, reason: str, most: int
+    async def _give_up(
+        self, held: list[TopicPartition], condition: LogCondition, reason: str, max_operations: int
     ) -> None:
         def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
             return returning(partition, self._id, image.brokers, image.controller_epoch, condition)
 
-        await change_states(self._images, held, decide, reason, max_operations=most)
+        await change_states(self._images, held, decide, reason, max_operations=max_operations)
 
     async def _replaced_disks(self) -> ReplacedDisks:
         node = await self._epoch_node()

@@ -80,10 +80,10 @@ class OfflineReplicas:
             for topic_partition, partition in partitions_of(image, image.topics)
             if self._id in partition.isr
         ]
-        offline = [one for one in held if not self._is_usable(one)]
-        full = [one for one in held if self._is_usable(one) and self._is_full(one)]
-        failed = [one for one in offline if self._has_failed(one)]
-        lost = [one for one in offline if not self._has_failed(one)]
+        offline = [replica for replica in held if not self._is_usable(replica)]
+        full = [replica for replica in held if self._is_usable(replica) and self._is_full(replica)]
+        failed = [replica for replica in offline if self._has_failed(replica)]
+        lost = [replica for replica in offline if not self._has_failed(replica)]
         if failed:
             reason = f"an invariant was violated on broker {self._id}"
             await change_states(self._images, failed, self._without_log, reason)

@@ -1,8 +1,8 @@
-"""Where the replicas of a new partition go.
+"""Chooses the brokers that hold the replicas of new partitions.
 
-Replicas spread evenly over brokers, and over racks when every broker names one. The first
-replica of consecutive partitions walks around the brokers; the others follow at a distance
-that grows with each lap, so that the partitions of a lost broker fall to many others.
+Replicas are spread evenly over brokers, and over racks if every broker has one. The preferred
+leaders of consecutive partitions go round robin over the brokers. The distance from the leader to
+the followers grows with each round, so that the partitions of a lost broker fall to many others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from odradek.world import Randomness
 
 
 class NotEnoughBrokers(ValueError):
-    """The replication factor asks for more brokers than there are."""
+    """The replication factor is larger than the number of brokers."""
 
 
 def place(
@@ -22,7 +22,7 @@ def place(
     *,
     first_partition: int = 0,
 ) -> list[list[int]]:
-    """Replicas of each new partition, preferred leader first.
+    """Returns the replicas of each new partition, the preferred leader first.
 
     `brokers` maps the id of each live broker to its rack.
     """
@@ -44,7 +44,7 @@ def place(
 
 
 def _ring(brokers: Mapping[int, str | None]) -> list[int]:
-    """The brokers in an order that changes racks at every step where it can."""
+    """Returns the brokers in an order in which neighbours are on different racks, if possible."""
     if any(rack is None for rack in brokers.values()):
         return sorted(brokers)
     by_rack: dict[str, list[int]] = {}
@@ -58,7 +58,7 @@ def _ring(brokers: Mapping[int, str | None]) -> list[int]:
 def _followers(
     ring: Sequence[int], brokers: Mapping[int, str | None], leader: int, lap: int, count: int
 ) -> list[int]:
-    """The next brokers on the ring, those of racks not used yet first."""
+    """Returns the next brokers on the ring, first those of racks that are not used yet."""
     others = len(ring) - 1
     if not others:
         return []

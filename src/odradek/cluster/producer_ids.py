@@ -1,13 +1,13 @@
-"""Producer ids that no other producer ever had.
+"""Allocates producer ids that no other producer ever had.
 
-A broker takes a block of them from the metadata store by compare-and-set and gives them away
-one by one. What is left of a block when the broker stops is lost, and nobody minds.
+A broker takes a block of ids from the metadata store by compare-and-set and allocates them one by
+one. The rest of a block is not used when the broker stops; there are enough ids.
 
-A metadata store that was lost, or restored from a backup, has forgotten which ids were given away.
-If one of them were given away again, the records of its new owner would be taken for repetitions
-of the former owner's and swallowed, or its transaction would be ended by the former owner's. So a
-block always lies above every id that the logs of this broker remember, and a broker that starts
-makes sure that those of the others do too.
+A metadata store that was lost, or restored from a backup, has forgotten which ids were allocated.
+If an id were allocated again, the records of its new producer would be taken for duplicates of the
+old producer's and dropped, or its transaction would be ended by the old one's. So a block always
+lies above every id in the logs of this broker, and a broker that starts makes sure that the blocks
+of the other brokers do too.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ from odradek.storage import Log
 logger = logging.getLogger("odradek.server")
 
 _BLOCK_SIZE: Final = 1000
-# Ids that were given away and are in no log of this broker: of producers that have not written
-# yet, or to other brokers only. There are 2^63 ids.
+# More than the ids that were allocated but are in no log of this broker: their producers have not
+# written yet, or only to other brokers. There are 2^63 ids.
 _IDS_SKIPPED: Final = 1_000_000_000
 
 
 def highest_id(logs: Iterable[Log]) -> int:
-    """The highest producer id that any of these logs remembers; -1 if there is none."""
+    """Returns the highest producer id in any of these logs; -1 if there is none."""
     return max((max(log.producers.entries, default=-1) for log in logs), default=-1)
 
 
 async def start_above(images: MetadataCache, broker_id: BrokerId, seen: int) -> None:
-    """Makes sure that no broker is given a block with `seen` in it, or with an id below."""
+    """Makes sure that no broker gets a block with an id up to `seen`."""
 
     def raised(value: bytes | None) -> bytes | None:
         if seen <= _last_taken(value):
@@ -94,7 +94,7 @@ class ProducerIds:
             block = ProducerIdBlock(self._broker_id, first, first + _BLOCK_SIZE - 1)
             return block.encode()
 
-        # A block that may have been taken is not used: a stopped process of the same broker id
-        # may have written the same.
+        # After an unknown outcome the block is not used, even if the store holds it: another
+        # process with the same broker id may have written the same.
         await change_node(self._images, PRODUCER_ID_BLOCK, next_block, is_own_if_equal=False)
         self._next, self._end = block.first, block.last + 1

@@ -1,15 +1,16 @@
-"""Gives partitions other replicas, step by step (KIP-455).
+"""Reassigns partitions to other replicas, step by step (KIP-455).
 
-1. Asked: the topic's assignment gains the new replicas and says which ones are to go. Target
-   replicas come first, so that elections prefer them. Followers on the new brokers begin to fetch.
-2. In sync: leaders let them into the in-sync set, as any follower.
-3. Switch: when all new ones are in sync, the controller makes the target the assignment, takes
-   the others out of the in-sync set and, if one of them led, elects among those that stay. The
-   brokers that lost the partition delete their logs.
+1. Begin: the topic's assignment gets the new replicas (`adding`) and says which ones are to go
+   (`removing`). The target replicas come first, so that elections prefer them. The new brokers
+   begin to fetch as followers.
+2. In sync: the leaders add them to the in-sync set, as any follower.
+3. Finish: when all new replicas are in sync, the controller makes the target the assignment,
+   removes the others from the in-sync set and, if one of them led, elects one of those that stay.
+   The brokers that lost the partition delete their logs.
 
-Cancelling before the switch goes back to the original replicas. Assignment and states change in
-one write, so no reader ever sees a leader that is not a replica. Nobody who has everything goes
-before two of those that stay have it too, if there are to be two.
+Cancelling before the finish goes back to the original replicas. Assignment and states change in one
+multi. A replica that has every committed record is not removed before two of those that stay have
+them too, if there are to be two.
 """
 
 import logging
@@ -69,16 +70,16 @@ class Step(NamedTuple):
 
 
 class TooFewInSync(Exception):
-    """What was acknowledged would be left to one replica, or to none."""
+    """Committed records would be left on one replica, or on none."""
 
 
 def original(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas before the reassignment under way."""
+    """Returns the replicas before the reassignment under way."""
     return tuple(replica for replica in partition.replicas if replica not in partition.adding)
 
 
 def target(partition: PartitionImage) -> tuple[int, ...]:
-    """The replicas after it."""
+    """Returns the replicas after the reassignment under way."""
     return tuple(replica for replica in partition.replicas if replica not in partition.removing)
 
 
@@ -88,29 +89,31 @@ def is_moving(partition: PartitionImage) -> bool:
 
 def begin(
     partition: PartitionImage,
-    wanted: Sequence[int],
+    target_replicas: Sequence[int],
     live: Container[int],
     controller_epoch: int,
 ) -> Step:
-    """The first step towards `wanted`, or the whole way where only the order changes. One that
-    is under way already is replaced: what it was about to add, it adds no more."""
+    """Returns the first step towards the target, which is also the last if only the order changes.
+    A reassignment that is under way is replaced: its new replicas are dropped."""
     before = original(partition)
-    replicas = (*wanted, *(replica for replica in before if replica not in wanted))
-    adding = tuple(replica for replica in wanted if replica not in before)
-    removing = tuple(replica for replica in before if replica not in wanted)
+    kept = tuple(replica for replica in before if replica not in target_replicas)
+    replicas = (*target_replicas, *kept)
+    adding = tuple(replica for replica in target_replicas if replica not in before)
+    removing = kept
     state = _among(partition, replicas, live, controller_epoch)
     return Step(replicas, adding, removing, state)
 
 
 def cancel(partition: PartitionImage, live: Container[int], controller_epoch: int) -> Step:
-    """Back to the replicas from before. Raises `TooFewInSync` if these lack what others have."""
+    """Returns the step back to the original replicas. Raises `TooFewInSync` if too few of them have
+    every committed record."""
     replicas = original(partition)
     return Step(replicas, state=_among(partition, replicas, live, controller_epoch))
 
 
 def finish(partition: PartitionImage, live: Container[int], controller_epoch: int) -> Step | None:
-    """The switch, once every new replica is in sync, one that stays can lead, and those that
-    go are no longer needed."""
+    """Returns the last step if every new replica is in sync, one that stays can lead, and those
+    that go are no longer needed; None otherwise."""
     replicas = target(partition)
     in_sync = [replica for replica in replicas if replica in partition.isr]
     if (
@@ -124,11 +127,11 @@ def finish(partition: PartitionImage, live: Container[int], controller_epoch: in
 
 
 def _is_safe_with(partition: PartitionImage, replicas: Sequence[int]) -> bool:
-    """Whether enough of these have what is acknowledged, or nobody else has it."""
+    """Returns whether enough of these replicas have every committed record, or no other has."""
     in_sync = [replica for replica in partition.isr if replica in replicas]
     holders = (*partition.isr, *partition.eligible)
     return bool(in_sync) and (
-        len(in_sync) >= min(SAFE, len(replicas)) or all(one in replicas for one in holders)
+        len(in_sync) >= min(SAFE, len(replicas)) or all(holder in replicas for holder in holders)
     )
 
 
@@ -138,7 +141,8 @@ def _among(
     live: Container[int],
     controller_epoch: int,
 ) -> PartitionState | None:
-    """The state with nobody in it but these replicas; None if it is so already."""
+    """Returns the state in which only these replicas are in sync, eligible or lead; None if it is
+    so already."""
     in_sync = tuple(replica for replica in partition.isr if replica in replicas)
     is_left = any(replica not in replicas for replica in partition.eligible)
     if in_sync == partition.isr and not is_left and partition.leader in (*replicas, NO_LEADER):
@@ -156,22 +160,22 @@ def _among(
     )
 
 
-# Asked for
+# Requests
 
 
 async def reassign(
     images: MetadataCache,
     name: str,
-    wanted: Mapping[int, Sequence[int] | None],
+    targets: Mapping[int, Sequence[int] | None],
     *,
     may_change_factor: bool = True,
 ) -> dict[int, ApiError]:
-    """Begins, replaces or (None) gives up the moves of a topic's partitions, and returns why not
-    where it cannot."""
+    """Begins, replaces or (target None) cancels reassignments of a topic's partitions. Returns the
+    partitions for which that is refused, and why."""
     tries = Tries(f"the assignment of topic '{name}'")
-    waiting = dict(wanted)
+    waiting = dict(targets)
     refusals: dict[int, ApiError] = {}
-    most, may_be_given_up = len(waiting), set[int]()
+    most, may_be_cancelled = len(waiting), set[int]()
     while waiting:
         image = images.image
         topic = image.topics.get(name)
@@ -183,7 +187,7 @@ async def reassign(
                 steps[index] = _first_step(image, topic, index, replicas, may_change_factor)
             except ApiError as refusal:
                 del waiting[index]
-                if index not in may_be_given_up:
+                if index not in may_be_cancelled:
                     refusals[index] = refusal
         if not steps:
             continue
@@ -200,8 +204,8 @@ async def reassign(
             for index in steps:
                 del waiting[index]
         elif outcome is Outcome.UNKNOWN:
-            # Where it has happened there is no move left to give up.
-            may_be_given_up |= {index for index in steps if waiting[index] is None}
+            # If it was carried out, there is no reassignment left to cancel.
+            may_be_cancelled |= {index for index in steps if waiting[index] is None}
     return refusals
 
 
@@ -261,9 +265,9 @@ async def write_steps(
     *,
     fence: int | None = None,
 ) -> Outcome:
-    """Writes the steps of one topic's partitions together. Unless that was done, the topic or one
-    of the partitions has changed since the image, or may have: decide again. Raises `ChangeTooBig`
-    where the store takes less at a time: any part of the steps may be written alone."""
+    """Writes the steps of one topic's partitions in one multi. If the outcome is not `WRITTEN`, the
+    topic or a partition has changed since the image, and the caller decides again. Raises
+    `ChangeTooBig` if the store takes less at a time: any part of the steps may be written alone."""
     for index, step in steps.items():
         step.check(f"{topic.name}-{index}")
     operations: list[Operation] = [
@@ -285,13 +289,13 @@ async def write_steps(
 
 
 async def finish_reassignments(images: MetadataCache, topics: Collection[str], fence: int) -> None:
-    """Does the last step for every partition of these topics that is ready for it."""
+    """Finishes the reassignment of every partition of these topics that is ready for it."""
     for name in sorted(topics):
         await _finish_topic(images, name, fence)
 
 
 async def _finish_topic(images: MetadataCache, name: str, fence: int) -> None:
-    """All partitions at once, or in parts where that is more than the store takes."""
+    """Writes all partitions at once, or in parts if the store takes less at a time."""
     most: int | None = None
     while True:
         image = images.image
@@ -326,16 +330,18 @@ def _finishing(topic: TopicImage, image: ClusterImage) -> dict[int, Step]:
 
 
 def assignment(topic: TopicImage, steps: Mapping[int, Step]) -> TopicAssignment:
-    """What the topic's node holds, with these partitions changed."""
-    each = [
-        steps.get(one.partition, Step(one.replicas, one.adding, one.removing))
-        for one in topic.partitions
+    """Returns the topic's assignment with these partitions changed."""
+    partitions = [
+        steps.get(
+            partition.partition, Step(partition.replicas, partition.adding, partition.removing)
+        )
+        for partition in topic.partitions
     ]
     return TopicAssignment(
         topic.topic_id,
-        tuple(step.replicas for step in each),
-        {index: step.adding for index, step in enumerate(each) if step.adding},
-        {index: step.removing for index, step in enumerate(each) if step.removing},
+        tuple(step.replicas for step in partitions),
+        {index: step.adding for index, step in enumerate(partitions) if step.adding},
+        {index: step.removing for index, step in enumerate(partitions) if step.removing},
     )
 
 

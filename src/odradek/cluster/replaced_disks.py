@@ -1,13 +1,13 @@
-"""Notices at a broker's start that a log directory was replaced, and what was in it.
+"""Finds out when a broker starts that a log directory was replaced, and which logs were in it.
 
-Every log directory has an id of its own in `meta.properties` (KIP-858). A broker notes in the
-metadata store which ids it had when it registered. If one of them is missing at the next start, a
-disk was replaced, or is not mounted and its mount point is empty: logs that should be here and are
-not were in it, and are lost.
+Every log directory has an id of its own in `meta.properties` (KIP-858). A broker stores in its
+epoch node which ids it had when it registered. If one of them is missing at the next start, a disk
+was replaced, or is not mounted and its mount point is empty. The logs of this broker that are
+missing were in that directory, and are lost.
 
-A log that is missing while all directories are the same is something else: the broker went down
-before it had made it, or the machine before its name was on the disk. Nothing that was acknowledged
-was in it that others do not have, within the promises of docs/replication.md.
+A log that is missing while all directories are the same was never on the disk: the broker stopped
+before it had created the log, or the machine went down before the directory entry was synced. No
+acknowledged record is lost with it, within the promises of docs/replication.md.
 """
 
 import logging
@@ -21,44 +21,44 @@ from odradek.wording import counted
 
 logger = logging.getLogger("odradek.server")
 
-# Partitions that are named one by one; of the others the log says only how many there are.
+# The first partitions are logged one by one, of the others only their number.
 _FEW: Final = 20
 
 
 class ReplacedDisks:
-    """What this broker's directories are, compared with those that it registered last."""
+    """Compares the directories of this broker with those of its last registration."""
 
     def __init__(self, logs: LogManager, known: Sequence[str]) -> None:
         self._logs = logs
         present = [str(directory.directory_id) for directory in logs.directories]
-        missing = [one for one in known if one not in present]
+        missing = [directory_id for directory_id in known if directory_id not in present]
         unreadable = sum(
             not directory.is_online and str(directory.directory_id) not in known
             for directory in logs.directories
         )
-        # A directory that cannot be read now may be any of those that are missing: its logs are
-        # offline, not lost, and `replication.replicas` makes no new ones.
+        # A directory that cannot be read now may be any of the missing ones: its logs are offline,
+        # not lost, and `replication.replicas` does not create new ones.
         self.missing: tuple[str, ...] = () if unreadable else tuple(missing)
         readable = [
             str(directory.directory_id) for directory in logs.directories if directory.is_online
         ]
         self.registered: tuple[str, ...] = (*readable, *(missing if unreadable else ()))
 
-    def is_lost(self, where: TopicPartition) -> bool:
-        """Whether the log of a partition that this broker holds was in a replaced directory."""
-        return bool(self.missing) and self._logs.get(where) is None
+    def is_lost(self, topic_partition: TopicPartition) -> bool:
+        """Returns whether the log of a replica of this broker was in a replaced directory."""
+        return bool(self.missing) and self._logs.get(topic_partition) is None
 
-    def is_back(self, where: TopicPartition) -> bool:
-        """Whether the log of a partition that was lost is here again. One that was made since then
-        is empty, and of no epoch, because nobody has led."""
-        log = self._logs.get(where)
+    def is_back(self, topic_partition: TopicPartition) -> bool:
+        """Returns whether the lost log of a partition is here again. A log that was created since
+        then has no leader epoch, because no replica has led."""
+        log = self._logs.get(topic_partition)
         return log is not None and log.is_usable and log.leader_epochs.latest >= 0
 
 
 def announce(
     image: ClusterImage, broker: BrokerId, lost: Sequence[TopicPartition], missing: Sequence[str]
 ) -> None:
-    """Says in the log what was lost, and what an operator can do about it."""
+    """Logs which logs are lost, and what an operator can do about it."""
     logger.error(
         "log directories of this broker were replaced since it registered last (ids %s): the logs "
         "of %s are not here",
@@ -69,7 +69,7 @@ def announce(
         partition = image.partition(topic, index)
         if partition is None:
             continue
-        others = [one for one in (*partition.isr, *partition.eligible) if one != broker]
+        others = [replica for replica in (*partition.isr, *partition.eligible) if replica != broker]
         if others:
             logger.warning("%s-%d: is copied again from the replicas in sync", topic, index)
         elif len(partition.replicas) == 1:

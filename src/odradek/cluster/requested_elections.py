@@ -1,4 +1,4 @@
-"""Elections that somebody asked for: of preferred leaders, or of any that there are."""
+"""Elections that a client asks for (ElectLeaders): of preferred leaders, or unclean ones."""
 
 from collections.abc import Sequence
 
@@ -15,27 +15,29 @@ from odradek.protocol.types import TopicPartition
 Results = dict[TopicPartition, ApiError | None]
 
 
-async def elect_preferred(images: MetadataCache, wanted: Sequence[TopicPartition]) -> Results:
-    """Lets the first replicas lead; says for each partition why not, where it cannot."""
-    results: Results = {where: _refusal(images.image, where) for where in wanted}
+async def elect_preferred(images: MetadataCache, partitions: Sequence[TopicPartition]) -> Results:
+    """Elects the preferred leader of each partition; returns why not topic_partition it cannot."""
+    results: Results = {
+        topic_partition: _refusal(images.image, topic_partition) for topic_partition in partitions
+    }
 
     def decide(image: ClusterImage, partition: PartitionImage) -> PartitionState | None:
         return preferred(partition, image.brokers, image.controller_epoch)
 
-    possible = [where for where, refusal in results.items() if refusal is None]
+    possible = [topic_partition for topic_partition, refusal in results.items() if refusal is None]
     with as_api_errors():
         await change_states(images, possible, decide, "its election was asked for")
-    for where in possible:
-        partition = images.image.partition(*where)
+    for topic_partition in possible:
+        partition = images.image.partition(*topic_partition)
         if partition is not None and partition.leader != partition.replicas[0]:
-            results[where] = ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+            results[topic_partition] = ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
     return results
 
 
-def _refusal(image: ClusterImage, where: TopicPartition) -> ApiError | None:
-    partition = image.partition(*where)
+def _refusal(image: ClusterImage, topic_partition: TopicPartition) -> ApiError | None:
+    partition = image.partition(*topic_partition)
     if partition is None:
-        return _unknown(where)
+        return _unknown(topic_partition)
     if partition.leader == partition.replicas[0]:
         return ApiError(ErrorCode.ELECTION_NOT_NEEDED)
     if preferred(partition, image.brokers, image.controller_epoch) is None:
@@ -47,25 +49,25 @@ def _refusal(image: ClusterImage, where: TopicPartition) -> ApiError | None:
 
 
 async def elect_any(
-    images: MetadataCache, wanted: Sequence[TopicPartition], longest_log: LongestLog
+    images: MetadataCache, partitions: Sequence[TopicPartition], longest_log: LongestLog
 ) -> Results:
-    """Gives partitions without a leader one, the replica with the longest log, at the cost of
-    what only the others have."""
+    """Elects the replica with the longest log for partitions without a leader. Records that only
+    the other replicas have are lost."""
     results: Results = {}
-    for where in wanted:
+    for topic_partition in partitions:
         image = images.image
-        partition = image.partition(*where)
+        partition = image.partition(*topic_partition)
         if partition is None:
-            results[where] = _unknown(where)
+            results[topic_partition] = _unknown(topic_partition)
         elif partition.leader in image.brokers:
-            results[where] = ApiError(ErrorCode.ELECTION_NOT_NEEDED)
+            results[topic_partition] = ApiError(ErrorCode.ELECTION_NOT_NEEDED)
         else:
             candidates = needs_unclean(partition, image.brokers, is_asked_for=True)
             with as_api_errors():
                 elected = bool(candidates) and await elect_unclean(
-                    images, where, candidates, longest_log
+                    images, topic_partition, candidates, longest_log
                 )
-            results[where] = (
+            results[topic_partition] = (
                 None
                 if elected
                 else ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica is alive.")
@@ -73,8 +75,8 @@ async def elect_any(
     return results
 
 
-def _unknown(where: TopicPartition) -> ApiError:
+def _unknown(topic_partition: TopicPartition) -> ApiError:
     return ApiError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        f"There is no partition {where.topic}-{where.partition}.",
+        f"There is no partition {topic_partition.topic}-{topic_partition.partition}.",
     )

@@ -1,4 +1,4 @@
-"""What clients hear while the metadata store is away: a code that lets them try again."""
+"""The error codes that clients get when the metadata store is not available."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,8 @@ from odradek.protocol.errors import ErrorCode
 
 @contextmanager
 def as_api_errors() -> Iterator[None]:
-    """Turns the store's absence into a refusal; other errors pass."""
+    """Turns errors of the metadata store into `ApiError`: a client may try again after a
+    timeout."""
     try:
         yield
     except ChangeTooBig as error:

@@ -1,7 +1,7 @@
-"""Topics are made, grown and deleted here, by writing to the metadata store.
+"""Creates, extends and deletes topics by writing to the metadata store.
 
-Whoever asks is answered when this broker's own image shows the change. Every refusal carries
-the error code and the line that the client will see.
+Each method returns when this broker's own image shows the change. A refusal is an `ApiError` with
+the error code and the message for the client.
 """
 
 import logging
@@ -47,7 +47,7 @@ from odradek.world import Randomness
 
 logger = logging.getLogger("odradek.controller")
 
-_LONGEST_NAME: Final = 249
+_MAX_NAME_LENGTH: Final = 249
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 _FROM_SETTINGS: Final = -1
 _MAX_PARTITIONS: Final = 100_000
@@ -56,7 +56,7 @@ _MAX_NEW_PARTITIONS: Final = 10_000
 
 
 class NewTopic(NamedTuple):
-    """What is asked for. -1 stands for the broker's default."""
+    """A topic to create. -1 stands for the broker's default."""
 
     name: str
     partitions: int = _FROM_SETTINGS
@@ -66,7 +66,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """What was made, or would have been."""
+    """A topic that was created, or with `validate_only` would have been."""
 
     topic_id: TopicId
     replicas: tuple[tuple[int, ...], ...]
@@ -118,7 +118,8 @@ class Topics:
         states: Sequence[PartitionState],
         overrides: Mapping[str, str],
     ) -> None:
-        """At once; or, where that is more than the store takes, as a smaller topic that grows."""
+        """Creates the topic at once or, if the store does not take that, with fewer partitions to
+        which the others are added."""
         count = len(states)
         while True:
             first = assignment._replace(replicas=assignment.replicas[:count])
@@ -142,9 +143,9 @@ class Topics:
         first: int,
         added: Sequence[tuple[int, ...]],
     ) -> bool:
-        """Adds partitions with these replicas, numbered from `first`, in as few changes as the
-        store takes. Each of them leaves a whole topic, whose other partitions stay as they are at
-        that moment. False if it has not got `first` partitions, or is another topic by now."""
+        """Adds partitions with these replicas, numbered from `first`, in as few multis as the store
+        takes; after each of them the topic is valid. Returns False if the topic does not have
+        `first` partitions, or has been replaced by another topic."""
         tries = Tries(f"topic '{name}'")
         made, most, may_be_made = first, len(added), 0
         while made < first + len(added):
@@ -152,9 +153,9 @@ class Topics:
             topic = image.topics.get(name)
             if topic is None or topic.topic_id != topic_id:
                 return False
-            after = tuple(one.replicas for one in topic.partitions[made:][:may_be_made])
+            after = tuple(partition.replicas for partition in topic.partitions[made:][:may_be_made])
             if after and after == tuple(added[made - first :][:may_be_made]):
-                # The change whose reply was lost has happened.
+                # The multi whose reply was lost was carried out.
                 made, may_be_made = made + may_be_made, 0
                 continue
             if len(topic.partitions) != made:
@@ -202,12 +203,12 @@ class Topics:
                 return
             except (BadVersion, NodeExists, NoNode) as refusal:
                 if refusal.path == config_path:
-                    # Somebody made a topic of this name and deleted it again, or is about to.
+                    # Another client created a topic of this name and deleted it, or is doing so.
                     tries.lost_race()
                     continue
                 if not isinstance(refusal, NodeExists):
                     raise
-                # Ours, if only the answer to an earlier attempt was lost.
+                # It is this one if only the reply to an earlier attempt was lost.
                 image = await self._images.caught_up(topic_path(name))
                 if assignment.topic_id not in image.topics_by_id:
                     raise _exists(name) from None
@@ -217,7 +218,7 @@ class Topics:
 
     async def delete(self, name: str, topic_id: TopicId | None = None) -> None:
         """Deletes the topic with this id; without one, the topic that has this name now. A topic
-        that is made under the same name meanwhile is another one, and stays."""
+        that is created under the same name meanwhile is another one, and is not deleted."""
         if not self._settings.broker.delete_topic_enable:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
         with as_api_errors():
@@ -241,7 +242,7 @@ class Topics:
             config = await self._store.read(topic_config_path(name))
             operations = delete_topic(name, tree, config)
             try:
-                # Where it is too much at once, partitions first: until then nobody leads them.
+                # If that is too much at once, the nodes of the partitions go first.
                 outcome = await write(self._images, *operations[:most])
             except ChangeTooBig:
                 most = len(operations[:most]) // 2
@@ -252,7 +253,7 @@ class Topics:
             may_be_done = may_be_done or outcome is not Outcome.LATE
 
     def _topic_id(self, name: str, tree: Mapping[str, Node]) -> TopicId | None:
-        """Whose nodes these are; None if there is no topic."""
+        """Returns the id of the topic that has these nodes; None if there is no topic."""
         node = tree.get(topic_path(name))
         if node is None:
             return None
@@ -270,10 +271,10 @@ class Topics:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Raises the number of partitions. `assignment` is for the new ones alone."""
+        """Adds partitions, up to the number `partitions`. `assignment` is for the new ones."""
         image = self._images.image
         if name not in image.topics:
-            # Another broker may have made it a moment ago.
+            # Another broker may have created it a moment ago.
             with as_api_errors():
                 image = await self._images.caught_up(topic_path(name))
         topic = image.topics.get(name)
@@ -296,9 +297,9 @@ class Topics:
         logger.info("topic %s: grown to partitions: %d", name, partitions)
 
     async def _is_taken(self, name: str, image: ClusterImage) -> bool:
-        """Whether there is a topic of this name. Where the image has one, the store is asked by a
-        check, which is never answered from a copy that is behind, as a read may be: a topic that
-        another broker has just deleted can be made again at once."""
+        """Returns whether there is a topic of this name. If the image has one, the store is asked
+        by a check: unlike a read, it is never answered by a ZooKeeper server that lags behind, so a
+        topic that another broker has just deleted can be created again at once."""
         topic = image.topics.get(name)
         if topic is None:
             return False
@@ -312,7 +313,7 @@ class Topics:
         return True
 
     def _completed(self, new: NewTopic, brokers: int) -> NewTopic:
-        """An internal topic with the coordinators' settings where it asks for nothing else."""
+        """Completes an internal topic by the coordinators' settings where it asks for none."""
         factor = len(new.assignment[0]) if new.assignment.get(0) else new.replication_factor
         given = None if factor == _FROM_SETTINGS else factor
         usual = internal_topic(new.name, brokers, self._settings.broker, given)
@@ -407,13 +408,13 @@ class Topics:
 
 
 def check_name(name: str) -> None:
-    """Refuses a name that cannot be a topic's (and a directory's)."""
+    """Refuses a name that a topic (and its directories) cannot have."""
     if not name:
         reason = "a topic needs a name"
     elif name in (".", ".."):
         reason = "it cannot be '.' or '..'"
-    elif len(name) > _LONGEST_NAME:
-        reason = f"it is longer than {_LONGEST_NAME} characters"
+    elif len(name) > _MAX_NAME_LENGTH:
+        reason = f"it is longer than {_MAX_NAME_LENGTH} characters"
     elif not _NAME.fullmatch(name):
         reason = "it may hold only letters and digits of ASCII, '.', '_' and '-'"
     else:
@@ -430,7 +431,8 @@ def _check_new_partitions(count: int) -> None:
 
 
 def _check_collision(image: ClusterImage, name: str) -> None:
-    """Metrics write '.' as '_', so two topics that differ only there would share theirs."""
+    """Refuses a topic whose name differs from another one's only by '.' and '_': metrics replace
+    '.' by '_', so the two would share their metrics."""
     if "." in name or "_" in name:
         folded = name.replace(".", "_")
         for other in image.topics:
