@@ -68,7 +68,7 @@ class Administrators:
             for name in self._random.sample(_SETTINGS, 2)
         }
         answered = await asyncio.gather(
-            *(self._brokers.try_to(self._changing(topic, *one)) for one in values.items())
+            *(self._brokers.try_to(self._changing(topic, *item)) for item in values.items())
         )
         for (name, value), is_done in zip(values.items(), answered, strict=True):
             if is_done:

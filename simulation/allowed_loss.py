@@ -47,36 +47,39 @@ class AllowedLoss:
         """Its machine goes down and gets an empty disk."""
         broker.power_off()
         broker.host.disk.replace_by_empty("/data")
-        others = [one for one in self._brokers.all if one is not broker]
-        self._forgive(broker, lambda where: set().union(*(values_of(o, where) for o in others)))
+        others = [other for other in self._brokers.all if other is not broker]
+        self._forgive(
+            broker,
+            lambda topic_partition: set().union(*(values_of(o, topic_partition) for o in others)),
+        )
 
     def power_off(self, broker: SimulatedBroker) -> None:
         """What it had not flushed may be lost, if it was the only one in sync."""
         broker.power_off()
-        self._forgive(broker, lambda where: values_of(broker, where))
+        self._forgive(broker, lambda topic_partition: values_of(broker, topic_partition))
 
     def _forgive(
         self, broker: SimulatedBroker, kept: Callable[[TopicPartition], set[bytes]]
     ) -> None:
         if self._min_in_sync > 1:
             return
-        for where in self._partitions:
-            state = self._brokers.invariants.state_of(where)
+        for topic_partition in self._partitions:
+            state = self._brokers.invariants.state_of(topic_partition)
             if state is None:
                 continue
             # Where nobody is in sync any more, whatever disk is lost may hold the only copy.
-            is_offline = where in self.forgiven and not state.isr
+            is_offline = topic_partition in self.forgiven and not state.isr
             if is_offline or broker.node_id in (*state.isr, *state.eligible):
-                self.forgive(where, kept(where))
+                self.forgive(topic_partition, kept(topic_partition))
 
-    def forgive(self, where: TopicPartition, kept: set[bytes]) -> None:
+    def forgive(self, topic_partition: TopicPartition, kept: set[bytes]) -> None:
         """Of what was acknowledged in a partition only these values are still promised."""
-        self._brokers.invariants.forgive(where)
-        self.forgiven[where] = None
+        self._brokers.invariants.forgive(topic_partition)
+        self.forgiven[topic_partition] = None
         for send in self._history.sends:
-            if send.partition == where and send.value not in kept:
+            if send.partition == topic_partition and send.value not in kept:
                 send.offset = None
         # Offsets may be given again, so what consumers saw there says nothing any more.
         for (_, partition), polls in self._history.polls.items():
-            if partition == where:
+            if partition == topic_partition:
                 polls[:] = [None]

@@ -82,7 +82,7 @@ class Committed:
     def from_start(self, batches: list[Batch]) -> list[Batch]:
         if not self.start:
             return batches
-        return [one for one in batches if one.next_offset > self.start]
+        return [batch for batch in batches if batch.next_offset > self.start]
 
 
 class ClusterInvariants:
@@ -97,7 +97,7 @@ class ClusterInvariants:
         """With `allows_unclean` a replica out of sync may be elected, and what was committed
         before counts no longer; `on_unclean` is called with the partition."""
         self.checks = 0
-        self.on_unclean: Callable[[TopicPartition], None] = lambda where: None
+        self.on_unclean: Callable[[TopicPartition], None] = lambda topic_partition: None
         self._allows_unclean = allows_unclean
         self._simulation = simulation
         self._tree = Tree()
@@ -131,63 +131,69 @@ class ClusterInvariants:
         for path in paths:
             if path.startswith(_TOPICS) and path.endswith(_STATE):
                 node = self._tree.get(path)
-                where = _partition_of(path)
+                topic_partition = _partition_of(path)
                 if node is None:
-                    self._forget(path, where)
+                    self._forget(path, topic_partition)
                     continue
-                self._judge(path, where, PartitionState.decode(path, node.value))
+                self._judge(path, topic_partition, PartitionState.decode(path, node.value))
 
-    def _forget(self, path: str, where: TopicPartition) -> None:
+    def _forget(self, path: str, topic_partition: TopicPartition) -> None:
         self._states.pop(path, None)
-        self._committed.pop(where, None)
+        self._committed.pop(topic_partition, None)
         for key in [key for key in self._leaders if key[0] == path]:
             del self._leaders[key]
 
-    def _judge(self, path: str, where: TopicPartition, after: PartitionState) -> None:
+    def _judge(self, path: str, topic_partition: TopicPartition, after: PartitionState) -> None:
         self.checks += 1
         before, self._states[path] = self._states.get(path), after
         if after.leader != NO_LEADER:
             leader = self._leaders.setdefault((path, after.leader_epoch), after.leader)
             if leader != after.leader:
-                raise _broken("two leaders", where, f"{leader} and {after}")
+                raise _broken("two leaders", topic_partition, f"{leader} and {after}")
             if after.leader not in after.isr:
-                raise _broken("unclean", where, f"{after} leads out of sync")
+                raise _broken("unclean", topic_partition, f"{after} leads out of sync")
         if before is not None:
             is_new = after.leader != before.leader
             if after.leader_epoch < before.leader_epoch + is_new:
-                raise _broken("epoch fell", where, f"{before} became {after}")
+                raise _broken("epoch fell", topic_partition, f"{before} became {after}")
             if is_new and after.leader not in (NO_LEADER, *_may_be_elected(before)):
                 if not self._allows_unclean:
-                    raise _broken("unclean", where, f"{before} became {after}")
-                self.forgive(where)
-                self.on_unclean(where)
+                    raise _broken("unclean", topic_partition, f"{before} became {after}")
+                self.forgive(topic_partition)
+                self.on_unclean(topic_partition)
         for member in (*after.isr, *after.eligible):
             broker = self._brokers[member]
             if self._is_registered(broker):
-                self._require_complete(broker, where)
+                self._require_complete(broker, topic_partition)
 
     def _is_registered(self, broker: SimulatedBroker) -> bool:
         """The process that runs now is, not one before it."""
         node = self._tree.get(f"/brokers/ids/{broker.node_id}")
         return node is not None and broker.is_running and node.owner == broker.session_id
 
-    def _require_complete(self, broker: SimulatedBroker, where: TopicPartition) -> None:
-        committed = self._committed.get(where)
-        if committed is None or where.topic in _COMPACTED:
+    def _require_complete(self, broker: SimulatedBroker, topic_partition: TopicPartition) -> None:
+        committed = self._committed.get(topic_partition)
+        if committed is None or topic_partition.topic in _COMPACTED:
             return
-        held = batches_of(broker, where)
+        held = batches_of(broker, topic_partition)
         if held is None:
             return  # Its directory is new, or offline.
         kept, held = committed.kept(), committed.from_start(held)
-        kept = kept[self._expired_on(broker, where, kept, held) :]
+        kept = kept[self._expired_on(broker, topic_partition, kept, held) :]
         for ours, theirs in zip(kept, held, strict=False):
             if ours != theirs:
-                raise _broken("incomplete", where, f"{broker.name} has {theirs}, not {ours}")
+                raise _broken(
+                    "incomplete", topic_partition, f"{broker.name} has {theirs}, not {ours}"
+                )
         if len(held) < len(kept):
-            raise _broken("incomplete", where, f"{broker.name} lacks {kept[len(held)]}")
+            raise _broken("incomplete", topic_partition, f"{broker.name} lacks {kept[len(held)]}")
 
     def _expired_on(
-        self, broker: SimulatedBroker, where: TopicPartition, kept: list[Batch], held: list[Batch]
+        self,
+        broker: SimulatedBroker,
+        topic_partition: TopicPartition,
+        kept: list[Batch],
+        held: list[Batch],
     ) -> int:
         """How many of the first batches that were committed retention has taken on this broker.
 
@@ -199,7 +205,7 @@ class ClusterInvariants:
         count = next(
             (number for number, batch in enumerate(kept) if batch.base_offset == first), len(kept)
         )
-        path = f"{TOPIC_CONFIGS}/{where.topic}"
+        path = f"{TOPIC_CONFIGS}/{topic_partition.topic}"
         node = self._tree.get(path)
         if not count or node is None:
             return 0
@@ -225,22 +231,28 @@ class ClusterInvariants:
 
     def _look_at(self, broker: SimulatedBroker, partition: Partition) -> None:
         log, mark = partition.log, partition.high_watermark.value
-        where = partition.topic_partition
+        topic_partition = partition.topic_partition
         if not log.log_start_offset <= mark <= log.log_end_offset:
             ends = f"{log.log_start_offset}, {mark}, {log.log_end_offset} on {broker.name}"
-            raise _broken("misplaced", where, ends)
+            raise _broken("misplaced", topic_partition, ends)
         if partition.leadership is None or not log.is_usable:
             return
-        if log.log_start_offset and where in self._committed:
-            committed = self._committed[where]
+        if log.log_start_offset and topic_partition in self._committed:
+            committed = self._committed[topic_partition]
             committed.start = max(committed.start, log.log_start_offset)
-        key = (broker.node_id, broker.starts, partition.topic_id, where, partition.leader_epoch)
+        key = (
+            broker.node_id,
+            broker.starts,
+            partition.topic_id,
+            topic_partition,
+            partition.leader_epoch,
+        )
         last = self._high_watermarks.get(key, 0)
         if mark < last:
-            raise _broken("went back", where, f"from {last} to {mark} on {broker.name}")
+            raise _broken("went back", topic_partition, f"from {last} to {mark} on {broker.name}")
         self._high_watermarks[key] = mark
         if mark > last and self._is_of_this_topic(partition):
-            self._commit(broker, where, mark)
+            self._commit(broker, topic_partition, mark)
 
     def _is_of_this_topic(self, partition: Partition) -> bool:
         """Not a former one of the same name."""
@@ -251,16 +263,18 @@ class ClusterInvariants:
             and TopicAssignment.decode(path, node.value).topic_id == partition.topic_id
         )
 
-    def _commit(self, broker: SimulatedBroker, where: TopicPartition, mark: int) -> None:
-        committed = self._committed.setdefault(where, Committed())
-        if mark <= committed.high_watermark or where.topic in _COMPACTED:
+    def _commit(self, broker: SimulatedBroker, topic_partition: TopicPartition, mark: int) -> None:
+        committed = self._committed.setdefault(topic_partition, Committed())
+        if mark <= committed.high_watermark or topic_partition.topic in _COMPACTED:
             return
         committed.batches = committed.kept()
-        held = committed.from_start(batches_of(broker, where) or [])
+        held = committed.from_start(batches_of(broker, topic_partition) or [])
         known = len(committed.batches)
         if held[:known] != committed.batches:
-            raise _broken("incomplete", where, f"{broker.name} leads without what was committed")
-        committed.batches += [one for one in held[known:] if one.next_offset <= mark]
+            raise _broken(
+                "incomplete", topic_partition, f"{broker.name} leads without what was committed"
+            )
+        committed.batches += [batch for batch in held[known:] if batch.next_offset <= mark]
         committed.high_watermark = mark
 
     def store_was_lost(self) -> None:
@@ -268,17 +282,17 @@ class ClusterInvariants:
         self._states.clear()
         self._leaders.clear()
 
-    def forgive(self, where: TopicPartition) -> None:
+    def forgive(self, topic_partition: TopicPartition) -> None:
         """What was committed so far may be lost: more went wrong than is promised to survive."""
-        self._committed.pop(where, None)
+        self._committed.pop(topic_partition, None)
 
-    def require_replicated(self, where: TopicPartition, offset: int, least: int) -> None:
+    def require_replicated(self, topic_partition: TopicPartition, offset: int, least: int) -> None:
         """What was acknowledged by all is on as many disks as must be in sync. For days on which
         no disk forgets; raises nothing, as it is called by the client that was told."""
-        ends = [batches_of(broker, where) or [] for broker in self._brokers.values()]
-        held = sum(bool(one) and one[-1].next_offset > offset for one in ends)
+        ends = [batches_of(broker, topic_partition) or [] for broker in self._brokers.values()]
+        held = sum(bool(batches) and batches[-1].next_offset > offset for batches in ends)
         if held < least:
-            error = _broken("unreplicated", where, f"{offset} is on {held} brokers")
+            error = _broken("unreplicated", topic_partition, f"{offset} is on {held} brokers")
             self._simulation.loop.fail(str(error), error)
 
     # The end
@@ -286,46 +300,54 @@ class ClusterInvariants:
     def require_equal_replicas(self) -> None:
         """Every replica holds the same bytes up to the leader's high watermark."""
         for path, state in self._states.items():
-            where = _partition_of(path)
+            topic_partition = _partition_of(path)
             leader = self._brokers[state.leader]
             marks = {p.topic_partition: p.high_watermark.value for p in leader.partitions()}
-            if where not in marks:
-                raise _broken("apart", where, f"{leader.name} does not hold what it leads")
-            expected = _bytes_below(leader, where, marks[where])
+            if topic_partition not in marks:
+                raise _broken(
+                    "apart", topic_partition, f"{leader.name} does not hold what it leads"
+                )
+            expected = _bytes_below(leader, topic_partition, marks[topic_partition])
             for member in state.isr:
-                found = _bytes_below(self._brokers[member], where, marks[where])
-                if found != expected and where.topic not in _COMPACTED:
-                    raise _broken("apart", where, f"broker {member} and its leader {state.leader}")
+                found = _bytes_below(self._brokers[member], topic_partition, marks[topic_partition])
+                if found != expected and topic_partition.topic not in _COMPACTED:
+                    raise _broken(
+                        "apart", topic_partition, f"broker {member} and its leader {state.leader}"
+                    )
 
-    def replicas_in_sync(self, where: TopicPartition) -> dict[str, list[Record]]:
+    def replicas_in_sync(self, topic_partition: TopicPartition) -> dict[str, list[Record]]:
         """What each of them holds up to the leader's high watermark, by the broker's name."""
-        state = self._states[f"{_TOPICS}{where.topic}/partitions/{where.partition}{_STATE}"]
+        state = self._states[
+            f"{_TOPICS}{topic_partition.topic}/partitions/{topic_partition.partition}{_STATE}"
+        ]
         leader = self._brokers[state.leader]
         marks = {p.topic_partition: p.high_watermark.value for p in leader.partitions()}
         return {
             broker.name: [
                 record
-                for data, header in batches_in(broker, where)
-                if header.next_offset <= marks[where] and not header.is_control
+                for data, header in batches_in(broker, topic_partition)
+                if header.next_offset <= marks[topic_partition] and not header.is_control
                 for record in decode_records(data)
             ]
             for broker in (self._brokers[member] for member in state.isr)
         }
 
-    def state_of(self, where: TopicPartition) -> PartitionState | None:
-        return self._states.get(f"{_TOPICS}{where.topic}/partitions/{where.partition}{_STATE}")
+    def state_of(self, topic_partition: TopicPartition) -> PartitionState | None:
+        return self._states.get(
+            f"{_TOPICS}{topic_partition.topic}/partitions/{topic_partition.partition}{_STATE}"
+        )
 
     @property
     def states(self) -> Mapping[str, PartitionState]:
         return self._states
 
     def replicas_of(self, path: str) -> tuple[int, ...]:
-        where = _partition_of(path)
-        topic = _TOPICS + where.topic
+        topic_partition = _partition_of(path)
+        topic = _TOPICS + topic_partition.topic
         node = self._tree.get(topic)
         if node is None:
             return ()
-        return TopicAssignment.decode(topic, node.value).replicas[where.partition]
+        return TopicAssignment.decode(topic, node.value).replicas[topic_partition.partition]
 
     def is_healthy(self, broker: SimulatedBroker) -> bool:
         """In sync wherever it has a replica, and registered."""
@@ -376,10 +398,10 @@ class _Segment:
         return self.batches
 
 
-def batches_of(broker: SimulatedBroker, where: TopicPartition) -> list[Batch] | None:
+def batches_of(broker: SimulatedBroker, topic_partition: TopicPartition) -> list[Batch] | None:
     """The log as its files hold it; None if there is none. Not to be changed."""
     disk = broker.host.disk
-    directory = f"/data/{where.topic}-{where.partition}"
+    directory = f"/data/{topic_partition.topic}-{topic_partition.partition}"
     if not disk.exists(directory):
         return None
     found = [_segment_of(node).read(node) for node in disk.nodes(directory, ".log")]
@@ -393,25 +415,29 @@ def _segment_of(node: Node) -> _Segment:
     return node.reading
 
 
-def values_of(broker: SimulatedBroker, where: TopicPartition) -> set[bytes]:
+def values_of(broker: SimulatedBroker, topic_partition: TopicPartition) -> set[bytes]:
     """The values of all records that its disk holds, up to the first batch that a power cut has
     damaged or taken: recovery ends the log there. For topics that are not compacted."""
     values: set[bytes] = set()
     next_offset: int | None = None
-    for data, header in batches_in(broker, where):
+    for data, header in batches_in(broker, topic_partition):
         if next_offset not in (None, header.base_offset) or not crc_is_valid(data, 0, header):
             break
         next_offset = header.next_offset
         if not header.is_control:
-            values.update(one.value for one in decode_records(data) if one.value is not None)
+            values.update(
+                record.value for record in decode_records(data) if record.value is not None
+            )
     return values
 
 
 def batches_in(
-    broker: SimulatedBroker, where: TopicPartition
+    broker: SimulatedBroker, topic_partition: TopicPartition
 ) -> Iterator[tuple[bytes, BatchHeader]]:
     """The whole batches in the files of a log, each with its header."""
-    for content in broker.host.disk.peek(f"/data/{where.topic}-{where.partition}", ".log"):
+    for content in broker.host.disk.peek(
+        f"/data/{topic_partition.topic}-{topic_partition.partition}", ".log"
+    ):
         for position, header in split_batches(content[: _whole_batches(content)]):
             yield content[position : position + header.size_bytes], header
 
@@ -431,9 +457,9 @@ def _whole_batches(content: bytes) -> int:
     return end
 
 
-def _bytes_below(broker: SimulatedBroker, where: TopicPartition, offset: int) -> bytes:
+def _bytes_below(broker: SimulatedBroker, topic_partition: TopicPartition, offset: int) -> bytes:
     return b"".join(
-        data for data, header in batches_in(broker, where) if header.next_offset <= offset
+        data for data, header in batches_in(broker, topic_partition) if header.next_offset <= offset
     )
 
 
@@ -442,5 +468,7 @@ def _partition_of(path: str) -> TopicPartition:
     return TopicPartition(topic, int(partition))
 
 
-def _broken(rule: str, where: TopicPartition, detail: str) -> InvariantBroken:
-    return InvariantBroken(f"{rule} in {where.topic}-{where.partition}: {detail}")
+def _broken(rule: str, topic_partition: TopicPartition, detail: str) -> InvariantBroken:
+    return InvariantBroken(
+        f"{rule} in {topic_partition.topic}-{topic_partition.partition}: {detail}"
+    )

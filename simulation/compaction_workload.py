@@ -80,11 +80,11 @@ class CompactionWorkload:
     def violations(self, partition: TopicPartition, found: Sequence[Found]) -> list[Violation]:
         """What is wrong with a partition that somebody read from its start to its end."""
         keeps_tombstones = self.delete_retention_ms == _FOR_EVER_MS
-        writes = [one for one in self.writes if one.partition == partition]
+        writes = [write for write in self.writes if write.partition == partition]
         return keyed_violations(partition, writes, found, keeps_tombstones=keeps_tombstones)
 
     def summary(self) -> str:
-        acknowledged = sum(one.is_acknowledged for one in self.writes)
+        acknowledged = sum(write.is_acknowledged for write in self.writes)
         return (
             f"compacting, {acknowledged} of {len(self.writes)} changes of keys acknowledged,"
             f" {self.left} left"
@@ -148,7 +148,9 @@ async def read_keyed(
     world: World, partitions: Iterable[TopicPartition], options: Options
 ) -> dict[TopicPartition, list[Found]]:
     """Everything that a fresh consumer sees."""
-    found: dict[TopicPartition, list[Found]] = {one: [] for one in partitions}
+    found: dict[TopicPartition, list[Found]] = {
+        topic_partition: [] for topic_partition in partitions
+    }
     async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
         consumer.assign(found)
         consumer.seek_to_beginning()
@@ -172,15 +174,15 @@ def keyed_violations(
     for before, after in pairwise(found):
         if after.offset <= before.offset:
             wrong.append(Violation("backwards", partition, f"{after} after {before}"))
-    known = {(one.key, one.value) for one in writes}
+    known = {(write.key, write.value) for write in writes}
     wrong += [
-        Violation("phantom", partition, f"{one}")
-        for one in found
-        if (one.key, one.value) not in known
+        Violation("phantom", partition, f"{record}")
+        for record in found
+        if (record.key, record.value) not in known
     ]
-    newest = {one.key: one for one in found}
-    for key in sorted({one.key for one in writes}):
-        of_key = [one for one in writes if one.key == key]
+    newest = {record.key: record for record in found}
+    for key in sorted({write.key for write in writes}):
+        of_key = [write for write in writes if write.key == key]
         last = max((n for n, one in enumerate(of_key) if one.is_acknowledged), default=None)
         if last is None:
             continue  # Nothing of it was promised.
@@ -194,11 +196,11 @@ def _judge_key(
     """The newest acknowledged write comes first, then what was sent later and is undecided."""
     acknowledged = candidates[0]
     if newest is None:
-        if not keeps_tombstones and any(one.value is None for one in candidates):
+        if not keeps_tombstones and any(candidate.value is None for candidate in candidates):
             return []
         return [Violation("gone", partition, f"nothing of {acknowledged}")]
     if acknowledged.offset is not None and newest.offset < acknowledged.offset:
         return [Violation("stale", partition, f"{newest}, not {acknowledged}")]
-    if not any(one.value == newest.value for one in candidates):
+    if not any(candidate.value == newest.value for candidate in candidates):
         return [Violation("stale", partition, f"{newest}, not {acknowledged} or a later one")]
     return []

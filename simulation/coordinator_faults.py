@@ -68,8 +68,8 @@ class CoordinatorFaults:
             broker
             for broker in self._brokers
             if any(
-                one.is_leader and one.topic_partition.topic in _COORDINATORS
-                for one in broker.partitions()
+                partition.is_leader and partition.topic_partition.topic in _COORDINATORS
+                for partition in broker.partitions()
             )
         ]
         if leading and self._random.random() < 0.7:
@@ -123,7 +123,7 @@ class CoordinatorFaults:
     async def _slow_follower(self) -> None:
         """One follower hears nothing of the leader, and stays in sync until it is given up."""
         leader, network = self._chosen(), self._simulation.network
-        follower = self._random.choice([one for one in self._brokers if one is not leader])
+        follower = self._random.choice([broker for broker in self._brokers if broker is not leader])
         network.cut(leader.name, follower.name, both_ways=self._random.random() < 0.5)
         after_s = self._random.choice((2.0, 8.0, 20.0))
         self._later(after_s, network.heal, leader.name, follower.name)

@@ -125,11 +125,15 @@ class DirectObserver:
 
     async def _ask_for_ends(self, admin: Admin, world: World) -> None:
         floors = {
-            one: max(
-                (s.offset for s in self._log.sends if s.partition == one and s.offset is not None),
+            partition: max(
+                (
+                    s.offset
+                    for s in self._log.sends
+                    if s.partition == partition and s.offset is not None
+                ),
                 default=-1,
             )
-            for one in self._partitions
+            for partition in self._partitions
         }
         topics: dict[str, ListOffsetsTopic] = {}
         for topic, index in self._partitions:
@@ -139,12 +143,12 @@ class DirectObserver:
             ListOffsetsRequest(replica_id=-1, topics=list(topics.values())), ListOffsetsResponse
         )
         for answered in response.topics:
-            for one in answered.partitions:
-                where = TopicPartition(answered.name, one.partition_index)
-                if not one.error_code and one.offset <= floors[where]:
-                    detail = f"{self._broker.name} says it ends at {one.offset},"
-                    detail = f"{detail} {floors[where]} was acknowledged before"
-                    self.found.append(Violation("stale end", where, detail))
+            for partition in answered.partitions:
+                topic_partition = TopicPartition(answered.name, partition.partition_index)
+                if not partition.error_code and partition.offset <= floors[topic_partition]:
+                    detail = f"{self._broker.name} says it ends at {partition.offset},"
+                    detail = f"{detail} {floors[topic_partition]} was acknowledged before"
+                    self.found.append(Violation("stale end", topic_partition, detail))
 
     async def _ask_for_positions(self, admin: Admin, world: World) -> None:
         asked_s = world.clock.monotonic_s()
@@ -173,12 +177,14 @@ class DirectObserver:
             if group.error_code:
                 continue
             for answered in group.topics:
-                for one in answered.partitions:
-                    if not one.error_code:
-                        told = one.committed_offset if one.committed_offset >= 0 else None
-                        where = TopicPartition(answered.name, one.partition_index)
+                for partition in answered.partitions:
+                    if not partition.error_code:
+                        told = (
+                            partition.committed_offset if partition.committed_offset >= 0 else None
+                        )
+                        topic_partition = TopicPartition(answered.name, partition.partition_index)
                         self._groups[group.group_id].observations.append(
-                            Observation(self.name, where, told, asked_s, now_s)
+                            Observation(self.name, topic_partition, told, asked_s, now_s)
                         )
 
     async def _ask_for_leaders(self, admin: Admin, world: World) -> None:
@@ -193,11 +199,11 @@ class DirectObserver:
         if not (has_lost_lease and self._broker.has_lost_lease):
             return
         for topic in response.topics:
-            for one in topic.partitions:
-                if one.leader_id == self._broker.node_id:
+            for partition in topic.partitions:
+                if partition.leader_id == self._broker.node_id:
                     detail = f"{self._broker.name} has lost its lease"
-                    where = TopicPartition(topic.name or "", one.partition_index)
-                    self.found.append(Violation("self-named", where, detail))
+                    topic_partition = TopicPartition(topic.name or "", partition.partition_index)
+                    self.found.append(Violation("self-named", topic_partition, detail))
 
     async def _commit(self, admin: Admin, world: World) -> None:
         """Of a group of its own: whether it is taken does not matter, only how soon it is said."""

@@ -77,4 +77,4 @@ def finds(plant: str, error: Exception) -> bool:
     if finding.shows_as is InvariantBroken and isinstance(error, Anomaly):
         return True  # Whatever it broke, a client has seen it.
     shown = error.__cause__ if isinstance(error.__cause__, InvariantBroken) else error
-    return isinstance(shown, finding.shows_as) and any(one in str(error) for one in finding.says)
+    return isinstance(shown, finding.shows_as) and any(rule in str(error) for rule in finding.says)

@@ -156,7 +156,7 @@ class GroupAdministrator:
     async def _list(self, admin: Admin, world: World) -> None:
         wanted = self._random.choice(((), ("Empty",), ("Stable", "empty")))
         types = self._random.choice(((), ("classic",), ("Classic", "consumer")))
-        listed = {one.group_id for one in await admin.list_groups(states=wanted, types=types)}
+        listed = {group.group_id for group in await admin.list_groups(states=wanted, types=types)}
         if self._positions and self._ledger not in listed:
             self.found.append(Violation("unlisted group", self._ledger, f"there are {listed}"))
         if self._is_deleted and self._ledger in listed:

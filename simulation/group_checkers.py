@@ -135,12 +135,20 @@ def possible_offsets(
 
     `commits` are those of the partition.
     """
-    candidates = [one for one in commits if not one.is_refused and one.asked_s <= answered_s]
+    candidates = [
+        commit for commit in commits if not commit.is_refused and commit.asked_s <= answered_s
+    ]
     # A commit that began after another one had ended replaces it.
-    settled = [one for one in candidates if one.is_acknowledged and one.ended_s < asked_s]
-    newest_begin_s = max((one.asked_s for one in settled), default=-inf)
+    settled = [
+        candidate
+        for candidate in candidates
+        if candidate.is_acknowledged and candidate.ended_s < asked_s
+    ]
+    newest_begin_s = max((commit.asked_s for commit in settled), default=-inf)
     possible: dict[int | None, Commit | None] = {
-        one.offset: one for one in candidates if one.ended_s >= newest_begin_s
+        candidate.offset: candidate
+        for candidate in candidates
+        if candidate.ended_s >= newest_begin_s
     }
     if not settled:
         possible[None] = None
@@ -153,7 +161,7 @@ def wrong_observations(history: GroupHistory) -> Iterable[Violation]:
         commits = by_partition.get(seen.partition, [])
         if seen.offset in possible_offsets(commits, seen.asked_s, seen.answered_s):
             continue
-        known = any(one.offset == seen.offset and not one.is_refused for one in commits)
+        known = any(commit.offset == seen.offset and not commit.is_refused for commit in commits)
         rule = "stale offset" if known or seen.offset is None else "phantom offset"
         detail = f"{seen.who} was told {seen.offset} between {seen.asked_s:.3f} and"
         yield Violation(rule, seen.partition, f"{detail} {seen.answered_s:.3f}")
@@ -161,11 +169,13 @@ def wrong_observations(history: GroupHistory) -> Iterable[Violation]:
 
 def backward_commits(commits: Sequence[Commit]) -> Iterable[Violation]:
     for partition, ours in _by_partition(commits).items():
-        acknowledged = [one for one in ours if one.is_acknowledged]
-        unanswered = [one for one in ours if not one.is_acknowledged and not one.is_refused]
+        acknowledged = [commit for commit in ours if commit.is_acknowledged]
+        unanswered = [
+            commit for commit in ours if not commit.is_acknowledged and not commit.is_refused
+        ]
         for later in acknowledged:
             before = max(
-                (one for one in acknowledged if one.ended_s < later.asked_s),
+                (commit for commit in acknowledged if commit.ended_s < later.asked_s),
                 key=lambda one: one.offset,
                 default=None,
             )
@@ -210,6 +220,6 @@ def passed_over(history: GroupHistory, log: Log) -> Iterable[Violation]:
 
 def _by_partition(commits: Iterable[Commit]) -> dict[Partition, list[Commit]]:
     found: dict[Partition, list[Commit]] = {}
-    for one in commits:
-        found.setdefault(one.partition, []).append(one)
+    for commit in commits:
+        found.setdefault(commit.partition, []).append(commit)
     return found

@@ -166,21 +166,25 @@ class _CommitsWhenRevoked(OwnershipRecorder):
         self.next_commit_s = 0.0
 
     async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        for one in partitions:
-            self.done.pop(one, None)
-            self.committed.pop(one, None)
+        for partition in partitions:
+            self.done.pop(partition, None)
+            self.committed.pop(partition, None)
         await super().on_partitions_assigned(partitions)
 
     async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        positions = {one: self.done.pop(one) for one in partitions if one in self.done}
+        positions = {
+            partition: self.done.pop(partition)
+            for partition in partitions
+            if partition in self.done
+        }
         if positions:
             # Whoever gets them reads some records again if this fails.
             with suppress(*Refusal):
                 await self.commit(positions)
 
     async def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        for one in partitions:
-            self.done.pop(one, None)
+        for partition in partitions:
+            self.done.pop(partition, None)
 
     async def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         assert self.consumer is not None
@@ -197,8 +201,8 @@ class _CommitsWhenRevoked(OwnershipRecorder):
             if error is None:
                 self._acknowledged(commits, positions)
             elif isinstance(error, CommitFailed):  # Others may have happened all the same.
-                for one in commits:
-                    one.is_refused = True
+                for commit in commits:
+                    commit.is_refused = True
 
         self.consumer.commit_async(positions, told)
 
@@ -212,9 +216,9 @@ class _CommitsWhenRevoked(OwnershipRecorder):
 
     def _acknowledged(self, commits: list[Commit], positions: Mapping[TopicPartition, int]) -> None:
         self.committed.update(positions)
-        for one in commits:
-            one.is_acknowledged = True
-            one.ended_s = self._clock.monotonic_s()
+        for commit in commits:
+            commit.is_acknowledged = True
+            commit.ended_s = self._clock.monotonic_s()
 
 
 class Observer:

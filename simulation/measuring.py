@@ -48,7 +48,7 @@ def measure_bugs(plants: Iterable[str], searches: int, most: int, jobs: int) -> 
             counts = list(pool.map(partial(needed, plant, most=most), starts))
             middle = median(counts)
             late += middle > most
-            told = ", ".join(str(one) if one <= most else f">{most}" for one in counts)
+            told = ", ".join(str(count) if count <= most else f">{most}" for count in counts)
             middle_told = f"{middle:.0f}" if middle <= most else f">{most}"
             print(
                 f"| `{plant}` | `{FINDINGS[plant].scenario}` | {middle_told} | {told} |", flush=True

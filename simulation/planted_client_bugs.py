@@ -51,7 +51,7 @@ def go_on_unseen() -> list[Patch]:
 
 def take_later_for_done() -> list[Patch]:
     def done(task: TaskWrite, markers: Any, topic_id: Any) -> Any:
-        later = [one for one in markers if one.done_offset >= task.done_offset]
+        later = [marker for marker in markers if marker.done_offset >= task.done_offset]
         return max(later, key=lambda one: one.done_offset, default=None)
 
     return [

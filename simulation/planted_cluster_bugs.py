@@ -38,7 +38,7 @@ def ignore_min_isr() -> list[Patch]:
 
 def elect_unclean() -> list[Patch]:
     def first_alive(partition: Any, live: Any) -> BrokerId | None:
-        return next((BrokerId(one) for one in partition.replicas if one in live), None)
+        return next((BrokerId(replica) for replica in partition.replicas if replica in live), None)
 
     def with_its_leader(
         leader: BrokerId, partition: Any, in_sync: tuple[int, ...], controller_epoch: int

@@ -187,11 +187,11 @@ class Brokers:
             for path, state in self.invariants.states.items()
             if len(state.isr) < len(self.invariants.replicas_of(path)) or state.leader < 0
         ]
-        missing = [one.name for one in self.all if not self.invariants.is_healthy(one)]
+        missing = [broker.name for broker in self.all if not self.invariants.is_healthy(broker)]
         return f"not healed: {missing}, {ill}"
 
-    def leader_of(self, where: TopicPartition) -> SimulatedBroker | None:
-        state = self.invariants.state_of(where)
+    def leader_of(self, topic_partition: TopicPartition) -> SimulatedBroker | None:
+        state = self.invariants.state_of(topic_partition)
         return None if state is None or state.leader < 1 else self[state.leader]
 
 
@@ -200,7 +200,13 @@ def is_level(
 ) -> bool:
     """Whether the follower's logs of these partitions are as long as the leader's."""
     held, led = (
-        {one.topic_partition: one.log.log_end_offset for one in broker.partitions()}
+        {
+            partition.topic_partition: partition.log.log_end_offset
+            for partition in broker.partitions()
+        }
         for broker in (follower, leader)
     )
-    return all(where in led and held.get(where) == led[where] for where in partitions)
+    return all(
+        topic_partition in led and held.get(topic_partition) == led[topic_partition]
+        for topic_partition in partitions
+    )

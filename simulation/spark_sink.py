@@ -191,8 +191,8 @@ async def attempt(
 
     def send(producer: Any, columns: Iterator[Any]) -> tuple[int, set[str]]:
         rows = 0
-        for one in columns:
-            for value in one.values:
+        for column in columns:
+            for value in column.values:
                 producer.send(options.topic, rows % partitions, value)
                 rows += 1
         producer.flush()

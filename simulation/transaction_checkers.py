@@ -197,13 +197,17 @@ def _zombies(history: TransactionHistory, visible: Visible) -> Iterable[Violatio
 
 def _shut_out(history: TransactionHistory) -> Iterable[Violation]:
     """Whoever was fenced by a successor, or slept through its transaction's timeout, may be."""
-    for one in history.shut_out:
-        ready = [r for r in history.ready if r.transactional_id == one.transactional_id]
-        ready_s = max((r.at_s for r in ready if r.producer == one.producer), default=inf)
-        is_fenced = any(r.asked_s > ready_s and r.asked_s <= one.at_s for r in ready)
-        if not is_fenced and ready_s <= one.at_s and one.at_s - one.began_s < _NO_TIMEOUT_S:
-            detail = f"{one.producer} at {one.at_s:.3f}, and nobody had taken its place"
-            yield Violation("shut out", one.transactional_id, detail)
+    for producer in history.shut_out:
+        ready = [r for r in history.ready if r.transactional_id == producer.transactional_id]
+        ready_s = max((r.at_s for r in ready if r.producer == producer.producer), default=inf)
+        is_fenced = any(r.asked_s > ready_s and r.asked_s <= producer.at_s for r in ready)
+        if (
+            not is_fenced
+            and ready_s <= producer.at_s
+            and producer.at_s - producer.began_s < _NO_TIMEOUT_S
+        ):
+            detail = f"{producer.producer} at {producer.at_s:.3f}, and nobody had taken its place"
+            yield Violation("shut out", producer.transactional_id, detail)
 
 
 def fencing_times(ready: Iterable[Ready]) -> dict[str, float]:
@@ -212,14 +216,14 @@ def fencing_times(ready: Iterable[Ready]) -> dict[str, float]:
     Of two that asked at the same time nobody knows who came first.
     """
     by_id: dict[str, list[Ready]] = defaultdict(list)
-    for one in ready:
-        by_id[one.transactional_id].append(one)
+    for attempt in ready:
+        by_id[attempt.transactional_id].append(attempt)
     fenced_s: dict[str, float] = {}
     for ours in by_id.values():
-        for one in ours:
-            times = [other.at_s for other in ours if other.asked_s > one.at_s]
+        for commit in ours:
+            times = [other.at_s for other in ours if other.asked_s > commit.at_s]
             if times:
-                fenced_s[one.producer] = min(times)
+                fenced_s[commit.producer] = min(times)
     return fenced_s
 
 

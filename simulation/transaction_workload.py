@@ -77,7 +77,9 @@ class _Transactional:
 
     def _note_shut_out(self, error: BaseException, life: str, now_s: float) -> None:
         attempts = self._history.attempts
-        began_s = max((one.began_s for one in attempts if one.producer == life), default=now_s)
+        began_s = max(
+            (attempt.began_s for attempt in attempts if attempt.producer == life), default=now_s
+        )
         codes = [getattr(one, "code", None) for one in (error, error.__cause__)]
         if ErrorCode.INVALID_PRODUCER_ID_MAPPING in codes:
             self._history.shut_out.append(ShutOut(self._transactional_id, life, began_s, now_s))
@@ -316,7 +318,9 @@ async def read_all(
     world: World, partitions: Iterable[TopicPartition], options: Options
 ) -> dict[TopicPartition, list[tuple[int, bytes]]]:
     """Everything that a fresh consumer sees, up to the end as its isolation level has it."""
-    found: dict[TopicPartition, list[tuple[int, bytes]]] = {one: [] for one in partitions}
+    found: dict[TopicPartition, list[tuple[int, bytes]]] = {
+        topic_partition: [] for topic_partition in partitions
+    }
     async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
         consumer.assign(found)
         consumer.seek_to_beginning()

@@ -112,12 +112,14 @@ async def read_to_the_end(
     world: World, partitions: list[TopicPartition], options: Options
 ) -> dict[TopicPartition, list[tuple[int, bytes]]]:
     """Everything in the partitions, as a fresh consumer sees it."""
-    found: dict[TopicPartition, list[tuple[int, bytes]]] = {one: [] for one in partitions}
+    found: dict[TopicPartition, list[tuple[int, bytes]]] = {
+        topic_partition: [] for topic_partition in partitions
+    }
     async with Consumer(ConsumerSettings.from_options(options), world=world) as consumer:
         consumer.assign(partitions)
         consumer.seek_to_beginning()
         ends = await consumer.end_offsets(partitions)
-        unread = {one for one in partitions if ends[one] > 0}
+        unread = {topic_partition for topic_partition in partitions if ends[topic_partition] > 0}
         while unread:
             for partition, records in (await consumer.poll(5000)).items():
                 found[partition] += [(record.offset, record.value) for record in records]

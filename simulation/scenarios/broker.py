@@ -113,7 +113,7 @@ class FaultyCluster:
             broker.require_alive()
         await self._evening()
         async with asyncio.timeout(_PATIENCE_S):
-            await asyncio.gather(*(self._running[one.name] for one in self._producers))
+            await asyncio.gather(*(self._running[producer.name] for producer in self._producers))
         await self._operator(self._read_everything)
         await self._consumers_catch_up()
         broker.require_alive()
@@ -150,8 +150,8 @@ class FaultyCluster:
         for consumer in self._consumers:
             deadline_s = self._simulation.loop.time() + _PATIENCE_S
             while any(consumer.next_offsets.get(one, 0) < end for one, end in ends.items()):
-                where = f"{consumer.name} stands at {consumer.next_offsets}, the ends are {ends}"
-                assert self._simulation.loop.time() < deadline_s, where
+                position = f"{consumer.name} stands at {consumer.next_offsets}, the ends are {ends}"
+                assert self._simulation.loop.time() < deadline_s, position
                 await asyncio.sleep(0.1)
 
     # Faults
@@ -185,7 +185,7 @@ class FaultyCluster:
         return [*self._producers, *self._consumers]
 
     def _client_names(self) -> list[str]:
-        return [one.name for one in self._clients()]
+        return [client.name for client in self._clients()]
 
     def _cut(self, client: str) -> None:
         source, target = self._random.sample((self._broker.name, client), 2)

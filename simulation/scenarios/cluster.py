@@ -348,7 +348,7 @@ class ClusterScenario:
         for pool in self._pools:
             pool.stop_faults()
         await self._until(self._is_healed, self._what_is_ill)
-        finishing = [self._running[one.name] for one in self._producers]
+        finishing = [self._running[producer.name] for producer in self._producers]
         async with asyncio.timeout(_PATIENCE_S):
             await asyncio.gather(*finishing)
             if self._partitions(LEDGER):
@@ -385,7 +385,9 @@ class ClusterScenario:
             for path, state in self._invariants.states.items()
             if len(state.isr) < len(self._invariants.replicas_of(path)) or state.leader < 0
         ]
-        missing = [one.name for one in self._brokers if not self._invariants.is_healthy(one)]
+        missing = [
+            broker.name for broker in self._brokers if not self._invariants.is_healthy(broker)
+        ]
         return f"not healed after {_PATIENCE_S:.0f} s: {missing}, {ill}"
 
     async def _everything_is_decided(self) -> None:
@@ -440,10 +442,10 @@ class ClusterScenario:
             await self._simulation.host("auditor").start(read, "auditor")
         for partition in day.partitions:
             for name, records in self._invariants.replicas_in_sync(partition).items():
-                held = [Found(one.offset, one.key, one.value) for one in records]
+                held = [Found(record.offset, record.key, record.value) for record in records]
                 found += [
-                    Violation(one.rule, one.partition, f"on {name}: {one.detail}")
-                    for one in day.violations(partition, held)
+                    Violation(violation.rule, violation.partition, f"on {name}: {violation.detail}")
+                    for violation in day.violations(partition, held)
                 ]
         require_no_violations(found)
 

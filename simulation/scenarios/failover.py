@@ -87,7 +87,7 @@ class FailoverScenario(TransactionScenario):
             await asyncio.sleep(_LOOK_S)
 
     def more_violations(self) -> list[Violation]:
-        found = [one for observer in self._observers for one in observer.found]
+        found = [record for observer in self._observers for record in observer.found]
         return [*found, *wrong_observations(self._ledger)]
 
     async def run(self) -> str:

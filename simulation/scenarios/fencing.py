@@ -171,7 +171,7 @@ class FencingWalk:
         if answer is None:
             return None
         (topic,) = answer.results_by_topic_v3_and_below
-        return max(one.partition_error_code for one in topic.results_by_partition)
+        return max(result.partition_error_code for result in topic.results_by_partition)
 
     async def _end_as(self, identity: Identity, *, committed: bool) -> EndTxnResponse | None:
         return await self._ask(

@@ -177,7 +177,7 @@ class GroupScenario:
         return (
             isinstance(described, GroupDescription)
             and described.state == "Stable"
-            and any(one.assignment for one in described.members)
+            and any(member.assignment for member in described.members)
         )
 
     async def _positions(self, world: World) -> dict[TopicPartition, int]:
@@ -190,7 +190,7 @@ class GroupScenario:
             async with self._admin(world) as admin:
                 while True:
                     try:
-                        listed = {one.group_id for one in await admin.list_groups()}
+                        listed = {group.group_id for group in await admin.list_groups()}
                     except (ClientError, KafkaError):
                         await asyncio.sleep(0.2)
                     else:
@@ -212,11 +212,11 @@ class GroupScenario:
 
     def _summary(self, members: ClientPool) -> str:
         commits = self._groups.commits
-        generations = {one.generation for one in self._groups.ownerships}
+        generations = {ownership.generation for ownership in self._groups.ownerships}
         return (
             f"{self.day.protocol} {self.day.assignor}, {self.day.faults.count} faults,"
             f" {members.replaced} members replaced, {len(generations)} generations,"
-            f" {sum(one.is_acknowledged for one in commits)} of {len(commits)} commits"
+            f" {sum(commit.is_acknowledged for commit in commits)} of {len(commits)} commits"
             f" acknowledged, {len(self._log.sends)} records"
         )
 

@@ -95,7 +95,7 @@ class LeaseScenario:
         found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
         for partition, records in found.items():
             self._history.read_at_the_end(partition, records)
-        wrong = [one for observer in self._observers for one in observer.found]
+        wrong = [record for observer in self._observers for record in observer.found]
         require_no_violations(
             [
                 *wrong,
@@ -107,7 +107,7 @@ class LeaseScenario:
     def _summary(self) -> str:
         commits = self._groups.commits
         return (
-            f"{self._faults.count} faults, {sum(one.is_acknowledged for one in commits)} of"
+            f"{self._faults.count} faults, {sum(commit.is_acknowledged for commit in commits)} of"
             f" {len(commits)} commits acknowledged, {len(self._groups.observations)} observations,"
             f" {self._history.acknowledged_count()} of {len(self._history.sends)} sends"
         )

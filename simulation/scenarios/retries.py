@@ -231,7 +231,11 @@ class RetryWalk:
     def _look(self) -> None:
         """Notes what the replicas in sync hold below the high watermark."""
         leader = self._brokers.leader_of(PARTITION)
-        led = () if leader is None else [one.topic_partition for one in leader.partitions()]
+        led = (
+            ()
+            if leader is None
+            else [partition.topic_partition for partition in leader.partitions()]
+        )
         if PARTITION not in led:
             return
         for records in self._brokers.invariants.replicas_in_sync(PARTITION).values():

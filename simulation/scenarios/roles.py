@@ -116,11 +116,11 @@ class RoleWalk:
             "request_timeout_ms": 5000,
         }
 
-    def _note_unclean(self, where: TopicPartition) -> None:
+    def _note_unclean(self, topic_partition: TopicPartition) -> None:
         """What was acknowledged before may be lost, if somebody wanted it so."""
-        if where.topic == TOPIC:
-            self._unclean.append(where)
-            self._allowed_loss.forgive(where, set())
+        if topic_partition.topic == TOPIC:
+            self._unclean.append(topic_partition)
+            self._allowed_loss.forgive(topic_partition, set())
 
     # Steps
 
@@ -175,7 +175,7 @@ class RoleWalk:
 
     async def _fork_of(self, leader: SimulatedBroker) -> None:
         """The leader writes what nobody else gets, and dies."""
-        others = [one for one in self._brokers.running if one is not leader]
+        others = [broker for broker in self._brokers.running if broker is not leader]
         network = self._simulation.network
         pauses = self._random.random() < 0.3
         for other in others:
@@ -194,7 +194,9 @@ class RoleWalk:
     async def _swap(self) -> None:
         """The leader goes, and those that were down come back and lead."""
         leader = self._leader()
-        down = [one for one in self._brokers.all if not one.is_running and one is not leader]
+        down = [
+            other for other in self._brokers.all if not other.is_running and other is not leader
+        ]
         if self._random.random() < 0.5:
             await leader.stop()
         else:
@@ -206,7 +208,7 @@ class RoleWalk:
     async def _relay(self) -> None:
         """One leads and dies with what nobody else has; another leads; the first leads again."""
         first = self._leader()
-        others = [one for one in self._brokers.all if one is not first]
+        others = [broker for broker in self._brokers.all if broker is not first]
         second = self._random.choice(others)
         for third in others:
             if third is not second and not third.is_paused:
@@ -227,7 +229,9 @@ class RoleWalk:
     async def _flap(self) -> None:
         """A follower comes and goes, each time without what it had not flushed."""
         leader = self._leader()
-        follower = self._random.choice([one for one in self._brokers.all if one is not leader])
+        follower = self._random.choice(
+            [broker for broker in self._brokers.all if broker is not leader]
+        )
         for _ in range(self._random.randint(3, 8)):
             self._producer.write(self._random.randint(1, 3))
             if self._allowed_loss.may_forget(follower):
@@ -242,7 +246,9 @@ class RoleWalk:
     async def _stall(self) -> None:
         """A follower comes back, hears nothing more as soon as it is let in, and is to lead."""
         leader = self._leader()
-        follower = self._random.choice([one for one in self._brokers.all if one is not leader])
+        follower = self._random.choice(
+            [broker for broker in self._brokers.all if broker is not leader]
+        )
         follower.kill()
         self._producer.write(2)
         await asyncio.sleep(self._random.choice((0.1, 1.5)))
@@ -259,7 +265,9 @@ class RoleWalk:
         """The leader's word that a follower is in sync reaches the store late. By then the follower
         has lost what it held, or hears nothing more."""
         leader = self._leader()
-        follower = self._random.choice([one for one in self._brokers.all if one is not leader])
+        follower = self._random.choice(
+            [broker for broker in self._brokers.all if broker is not leader]
+        )
         follower.kill()
         self._producer.write(3)
         await asyncio.sleep(self._random.choice((0.1, 1.5)))
@@ -286,7 +294,7 @@ class RoleWalk:
     async def _lone_disk(self) -> None:
         """Whoever was the last in sync gets an empty disk before the others are back."""
         last = self._leader()
-        others = [one for one in self._brokers.all if one is not last]
+        others = [broker for broker in self._brokers.all if broker is not last]
         for other in others:
             if not other.is_paused:
                 await other.stop()
@@ -325,7 +333,7 @@ class RoleWalk:
         broker.start()
 
     async def _start(self) -> None:
-        down = [one for one in self._brokers.all if not one.is_running]
+        down = [broker for broker in self._brokers.all if not broker.is_running]
         if down:
             self._random.choice(down).start()
             await asyncio.sleep(self._random.choice((0.0, 0.3, 1.0)))
@@ -432,9 +440,10 @@ class RoleWalk:
         so; whatever other disks hold must still be there then."""
         await asyncio.sleep(15)
         offline = [
-            where
-            for where in self._partitions
-            if self._brokers.leader_of(where) is None and where in self._allowed_loss.forgiven
+            topic_partition
+            for topic_partition in self._partitions
+            if self._brokers.leader_of(topic_partition) is None
+            and topic_partition in self._allowed_loss.forgiven
         ]
         self._require_kept(offline)
         if not offline:
@@ -451,12 +460,18 @@ class RoleWalk:
 
     def _require_kept(self, partitions: list[TopicPartition]) -> None:
         found = []
-        for where in partitions:
-            there = set[bytes]().union(*(values_of(one, where) for one in self._brokers.all))
+        for topic_partition in partitions:
+            there = set[bytes]().union(
+                *(values_of(broker, topic_partition) for broker in self._brokers.all)
+            )
             found += [
-                Violation("destroyed", where, f"{send.value!r} was on a disk, and is on none")
+                Violation(
+                    "destroyed", topic_partition, f"{send.value!r} was on a disk, and is on none"
+                )
                 for send in self._history.sends
-                if send.partition == where and send.offset is not None and send.value not in there
+                if send.partition == topic_partition
+                and send.offset is not None
+                and send.value not in there
             ]
         require_no_violations(found)
 

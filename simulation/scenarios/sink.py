@@ -177,7 +177,7 @@ class SinkWalk:
                 values = [b"%d" % row for row in rows if row % self._tasks == task]
                 shares.append(await self._write_task(task, batch, values))
             if max_tasks is not None:
-                if any(one.rows and one.pending is None for one in shares):
+                if any(share.rows and share.pending is None for share in shares):
                     self._tasks_before = self._tasks
                 return False
             await self._commit(shares)

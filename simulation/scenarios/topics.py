@@ -260,7 +260,11 @@ class TopicWalk:
         self._admins.store_was_lost()
         self._brokers.invariants.store_was_lost()
         broker.host.disk.heal()
-        missing = [one for one in self._partitions if not broker.host.disk.exists(f"/data/{one}")]
+        missing = [
+            partition
+            for partition in self._partitions
+            if not broker.host.disk.exists(f"/data/{partition}")
+        ]
         broker.start()
         await asyncio.sleep(0.5)
         if missing:

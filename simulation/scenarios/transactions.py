@@ -226,7 +226,8 @@ class TransactionScenario:
         history = self.history
         self.groups.commits = commits_of(history)
         readable = {
-            one: [offset for offset, _ in history.committed.final[one]] for one in self.sources
+            source: [offset for offset, _ in history.committed.final[source]]
+            for source in self.sources
         }
         require_no_violations(
             [
@@ -239,12 +240,12 @@ class TransactionScenario:
 
     def _summary(self, working: ClientPool) -> str:
         attempts = self.history.attempts
-        committed = sum(one.is_committed for one in attempts)
+        committed = sum(attempt.is_committed for attempt in attempts)
         return (
             f"version {self.version}, {self.day.protocol} {self.day.assignor},"
             f" {self.day.faults.count} faults, {working.replaced} workers replaced,"
             f" {committed} of {len(attempts)} transactions committed,"
-            f" {sum(one.is_aborted for one in attempts)} aborted,"
+            f" {sum(attempt.is_aborted for attempt in attempts)} aborted,"
             f" {len(self.history.log.sends)} records"
         )
 
