@@ -278,7 +278,7 @@ def in_force(simulation: Simulation, version: int) -> None:
         api_versions.supported.cache_clear()  # It tells the versions in force.
 
     simulation.at_end(lambda: change(usual))
-    change(usual._replace(in_force=version))
+    change(usual._replace(finalized_version=version))
 
 
 async def transactions(simulation: Simulation) -> str:

@@ -1,13 +1,13 @@
-"""Metadata of all topics: encoded once for all clients that ask, and in steps.
+"""Metadata of all topics: encoded in steps, and once for all clients that ask.
 
-Clients that start together, or lose a broker together, all ask for all topics at the same time.
-What they are told about topics is the same for all of them, unless access rules hide some: it
+Clients that start together, or lose a broker together, all ask for all topics at the same time. The
+part of the response about topics is the same for all of them, unless ACLs hide some topics: it
 depends on the cluster's image and on the version of the request. So it is encoded when the first
-of them asks, those that ask meanwhile wait for it, and the bytes are kept until the image changes;
-every reply refers to the same bytes. Brokers and their addresses depend on the client's listener,
-and are encoded for each.
+client asks, clients that ask meanwhile wait for it, and the bytes are kept until the image changes.
+Every reply refers to the same bytes. Brokers and their addresses depend on the client's listener,
+and are encoded for each client.
 
-Where access rules are obeyed, each client gets what it may see, asked for and encoded anew.
+If there is an authorizer, the topics that a client may see are encoded for each request.
 """
 
 import asyncio
@@ -25,17 +25,17 @@ from odradek.protocol.schema import Response, array, int16, int32, string
 from odradek.protocol.wire import unsigned_varint
 from odradek.world.timeslice import Timeslice
 
-# How many combinations of version and wishes are kept: few kinds of clients ask at a time.
+# How many combinations of request version and options are kept.
 _MAX_KEPT: Final = 8
-# Topics with more are encoded in steps: a millisecond's work.
-_FEW_PARTITIONS: Final = 200
+# Topics with more partitions are encoded in steps. So many take a millisecond.
+_MAX_PARTITIONS_PER_STEP: Final = 200
 
 Describe = Callable[[ClusterImage, TopicImage], Iterator[MetadataResponseTopic | None]]
-"""Makes the answer about a topic in steps; the last of them is the answer."""
+"""Describes a topic in steps: yields None after each step, and the description at the end."""
 
 
 class MetadataHead(Response):
-    """What stands before the topics of a Metadata response."""
+    """The fields before the topics of a Metadata response."""
 
     throttle_time_ms: int = int32("3+")
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)
@@ -44,13 +44,13 @@ class MetadataHead(Response):
 
 
 class MetadataTopics(Response):
-    """The topics alone."""
+    """The topics of a Metadata response."""
 
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic)
 
 
 class MetadataTail(Response):
-    """What stands behind them."""
+    """The fields after the topics of a Metadata response."""
 
     cluster_authorized_operations: int = int32("8-10", default=-(2**31))
     error_code: int = int16("13+")
@@ -65,7 +65,7 @@ def encoded(message: Response, version: int) -> bytes:
 
 
 def without_tags(data: bytes, version: int) -> bytes:
-    """Without the byte that says that no tagged fields follow: something else follows here."""
+    """Removes the byte that says that there are no tagged fields: other fields follow here."""
     if not MetadataTopics.is_flexible(version):
         return data
     assert data.endswith(b"\0")
@@ -73,8 +73,8 @@ def without_tags(data: bytes, version: int) -> bytes:
 
 
 class AllTopicsCache:
-    """One for each broker. Invariant: what is kept was made from the topics and the brokers of the
-    image beside it."""
+    """One for each broker. Invariant: the bytes that are kept were encoded from the topics and the
+    brokers of the image that is kept with them."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, bool], _Kept] = {}
@@ -82,10 +82,10 @@ class AllTopicsCache:
     async def current(
         self, images: ClientMetadata, version: int, describe: Describe, *, with_operations: bool
     ) -> tuple[ClusterImage, bytes]:
-        """Returns the newest image, and its topics as they stand in a response."""
+        """Returns the newest image, and its topics as they are encoded in a response."""
         key = (version, with_operations)
         kept = self._kept.pop(key, None) or _Kept()
-        self._kept[key] = kept  # The one that was asked for last is the last to go.
+        self._kept[key] = kept  # The combination that was used last is removed last.
         if len(self._kept) > _MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         async with kept.lock:
@@ -100,16 +100,16 @@ class _Kept:
     __slots__ = ("image", "lock", "topics")
 
     def __init__(self) -> None:
-        # Whoever makes it holds the lock; the others wait for it.
+        # The request that encodes the topics holds the lock; the others wait for it.
         self.lock = asyncio.Lock()
         self.image: ClusterImage | None = None
         self.topics = b""
 
     def is_of(self, image: ClusterImage) -> bool:
-        mine = self.image
-        return mine is not None and (
-            mine is image
-            or (mine.topics is image.topics and mine.brokers.keys() == image.brokers.keys())
+        kept = self.image
+        return kept is not None and (
+            kept is image
+            or (kept.topics is image.topics and kept.brokers.keys() == image.brokers.keys())
         )
 
 
@@ -132,20 +132,20 @@ async def encode_topics(
             continue
         for step in describe(image, image.topics[name]):
             if step is not None:
-                topics += await _encode_one(step, version)
+                topics += await _encode_topic(step, version)
                 count += 1
             elif timeslice.is_over():
                 await timeslice.next_turn()
     return b"".join([_array_length(count, version), *topics])
 
 
-async def _encode_one(topic: MetadataResponseTopic, version: int) -> list[bytes]:
-    """The topic as it stands in the array of topics."""
-    one = MetadataTopics(topics=[topic])
-    if len(topic.partitions) <= _FEW_PARTITIONS:
-        parts = one.encode(version)
+async def _encode_topic(topic: MetadataResponseTopic, version: int) -> list[bytes]:
+    """Returns the topic as an element of the array of topics."""
+    message = MetadataTopics(topics=[topic])
+    if len(topic.partitions) <= _MAX_PARTITIONS_PER_STEP:
+        parts = message.encode(version)
     else:
-        parts = await Timeslice.of_running_loop().run(one.encode_stepwise(version))
+        parts = await Timeslice.of_running_loop().run(message.encode_stepwise(version))
     encoded_parts = [part for part in parts if isinstance(part, bytes)]
     encoded_parts[0] = encoded_parts[0][len(_array_length(1, version)) :]
     encoded_parts[-1] = without_tags(encoded_parts[-1], version)

@@ -1,6 +1,7 @@
-"""What clients may do with a resource, as a set of bits: without an authoriser, everything.
+"""The operations that exist for each type of resource, as sets of bits (KIP-430).
 
-Answers carry them where a client asked for its authorised operations.
+A response contains the operations that the client may do, if the request asks for them. Without an
+authorizer these are all.
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ def _bits(*operations: Operation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-# What is told to whoever did not ask.
+# In responses to requests that did not ask.
 NO_OPERATIONS: Final = -(2**31)
 GROUP_OPERATIONS: Final = _bits(
     Operation.READ,

@@ -1,12 +1,12 @@
-"""The cluster's image as clients may be told of it.
+"""The cluster's image as clients are shown it.
 
 A broker whose session with the metadata store may have expired (`Replicas.is_leased`) does not know
 whether it is still a member of the cluster. If it went on to call itself the leader of partitions
-or a coordinator, clients would stay with it for as long as it is cut off: librdkafka believes
-whichever broker it asks. So for that time it leaves itself out of the live brokers. Everything
-else follows from that, because handlers name only live brokers: Metadata shows no leader
-(LEADER_NOT_AVAILABLE) for what it led, FindCoordinator finds no coordinator here, refusals of
-Produce and Fetch name nobody, and clients ask the other brokers.
+or a coordinator, clients would stay with it for as long as it is cut off: librdkafka believes every
+broker that it asks. So for that time the broker leaves itself out of the live brokers. The rest
+follows from that, because handlers name only live brokers: Metadata shows no leader
+(LEADER_NOT_AVAILABLE) for the partitions that it led, FindCoordinator does not name it, errors of
+Produce and Fetch name no leader, and clients ask the other brokers.
 
 Handlers get this in place of the `MetadataCache`, so that a new handler cannot forget the lease.
 """
@@ -20,7 +20,7 @@ from odradek.replication.replicas import Replicas
 class ClientMetadata:
     """Invariant: `image` shows this broker as alive only while its lease is valid."""
 
-    __slots__ = ("_broker_id", "_replicas", "_without_us", "cache")
+    __slots__ = ("_broker_id", "_replicas", "_without_self", "cache")
 
     def __init__(self, broker_id: BrokerId, replicas: Replicas, cache: MetadataCache) -> None:
         # For changes of the metadata store, which the store itself refuses without a session.
@@ -28,22 +28,22 @@ class ClientMetadata:
         self._broker_id = broker_id
         self._replicas = replicas
         # The newest image that was shown without this broker, and what it was made from.
-        self._without_us: tuple[ClusterImage, ClusterImage] | None = None
+        self._without_self: tuple[ClusterImage, ClusterImage] | None = None
 
     @property
     def image(self) -> ClusterImage:
-        return self._shown(self.cache.image)
+        return self._visible(self.cache.image)
 
     async def caught_up(self, *paths: str) -> ClusterImage:
         """Returns the image once it shows what the store holds at these paths now."""
-        return self._shown(await self.cache.caught_up(*paths))
+        return self._visible(await self.cache.caught_up(*paths))
 
-    def _shown(self, image: ClusterImage) -> ClusterImage:
+    def _visible(self, image: ClusterImage) -> ClusterImage:
         if self._replicas.is_leased:
             return image
-        if self._without_us is None or self._without_us[0] is not image:
-            self._without_us = image, _without(image, self._broker_id)
-        return self._without_us[1]
+        if self._without_self is None or self._without_self[0] is not image:
+            self._without_self = image, _without(image, self._broker_id)
+        return self._without_self[1]
 
 
 def _without(image: ClusterImage, broker_id: BrokerId) -> ClusterImage:

@@ -1,9 +1,10 @@
-"""Features of the cluster that ApiVersions tells: what is supported, and what is in force.
+"""The features of the cluster in ApiVersions (KIP-584): which versions this broker supports, and
+which version is finalized for all clients.
 
-`transaction.version` 2 is transactions with an epoch for each (KIP-890): clients that see it in
-force leave out AddPartitionsToTxn and expect the next epoch from EndTxn.
+`transaction.version` 2 bumps the producer epoch with each transaction (KIP-890): clients that see
+it leave out AddPartitionsToTxn and take the next epoch from EndTxn.
 
-`group.version` 1 is the new consumer protocol (KIP-848): clients that see it in force may use
+`group.version` 1 is the new consumer protocol (KIP-848): clients that see it may use
 ConsumerGroupHeartbeat.
 """
 
@@ -11,9 +12,9 @@ from typing import Final, NamedTuple
 
 
 class Feature(NamedTuple):
-    lowest: int
-    highest: int
-    in_force: int
+    min_version: int
+    max_version: int
+    finalized_version: int
 
 
 FEATURES: Final = {
@@ -21,5 +22,5 @@ FEATURES: Final = {
     "transaction.version": Feature(0, 2, 2),
 }
 
-# Clients take what is in force from the broker with the highest epoch; below 0 it is unknown.
-EPOCH: Final = 1
+# Clients take the finalized versions from the broker with the highest epoch. -1 means unknown.
+FINALIZED_EPOCH: Final = 1

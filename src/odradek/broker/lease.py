@@ -5,9 +5,9 @@ session may have expired by this broker's own clock, others may lead, and every 
 is refused (`Replicas.is_leased`). A new session does not renew the lease: the roles that the broker
 remembers belong to the session that expired. The lease is valid again when the broker has
 registered under the new session, with an image that was read after the session began. Requests
-that were taken before and wait (for replicas, for a rebalance) would not notice: a client that
-asked for acks=all waits for its request timeout, 30 seconds, at a broker that nobody follows any
-more. `watch_lease` sends them away.
+that were accepted before and wait (for replicas, for a rebalance) would not notice: a client that
+produces with acks=all would wait for its request timeout, 30 seconds, at a broker from which no
+follower fetches any more. `watch_lease` answers them with an error.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from odradek.replication.replicas import Replicas
 
 logger = logging.getLogger("odradek.server")
 
-# How often a session is looked at: this part of its timeout, but not more often or seldom than so.
+# A session is checked at intervals of this part of its timeout, within these limits.
 _PART_OF_SESSION: Final = 0.05
-_SHORTEST_PAUSE_S: Final = 0.05
+_MIN_PAUSE_S: Final = 0.05
 _MAX_PAUSE_S: Final = 0.5
 
 
 class SessionLease:
-    """Valid as long as the session under which this broker registered last certainly lives."""
+    """Valid as long as the session under which this broker registered last cannot have expired."""
 
     __slots__ = ("_membership", "_store")
 
@@ -37,7 +37,7 @@ class SessionLease:
         self._membership = membership
 
     def is_valid(self, now_s: float) -> bool:
-        """False before the first registration, too: a broker that is not registered leads
+        """Returns False before the first registration too: a broker that is not registered leads
         nothing."""
         store = self._store
         return store.session_id == self._membership.session_id and not store.may_have_expired()
@@ -46,17 +46,15 @@ class SessionLease:
 async def watch_lease(
     replicas: Replicas, coordinators: Coordinators, membership: Membership, session_s: float
 ) -> None:
-    """Sends everyone away who waits when the lease is lost, until cancelled.
-
-    Nobody begins to wait after that: without a lease every request is refused at once.
-    """
-    pause_s = min(max(session_s * _PART_OF_SESSION, _SHORTEST_PAUSE_S), _MAX_PAUSE_S)
+    """Answers the requests that wait with an error when the lease is lost, until cancelled. Later
+    requests do not wait: without a lease each of them gets an error at once."""
+    pause_s = min(max(session_s * _PART_OF_SESSION, _MIN_PAUSE_S), _MAX_PAUSE_S)
     was_leased = True
     lost_session = 0
     while True:
         await asyncio.sleep(pause_s)
         if replicas.lease is None:
-            return  # A lone broker with a store in its own process: nobody else can lead.
+            return  # The store is in this process: no other broker can lead.
         is_leased = replicas.is_leased
         if was_leased and not is_leased:
             logger.warning(

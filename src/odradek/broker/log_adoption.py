@@ -1,12 +1,12 @@
-"""What a broker does at its start about logs that the metadata store does not know.
+"""Adopts logs at the start of a broker that the metadata store does not know.
 
-A store that was lost, restored from a backup, or made anew beside the directories of a Kafka broker
-knows neither the topics in them nor which producer ids were given away. Producer ids are made safe
-first, then the topics are adopted (`odradek.cluster.adoption`).
+A store that was lost, restored from a backup, or created for the log directories of a Kafka broker
+does not know the topics in them, nor which producer ids were assigned. First the broker makes sure
+that no producer id is assigned again, then the topics are adopted (`odradek.cluster.adoption`).
 
-Ids of producers that wrote lately are in the producer state of every log. Those of transactional
-ids are kept for longer, and before the first record of a transaction is written in the transaction
-log alone: that is read here, if it is to be adopted.
+The ids of producers that wrote lately are in the producer state of the logs. Those of transactional
+ids are remembered for longer, and before the first record of a transaction they are in the
+transaction log only. So that log is read here, if it is to be adopted.
 """
 
 import logging
@@ -27,8 +27,8 @@ from odradek.world.timeslice import Timeslice
 logger = logging.getLogger("odradek.server")
 
 _READ_BYTES: Final = 1 << 20
-# Topics that are named in the log; of the others it says only how many there are.
-_FEW: Final = 10
+# How many topics the log message names.
+_MAX_NAMED: Final = 10
 
 
 async def adopt_unknown_logs(
@@ -40,7 +40,8 @@ async def adopt_unknown_logs(
     *,
     is_alone: bool,
 ) -> None:
-    """Called before this broker takes up any role: nobody can produce to what is adopted yet."""
+    """Called before this broker takes up any role, so that no client can produce to the topics
+    yet."""
     store_id = images.image.store_id
     unknown = [log for log in logs.logs.values() if log.directory.store_id != store_id]
     seen = highest_id(logs.logs.values())
@@ -57,13 +58,14 @@ async def adopt_unknown_logs(
             "adopted %s found in the log directories, with retention switched off because "
             "their settings are not known: %s",
             counted(len(adopted), "topic"),
-            ", ".join(adopted[:_FEW]) + (" ..." if adopted[_FEW:] else ""),
+            ", ".join(adopted[:_MAX_NAMED]) + (" ..." if adopted[_MAX_NAMED:] else ""),
         )
 
 
 async def highest_transactional_id(logs: Iterable[Log]) -> int:
-    """The highest producer id that any transactional id in these logs has, had before or will have
-    next; -1 if there is none. Logs of other topics are passed over."""
+    """Returns the highest producer id that any transactional id in these logs has, had before or
+    will have next; -1 if there is none. Logs of other topics than `__transaction_state` are
+    skipped."""
     timeslice = Timeslice.of_running_loop()
     highest = -1
     for log in logs:

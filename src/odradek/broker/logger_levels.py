@@ -1,8 +1,8 @@
 """Levels of a broker's loggers, as settings of the resource type BROKER_LOGGER.
 
-They hold until the broker stops, as in Kafka: nothing is stored. A logger goes by our name or
-by Kafka's (`odradek.request`, `kafka.request.logger`). DELETE gives it back the level that it
-started with, the root's too, which Kafka refuses.
+They hold until the broker stops, as in Kafka: nothing is stored. A logger has our name and Kafka's
+(`odradek.request`, `kafka.request.logger`). DELETE restores the level at the start, also that of
+the root logger, which Kafka refuses.
 """
 
 import logging
@@ -30,9 +30,9 @@ class Change(Protocol):
 def describe_loggers(
     services: Services, broker: str, names: Iterable[str] | None
 ) -> list[Description]:
-    """All loggers, or those of the given names."""
+    """Returns all loggers, or those with the given names."""
     _require_this_broker(services, broker)
-    wanted = None if names is None else set(names)
+    requested = None if names is None else set(names)
     return [
         Description(
             name=name,
@@ -45,7 +45,7 @@ def describe_loggers(
             documentation=_documentation(name),
         )
         for name, level in logs.levels().items()
-        if not wanted or name in wanted
+        if not requested or name in requested
     ]
 
 
@@ -58,7 +58,7 @@ def _documentation(name: str) -> str:
 def alter_loggers(
     services: Services, broker: str, changes: Sequence[Change], *, validate_only: bool
 ) -> None:
-    """All of them or, if one is refused, none."""
+    """Changes the levels of all named loggers, or of none if one of them is refused."""
     _require_this_broker(services, broker)
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
@@ -68,12 +68,13 @@ def alter_loggers(
         return
     for name, level in levels:
         logs.set_level(name, level)
-        # Said at WARN, as Kafka does: the file should tell why it became talkative or silent.
+        # Logged at WARN, as in Kafka: the file explains why it has more or fewer lines from here
+        # on.
         logger.warning("the level of %s is %s now", name, logs.levels()[name])
 
 
 def _level(change: Change) -> str | None:
-    """The level that is asked for; None for the one it started with."""
+    """Returns the requested level; None for the level at the start."""
     try:
         operation = AlterOperation(change.config_operation)
     except ValueError as error:

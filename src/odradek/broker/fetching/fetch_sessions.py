@@ -7,16 +7,15 @@ the partitions that all of them hold, because a request may name tens of thousan
 session is gone is told so and starts with a full request again; where there is no room it gets
 no session, and names all its partitions each time.
 
-Nobody has to log in to fetch, and partitions that do not exist can be named without end. So a
-session holds few of those: only as many as a client or a follower may have heard of before this
-broker did.
+A client need not log in to fetch, and can name any number of partitions that do not exist. So a
+session holds few of those: only as many as a client or a follower may know before this broker does.
 
     request (session id, epoch)    meaning
-    (0, -1)                        full, no session wanted
-    (0, 0)                         full, make a session
-    (id, 0)                        full, replace that session
-    (id, -1)                       full, end that session
-    (id, n > 0)                    the changes since request n - 1
+    (0, -1)                        full request, without a session
+    (0, 0)                         full request, begin a session
+    (id, 0)                        full request, replace that session
+    (id, -1)                       full request, end that session
+    (id, n > 0)                    incremental request: the changes since request n - 1
 """
 
 from collections.abc import Callable, Iterable
@@ -33,14 +32,14 @@ from odradek.world import Randomness
 _FINAL_EPOCH: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
 _FIRST_VERSION_WITH_IDS: Final = FetchTopic.first_version_with("topic_id")
-# What a partition of a session takes, measured (its entry, and its places in the session).
+# The memory of one partition of a session, measured: its entry, and its places in the session.
 PARTITION_BYTES: Final = 400
-# How many partitions of a session this broker may not know (yet).
+# How many partitions of a session may be unknown to this broker.
 _MAX_UNKNOWN: Final = 1000
 
 
 class FetchSession:
-    """The partitions that a client fetches, from one of its requests to the next."""
+    """The partitions that a client fetches, kept from one of its requests to the next."""
 
     __slots__ = (
         "due",
@@ -76,7 +75,7 @@ class FetchSession:
         return Fetch(self.due, self, is_incremental=True)
 
     def change(self, request: FetchRequest, version: int) -> list[FetchEntry]:
-        """Takes the changes of a request over; returns the partitions that are new."""
+        """Applies the changes of a request; returns the partitions that are new."""
         entries = self.entries
         added = []
         for changed in requested(request, version, entries):
@@ -121,7 +120,8 @@ class FetchSession:
 
 
 class FetchSessions:
-    """A bounded cache; the session unused longest makes room once it has been idle long enough.
+    """A bounded cache of sessions. The least recently used session makes room for another one if it
+    has been idle long enough.
 
     Invariant: `partitions` is the number of partitions that the sessions hold together, and after
     each request at most `max_partitions`.
@@ -136,14 +136,14 @@ class FetchSessions:
         is_known: Callable[[FetchEntry], bool],
         evict_after_s: float = 120.0,
     ) -> None:
-        """`is_known` says whether a partition exists, as far as this broker has heard."""
+        """`is_known` returns whether a partition exists as far as this broker knows."""
         self._slots = slots
         self._max_partitions = max_partitions
         self._is_known = is_known
         self.partitions = 0
         self._randomness = randomness
         self._evict_after_s = evict_after_s
-        # In the order of use, the session unused longest first.
+        # In the order of use, the least recently used session first.
         self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
@@ -200,7 +200,7 @@ class FetchSessions:
         session.unknown += self._count_unknown(added)
         if session.unknown > _MAX_UNKNOWN:
             return False
-        # It was used just now, so it is not among those that make room.
+        # This session was used just now, so it does not make room.
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
         return self._make_room(self._slots, self._max_partitions, now_s)
 

@@ -12,7 +12,7 @@ told in version 3 too, but never a level of 0, which means that the feature is o
 from functools import cache
 from typing import Final
 
-from odradek.broker.features import EPOCH, FEATURES
+from odradek.broker.features import FEATURES, FINALIZED_EPOCH
 from odradek.broker.handlers import Handler, served_apis
 from odradek.broker.permissions import OpenToAll
 from odradek.broker.services import RequestContext, Services
@@ -61,17 +61,21 @@ def supported(error: ErrorCode, version: int) -> ApiVersionsResponse:
             for key, api in served_apis().items()
         ],
         supported_features=[
-            SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
-            for name, feature in FEATURES.items()
-            if feature.lowest > 0 or version >= _FIRST_VERSION_WITH_LEVEL_0
-        ],
-        finalized_features_epoch=EPOCH,
-        finalized_features=[
-            FinalizedFeatureKey(
-                name=name, max_version_level=feature.in_force, min_version_level=feature.in_force
+            SupportedFeatureKey(
+                name=name, min_version=feature.min_version, max_version=feature.max_version
             )
             for name, feature in FEATURES.items()
-            if feature.in_force > 0
+            if feature.min_version > 0 or version >= _FIRST_VERSION_WITH_LEVEL_0
+        ],
+        finalized_features_epoch=FINALIZED_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(
+                name=name,
+                max_version_level=feature.finalized_version,
+                min_version_level=feature.finalized_version,
+            )
+            for name, feature in FEATURES.items()
+            if feature.finalized_version > 0
         ],
     )
 
