@@ -189,7 +189,7 @@ class SimulatedBroker:
         if not self._is_paused:
             self.host.trace("the store is in reach")
             self._cut_off_s = None
-            self._store_connection.mend()
+            self._store_connection.reconnect()
 
     def slow_store(self, delay_s: float) -> None:
         """What it writes reaches the store so much later from now on."""

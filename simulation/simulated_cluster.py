@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from odradek.client import Admin
 from odradek.client.errors import ClientError
-from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.metadata.memory import MemoryMetadata, StoreFaults
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
@@ -46,11 +46,11 @@ class Brokers:
         """Without a store the seed chooses one: in memory, or SQLite behind its service."""
         random = simulation.random("brokers")
         self.simulation = simulation
-        self.weakness = Weakness(
+        self.faults = StoreFaults(
             Randomness(random.getrandbits(64)),
-            longest_notification_delay_s=random.choice((0.0, 0.0, 0.05, 0.5)),
-            longest_operation_delay_s=random.choice((0.0, 0.05, 0.3, 0.3)),
-            longest_read_lag_s=random.choice((0.0, 0.0, 0.3)),
+            max_notification_delay_s=random.choice((0.0, 0.0, 0.05, 0.5)),
+            max_operation_delay_s=random.choice((0.0, 0.05, 0.3, 0.3)),
+            max_read_lag_s=random.choice((0.0, 0.0, 0.3)),
             lost_replies=random.choice((0.0, 0.0, 0.05)),
         )
         self.store_service: SocketStore | None = None
@@ -58,7 +58,7 @@ class Brokers:
             if simulation.random("store").random() < _SOCKET_STORES:
                 store = self.store_service = SocketStore(simulation)
             else:
-                store = MemoryStore(MemoryMetadata(self.weakness))
+                store = MemoryStore(MemoryMetadata(self.faults))
         self.all = [
             SimulatedBroker(simulation, store, number, properties) for number in range(1, count + 1)
         ]
@@ -173,7 +173,7 @@ class Brokers:
                 if name != broker.name:
                     network.set_delay(broker.name, name, network.delay_s)
             broker.start()
-        self.weakness.lost_replies = 0.0
+        self.faults.lost_replies = 0.0
 
     def is_healthy(self) -> bool:
         """Every replica is in sync and every partition has a leader."""

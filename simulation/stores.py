@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from odradek.metadata.local import LocalSession
-from odradek.metadata.memory import MemoryMetadata, MemorySession, Weakness
+from odradek.metadata.memory import MemoryMetadata, MemorySession, StoreFaults
 from odradek.metadata.remote import SocketMetadata
 from odradek.metadata.remote import SocketStore as RemoteSession
 from odradek.metadata.service import MetadataService
@@ -47,7 +47,7 @@ class StoreConnection(Protocol):
 
     def cut(self) -> None: ...
 
-    def mend(self) -> None: ...
+    def reconnect(self) -> None: ...
 
     def slow(self, delay_s: float) -> None:
         """Everything this broker writes reaches the store later by so much, where that can be."""
@@ -72,10 +72,10 @@ class Store(Protocol):
 # In memory
 
 
-class _SlowWeakness:
-    """The weakness of a store, and a delay of one broker's own."""
+class _SlowFaults:
+    """The faults of a store, and a delay of one broker's own."""
 
-    def __init__(self, of_all: Weakness) -> None:
+    def __init__(self, of_all: StoreFaults) -> None:
         self._of_all = of_all
         self.delay_s = 0.0
 
@@ -92,9 +92,9 @@ class MemoryLine(MemoryMetadata):
     can_be_cut = True
 
     def __init__(self, store: MemoryMetadata) -> None:
-        self._slowness = _SlowWeakness(store.weakness)
+        self._slowness = _SlowFaults(store.faults)
         super().__init__(
-            cast("Weakness", self._slowness),
+            cast("StoreFaults", self._slowness),
             session_timeout_ms=round(store.session_timeout_s * 1000),
         )
         self.tree = store.tree
@@ -121,9 +121,9 @@ class MemoryLine(MemoryMetadata):
 
     pause = cut
 
-    def mend(self) -> None:
+    def reconnect(self) -> None:
         for session in self._sessions:
-            session.mend()
+            session.reconnect()
 
     def expire(self) -> None:
         if self._sessions:
@@ -155,7 +155,7 @@ class _Service(MetadataService):
 
 
 class _Session(RemoteSession):
-    async def _dial(self, line: asyncio.Protocol) -> None:
+    async def _open_connection(self, line: asyncio.Protocol) -> None:
         await asyncio.get_running_loop().create_connection(lambda: line, KEEPER, _PORT)
 
 
@@ -178,7 +178,7 @@ class SocketLine:
     def cut(self) -> None:
         raise NotImplementedError
 
-    def mend(self) -> None:
+    def reconnect(self) -> None:
         """Nothing was cut."""
 
     def slow(self, delay_s: float) -> None:
@@ -240,7 +240,7 @@ class SocketStore:
 
     async def _serve(self, world: World) -> None:
         path = str(self._directory.path / "metadata.sqlite")
-        self._database = SqliteMetadata(path, world, keeps_sessions=True)
+        self._database = SqliteMetadata(path, world, has_durable_sessions=True)
         self._on_tree(self._database.tree)
         service = _Service(self._database, KEEPER, world.randomness)
         await service.start()
@@ -304,7 +304,7 @@ class LoneStore:
     def cut(self) -> None:
         """There is no connection that could be cut."""
 
-    mend = pause = expire = cut
+    reconnect = pause = expire = cut
 
     def slow(self, delay_s: float) -> None:
         """The store is in the same process."""

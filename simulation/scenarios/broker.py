@@ -15,7 +15,7 @@ from typing import Any
 
 from odradek.client import Admin
 from odradek.client.errors import ClientError
-from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.metadata.memory import MemoryMetadata, StoreFaults
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
@@ -47,12 +47,12 @@ class FaultyCluster:
         self._directories = ["/data/one", "/data/two", "/data/three"][: random.randint(1, 3)]
         properties = _broker_properties(random, flushes=self._flushes)
         properties["log.dirs"] = ",".join(self._directories)
-        weakness = Weakness(
+        faults = StoreFaults(
             Randomness(random.getrandbits(64)),
-            longest_notification_delay_s=random.choice((0.0, 0.5)),
-            longest_operation_delay_s=random.choice((0.0, 0.05)),
+            max_notification_delay_s=random.choice((0.0, 0.5)),
+            max_operation_delay_s=random.choice((0.0, 0.05)),
         )
-        self._broker = SimulatedBroker(simulation, MemoryMetadata(weakness), 1, properties)
+        self._broker = SimulatedBroker(simulation, MemoryMetadata(faults), 1, properties)
         self._producers = [
             ProducingClient(
                 f"producer-{number}",

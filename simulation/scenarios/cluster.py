@@ -20,7 +20,7 @@ from typing import Any
 from odradek.client import Admin
 from odradek.client.admin.partitions import ElectionType
 from odradek.client.errors import ClientError
-from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.metadata.memory import MemoryMetadata, StoreFaults
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
@@ -81,8 +81,8 @@ class ClusterScenario:
         self._simulation = simulation
         simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
         self._allowed_loss = random.choice(list(Budget))
-        self._weakness = _weakness(random)
-        store = MemoryMetadata(self._weakness)
+        self._faults = _faults(random)
+        store = MemoryMetadata(self._faults)
         properties = _properties(random, flushes=self._allowed_loss is Budget.FLUSHED)
         self._compaction = compaction_of(simulation)
         if self._compaction is not None:
@@ -248,7 +248,7 @@ class ClusterScenario:
             self._require_alive()
         self._simulation.trace.add("-", "the day is over: everything heals")
         await self._faults.heal()
-        self._weakness.lost_replies = 0.0
+        self._faults.lost_replies = 0.0
         await self._evening()
         looking.cancel()
         self._judge()
@@ -490,12 +490,12 @@ class ClusterScenario:
         )
 
 
-def _weakness(random: Random) -> Weakness:
-    return Weakness(
+def _faults(random: Random) -> StoreFaults:
+    return StoreFaults(
         Randomness(random.getrandbits(64)),
-        longest_notification_delay_s=random.choice((0.0, 0.05, 0.5)),
-        longest_operation_delay_s=random.choice((0.0, 0.05)),
-        longest_read_lag_s=random.choice((0.0, 0.0, 0.3)),
+        max_notification_delay_s=random.choice((0.0, 0.05, 0.5)),
+        max_operation_delay_s=random.choice((0.0, 0.05)),
+        max_read_lag_s=random.choice((0.0, 0.0, 0.3)),
         lost_replies=random.choice((0.0, 0.0, 0.05)),
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from odradek.client import Admin
 from odradek.client.errors import ClientError
-from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.metadata.memory import MemoryMetadata, StoreFaults
 from odradek.protocol.errors import KafkaError
 from odradek.world import Randomness, World
 from simulation.client_pool import ClientPool
@@ -87,10 +87,10 @@ class FaultyCluster:
             properties |= compaction.properties
         properties |= more_properties or {}
         self.store: MemoryMetadata | SocketStore = MemoryMetadata(
-            Weakness(
+            StoreFaults(
                 Randomness(random.getrandbits(64)),
-                longest_notification_delay_s=random.choice((0.0, 0.5)),
-                longest_operation_delay_s=random.choice((0.0, 0.05)),
+                max_notification_delay_s=random.choice((0.0, 0.5)),
+                max_operation_delay_s=random.choice((0.0, 0.05)),
             )
         )
         if brokers > 1 and simulation.random("store").random() < _SOCKET_STORES:

@@ -63,8 +63,8 @@ async def _serve(
     try:
         world = World()
         if forgets_sessions and world.disk.exists(path):
-            await (await _opened(path, world, keeps_sessions=False)).close()
-        metadata = await _opened(path, world, keeps_sessions=True)
+            await (await _opened(path, world, has_durable_sessions=False)).close()
+        metadata = await _opened(path, world, has_durable_sessions=True)
         service = MetadataService(metadata, socket_path, world.randomness)
         await service.start()
     except MetadataError as error:
@@ -79,15 +79,15 @@ async def _serve(
         await metadata.close()
 
 
-async def _opened(path: str, world: World, *, keeps_sessions: bool) -> SqliteMetadata:
+async def _opened(path: str, world: World, *, has_durable_sessions: bool) -> SqliteMetadata:
     """Opens the store. If a previous `odradek up` was killed, its store process ends only a moment
     after its last broker, so this waits for the file's lock."""
     for _ in range(round(_LOCK_TIMEOUT_S / _POLL_INTERVAL_S)):
         try:
-            return SqliteMetadata(path, world, keeps_sessions=keeps_sessions)
+            return SqliteMetadata(path, world, has_durable_sessions=has_durable_sessions)
         except StoreUnavailable:
             await asyncio.sleep(_POLL_INTERVAL_S)
-    return SqliteMetadata(path, world, keeps_sessions=keeps_sessions)
+    return SqliteMetadata(path, world, has_durable_sessions=has_durable_sessions)
 
 
 async def _until(is_deserted: Callable[[], bool]) -> None:

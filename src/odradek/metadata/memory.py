@@ -1,6 +1,6 @@
 """The store in memory: for `odradek up --memory`, for tests and for the simulation.
 
-Strong unless told otherwise. `Weakness` makes it as weak as ZooKeeper may be: notifications
+Strong unless told otherwise. `StoreFaults` makes it as weak as ZooKeeper may be: notifications
 late, replies lost after or before the change. `MemorySession` can be cut off, expired and
 crashed from outside; what happens by chance comes from a seed.
 """
@@ -31,24 +31,24 @@ class LostReply(Enum):
     DID_NOT_HAPPEN = auto()
 
 
-class Weakness:
+class StoreFaults:
     """Switches for what a real store may do. From one seed, the same every time."""
 
     def __init__(
         self,
         randomness: Randomness | None = None,
         *,
-        longest_notification_delay_s: float = 0.0,
-        longest_operation_delay_s: float = 0.0,
-        longest_read_lag_s: float = 0.0,
+        max_notification_delay_s: float = 0.0,
+        max_operation_delay_s: float = 0.0,
+        max_read_lag_s: float = 0.0,
         lost_replies: float = 0.0,
     ) -> None:
         """With a lag of reads, each broker sees what others did only after a while, as from a
         follower in an ensemble; what it did itself, and all before it, at once."""
         self._randomness = randomness or Randomness(0)
-        self.longest_notification_delay_s = longest_notification_delay_s
-        self.longest_operation_delay_s = longest_operation_delay_s
-        self.longest_read_lag_s = longest_read_lag_s
+        self.max_notification_delay_s = max_notification_delay_s
+        self.max_operation_delay_s = max_operation_delay_s
+        self.max_read_lag_s = max_read_lag_s
         self.lost_replies = lost_replies
         self._ordered: deque[LostReply] = deque()
 
@@ -67,13 +67,13 @@ class Weakness:
         return list(LostReply)[self._randomness.below(2)]
 
     def notification_delay_s(self) -> float:
-        return self._delay_s(self.longest_notification_delay_s)
+        return self._delay_s(self.max_notification_delay_s)
 
     def read_lag_s(self) -> float:
-        return self._delay_s(self.longest_read_lag_s)
+        return self._delay_s(self.max_read_lag_s)
 
     def operation_delay_s(self) -> float:
-        return self._delay_s(self.longest_operation_delay_s)
+        return self._delay_s(self.max_operation_delay_s)
 
     def _delay_s(self, longest_s: float) -> float:
         return self._randomness.fraction() * longest_s if longest_s else 0.0
@@ -83,10 +83,10 @@ class MemoryMetadata:
     """The store itself; `connect` gives each broker its own line to it."""
 
     def __init__(
-        self, weakness: Weakness | None = None, *, session_timeout_ms: int = 6_000
+        self, faults: StoreFaults | None = None, *, session_timeout_ms: int = 6_000
     ) -> None:
         self.tree = Tree()
-        self.weakness = weakness or Weakness()
+        self.faults = faults or StoreFaults()
         self.session_timeout_s = session_timeout_ms / 1000
 
     def connect(self) -> "MemorySession":
@@ -115,13 +115,13 @@ class MemorySession(LocalSession):
 
     def __init__(self, metadata: MemoryMetadata) -> None:
         super().__init__(metadata)
-        self._weakness = metadata.weakness
+        self._faults = metadata.faults
         self._timeout_s = metadata.session_timeout_s
         # Whoever makes a change may be gone when its news arrive here: they are ours to hear.
         self._context = copy_context()
         self._late: dict[str, None] = {}
         # What this broker sees, if that is not the tree itself, and what it will see next.
-        self._view = View(self._tree) if self._weakness.longest_read_lag_s else None
+        self._view = View(self._tree) if self._faults.max_read_lag_s else None
         self._unseen: list[dict[str, Node | None]] = []
         self._delivery: asyncio.TimerHandle | None = None
         self._cut_at: float | None = None
@@ -152,12 +152,12 @@ class MemorySession(LocalSession):
     async def multi(self, *operations: Operation) -> list[int]:
         self._require_connection()
         session_id, cuts = self.session_id, self._cuts
-        delay_s = self._weakness.operation_delay_s()
+        delay_s = self._faults.operation_delay_s()
         if delay_s:
             await asyncio.sleep(delay_s)
-        lost = self._weakness.next_lost_reply()
+        lost = self._faults.next_lost_reply()
         if cuts != self._cuts and lost is None:
-            lost = self._weakness.cut_reply()
+            lost = self._faults.cut_reply()
         if lost is LostReply.DID_NOT_HAPPEN or not self._tree.is_alive(session_id):
             self._lose_reply()
         try:
@@ -194,7 +194,7 @@ class MemorySession(LocalSession):
         self._cut_at = loop.time()
         self._expiry = loop.call_later(self._timeout_s, self.expire)
 
-    def mend(self) -> None:
+    def reconnect(self) -> None:
         """The connection is there again, with the old session or with a new one."""
         if self._cut_at is None or self._sessions.closed:
             return
@@ -222,12 +222,12 @@ class MemorySession(LocalSession):
         if self._view is not None:
             self._unseen.append({path: self._tree.get(path) for path in paths})
             if self._cut_at is None and self._delivery is None:
-                lag_s = self._weakness.read_lag_s()
+                lag_s = self._faults.read_lag_s()
                 self._delivery = self._later(lag_s, self._catch_up)
             return
         if self._cut_at is not None:
             return
-        delay_s = self._weakness.notification_delay_s()
+        delay_s = self._faults.notification_delay_s()
         if not delay_s and self._delivery is None:
             self._watches.note(paths)
             return

@@ -171,7 +171,7 @@ class SocketStore:
                 line.drop()
 
     async def _open(self, line: "_Line") -> None:
-        await self._dial(line)
+        await self._open_connection(line)
         greeted_s = self._clock.monotonic_s()
         session_id, self._secret = await line.ask(
             "hello", wire.PROTOCOL, self._timeout_ms, self.session_id, self._secret
@@ -182,7 +182,7 @@ class SocketStore:
         self._watches.note([EVERYTHING])
         self._was_open.set()
 
-    async def _dial(self, line: asyncio.Protocol) -> None:
+    async def _open_connection(self, line: asyncio.Protocol) -> None:
         """Connects to the Unix socket; the simulation connects in its own network instead."""
         with socket_address(self._path) as address:
             await asyncio.get_running_loop().create_unix_connection(lambda: line, address)

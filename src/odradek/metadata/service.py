@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from odradek.metadata import wire
 from odradek.metadata.local import LocalSession
 from odradek.metadata.sessions import PathWatch
-from odradek.metadata.sqlite import KeptSession, SqliteMetadata
+from odradek.metadata.sqlite import DurableSession, SqliteMetadata
 from odradek.metadata.store import MetadataError, StoreUnavailable
 from odradek.world import Randomness
 from odradek.world.unix_sockets import listening_socket, remove_socket
@@ -87,8 +87,8 @@ class MetadataService:
             del self._awaited[former]
             logger.info("session %d goes on", former)
             return self._metadata.reconnect(former), secret
-        fresh = KeptSession(self._randomness.bytes(16).hex(), timeout_ms)
-        return self._metadata.connect_kept(fresh), fresh.secret
+        fresh = DurableSession(self._randomness.bytes(16).hex(), timeout_ms)
+        return self._metadata.connect_durable(fresh), fresh.secret
 
     def _give_up(self, session_id: int) -> None:
         if self._awaited.pop(session_id, None) is not None:

@@ -6,8 +6,8 @@ on its way to the disk go together in the next one, and the waiting is done in a
 slow disk delays metadata and nothing else (figures in docs/decisions/0005-metadata-store.md).
 
 Ephemeral nodes of a lone broker are never written: its sessions end with its process. For the
-service they are, with their sessions (`keeps_sessions`): brokers outlive the service, and find
-their sessions again when it is back.
+service they are, with their sessions (`has_durable_sessions`): brokers outlive the service, and
+find their sessions again when it is back.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _SCHEMA = (
 )
 
 
-class KeptSession(NamedTuple):
+class DurableSession(NamedTuple):
     """A session that outlives the process. Its secret tells its owner from others."""
 
     secret: str
@@ -82,11 +82,11 @@ class _Waiting:
 class SqliteMetadata:
     """The store itself; `connect` gives a broker its session."""
 
-    def __init__(self, path: str, world: World, *, keeps_sessions: bool = False) -> None:
+    def __init__(self, path: str, world: World, *, has_durable_sessions: bool = False) -> None:
         """Opens or makes the file; raises `StoreUnavailable` with one line that says why not."""
         self._path = path
-        self._keeps_sessions = keeps_sessions
-        self._begun: dict[int, KeptSession] = {}
+        self._keeps_sessions = has_durable_sessions
+        self._begun: dict[int, DurableSession] = {}
         self._ended: list[int] = []
         # Ended, and not written down for want of room: they go along with the next change.
         self._ended_unwritten: list[int] = []
@@ -95,18 +95,18 @@ class SqliteMetadata:
         self._committing: asyncio.Task[None] | None = None
         self._failure: str | None = None
         try:
-            self._database, nodes, openings, sessions = _open(path, keeps_sessions)
+            self._database, nodes, openings, sessions = _open(path, has_durable_sessions)
         except sqlite3.Error as error:
             why = _why_not(error, path)
             raise StoreUnavailable(f"cannot open the metadata store {path}: {why}") from None
         # As in ZooKeeper the high half counts beginnings, so numbers rise without being stored.
         self.tree = Tree(nodes, transaction=openings << 32, sessions=sessions)
-        self.found_sessions: Mapping[int, KeptSession] = sessions
+        self.found_sessions: Mapping[int, DurableSession] = sessions
 
     def connect(self) -> LocalSession:
         return LocalSession(self)
 
-    def connect_kept(self, session: KeptSession) -> LocalSession:
+    def connect_durable(self, session: DurableSession) -> LocalSession:
         """A new session that is written down with the first node it makes."""
         connected = LocalSession(self)
         self._begun[connected.session_id] = session
@@ -212,7 +212,7 @@ class SqliteMetadata:
             except _DiskFull:
                 # Nothing was written: what was to go along waits for the next change.
                 for session_id, secret, timeout_ms in rows.sessions:
-                    self._begun[session_id] = KeptSession(secret, timeout_ms)
+                    self._begun[session_id] = DurableSession(secret, timeout_ms)
                 self._ended_unwritten += ended
                 raise
 
@@ -255,12 +255,12 @@ def _why_not(error: sqlite3.Error, path: str) -> str:
     return str(error)
 
 
-_Content = tuple[dict[str, Node], int, dict[int, KeptSession]]
+_Content = tuple[dict[str, Node], int, dict[int, DurableSession]]
 
 
 def _open(
-    path: str, keeps_sessions: bool
-) -> tuple[sqlite3.Connection, dict[str, Node], int, dict[int, KeptSession]]:
+    path: str, has_durable_sessions: bool
+) -> tuple[sqlite3.Connection, dict[str, Node], int, dict[int, DurableSession]]:
     """The database, what it holds, how often it has been opened, and which sessions it keeps."""
     # It holds the keys of users. SQLite gives its other files the rights of this one, and says
     # itself what is wrong if it cannot be opened.
@@ -273,13 +273,13 @@ def _open(
         database.execute("pragma journal_mode = wal")
         # A commit returns when the log is on the disk: it survives a power cut.
         database.execute("pragma synchronous = full")
-        return database, *_load(database, keeps_sessions)
+        return database, *_load(database, has_durable_sessions)
     except sqlite3.Error:
         database.close()
         raise
 
 
-def _load(database: sqlite3.Connection, keeps_sessions: bool) -> _Content:
+def _load(database: sqlite3.Connection, has_durable_sessions: bool) -> _Content:
     # One transaction, so that a new store costs one disk write and not three.
     database.execute("begin immediate")
     for statement in _SCHEMA:
@@ -291,7 +291,7 @@ def _load(database: sqlite3.Connection, keeps_sessions: bool) -> _Content:
     found, openings = database.execute("select format, openings from store").fetchone()
     if found != _FORMAT:
         raise sqlite3.DatabaseError(f"its format is {found}; this version reads {_FORMAT}")
-    if not keeps_sessions:
+    if not has_durable_sessions:
         database.execute("delete from ephemeral")
         database.execute("delete from session")
     rows = database.execute("select path, value, version, created from node order by path")
@@ -301,7 +301,7 @@ def _load(database: sqlite3.Connection, keeps_sessions: bool) -> _Content:
     ):
         nodes[path] = Node(*node)
     sessions = {
-        session_id: KeptSession(secret, timeout_ms)
+        session_id: DurableSession(secret, timeout_ms)
         for session_id, secret, timeout_ms in database.execute(
             "select id, secret, timeout_ms from session"
         )

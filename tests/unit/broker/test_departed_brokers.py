@@ -27,7 +27,7 @@ def test_whoever_asks_when_a_leader_is_killed_hears_of_the_next_one() -> None:
         assert await metadata(cluster, 3) == (1, {1, 2, 3})
         leader = await cluster.connection(1)
         # The network is faster than the store.
-        cluster.metadata.weakness.longest_notification_delay_s = 0.1
+        cluster.metadata.faults.max_notification_delay_s = 0.1
         cluster.brokers[1].kill()
         await leader.wait_closed()
         assert await metadata(cluster, 3) == (2, {1, 2, 3})

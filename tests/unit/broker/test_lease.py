@@ -403,7 +403,7 @@ def test_a_broker_that_has_registered_again_serves_from_its_log_and_says_so() ->
             await prepare(client)
             sessions[0].cut()
             await asyncio.sleep(20)  # Virtual seconds: the session expires, and is missed.
-            sessions[0].mend()
+            sessions[0].reconnect()
 
             async def fetch() -> int:
                 request = ASKED[OffsetFetchRequest.api_key]

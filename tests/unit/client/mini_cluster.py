@@ -126,7 +126,7 @@ class MiniCluster:
         self.next_producer_id = 1000
         self.auto_create_partitions = 0
         self.sessions: dict[int, dict[tuple[TopicId, int], fetch.FetchPartition]] = {}
-        self.keeps_sessions = True
+        self.has_durable_sessions = True
         self._servers: list[asyncio.Server] = []
         self._change = asyncio.Event()
 
@@ -369,7 +369,7 @@ class MiniCluster:
             session.update(named)
             return request.session_id, session
         self.sessions.pop(request.session_id, None)
-        if request.session_epoch < 0 or not self.keeps_sessions:
+        if request.session_epoch < 0 or not self.has_durable_sessions:
             return 0, named
         session_id = len(self.requests)
         self.sessions[session_id] = named

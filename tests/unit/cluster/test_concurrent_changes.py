@@ -307,7 +307,7 @@ async def test_a_change_whose_reply_is_lost_is_made_once(kind: Kind, outcome: Lo
     await pair.prepare()
     if kind.before is not None:
         await kind.before(pair.second)
-    pair.metadata.weakness.lose_next_reply(outcome)
+    pair.metadata.faults.lose_next_reply(outcome)
     await kind.change(pair.first)
     assert kind.is_made(pair, {1})
 
@@ -331,7 +331,7 @@ async def test_a_block_of_producer_ids_whose_reply_was_lost_is_given_to_nobody_e
 ) -> None:
     pair = Pair()
     await pair.prepare()
-    pair.metadata.weakness.lose_next_reply(outcome)
+    pair.metadata.faults.lose_next_reply(outcome)
     first = [await pair.first.producer_ids.next() for _ in range(1000)]
     second = [await pair.second.producer_ids.next() for _ in range(1000)]
     assert not set(first) & set(second)
@@ -376,7 +376,7 @@ async def test_a_repeated_delete_leaves_a_topic_that_was_made_again_meanwhile() 
     pair = Pair()
     await pair.prepare()
     before = pair.image.topics["t"].topic_id
-    pair.metadata.weakness.lose_next_reply(LostReply.HAPPENED)
+    pair.metadata.faults.lose_next_reply(LostReply.HAPPENED)
 
     class Remade(MetadataCache):
         """Somebody makes the topic again before this broker has read back."""

@@ -4,7 +4,7 @@ from odradek.cluster.membership import Membership, PreviousRun
 from odradek.config import parse_listener
 from odradek.config.broker_settings import BrokerSettings
 from odradek.metadata import Create, MetadataCache, Set, node_values, paths, store_setup
-from odradek.metadata.memory import MemoryMetadata, Weakness
+from odradek.metadata.memory import MemoryMetadata, StoreFaults
 from odradek.metadata.topic_operations import create_topic
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 from odradek.storage import LogManager
@@ -27,7 +27,7 @@ async def test_it_leaves_a_set_that_it_entered_before_its_epoch_ended() -> None:
     """The leader's write comes after the starting broker drew its image, and the store is slow to
     tell it. Its old epoch is still the current one, so the write is right; but the broker has
     lost its page cache since, so it must not stay in the set when it registers."""
-    metadata = MemoryMetadata(Weakness(longest_notification_delay_s=1_000_000))
+    metadata = MemoryMetadata(StoreFaults(max_notification_delay_s=1_000_000))
     leader, starting = metadata.connect(), metadata.connect()
     await store_setup.prepare_store(leader, "cluster")
     assignment = node_values.TopicAssignment(TopicId(bytes(15) + b"1"), ((1, 2),), {}, {})

@@ -41,7 +41,7 @@ class InlineWorkers:
 async def served(directory: Path, timeout_ms: int = 6_000) -> AsyncIterator[SocketMetadata]:
     """A store in a file, served at a socket beside it."""
     world = World(workers=InlineWorkers())
-    owned = SqliteMetadata(str(directory / "metadata.sqlite"), world, keeps_sessions=True)
+    owned = SqliteMetadata(str(directory / "metadata.sqlite"), world, has_durable_sessions=True)
     path = str(directory / "metadata.sock")
     service = MetadataService(owned, path, world.randomness)
     await service.start()

@@ -29,7 +29,7 @@ from odradek.metadata import (
 from odradek.metadata.compare_and_set import change_node
 from odradek.metadata.image import ClusterImage, difference
 from odradek.metadata.image_builder import image_of
-from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
+from odradek.metadata.memory import LostReply, MemoryMetadata, StoreFaults
 from odradek.metadata.store import EVERYTHING
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 from odradek.world.timeslice import measured_by
@@ -238,7 +238,7 @@ def test_a_topic_made_again_has_its_new_id_only() -> None:
 
 def test_run_follows_the_store_until_the_session_ends() -> None:
     async def scenario() -> None:
-        metadata = MemoryMetadata(Weakness(longest_notification_delay_s=0.001))
+        metadata = MemoryMetadata(StoreFaults(max_notification_delay_s=0.001))
         writer, store = metadata.connect(), metadata.connect()
         await store_setup.prepare_store(store, "cluster")
         keeper = MetadataCache(store)
@@ -358,7 +358,7 @@ def test_the_image_waits_while_the_store_is_away_and_then_tells_the_difference()
             await keeper.write(*topic("refused", 3))
         assert keeper.image is before
         assert not running.done()
-        store.mend()
+        store.reconnect()
         image = await keeper.newer_than(before.number)
         assert sorted(image.topics) == ["kept", "new"]
         assert [(change.before, [*change.topics], [*change.brokers]) for change in heard] == [
@@ -377,7 +377,7 @@ def test_after_an_expiry_the_registration_is_missing_from_the_image() -> None:
         running = asyncio.ensure_future(keeper.run())
         session_id, number = store.session_id, keeper.image.number
         store.cut()
-        asyncio.get_running_loop().call_later(0.01, store.mend)
+        asyncio.get_running_loop().call_later(0.01, store.reconnect)
         assert 5 not in (await keeper.newer_than(number)).brokers
         assert await store.next_session(session_id) != session_id
         await keeper.write(broker(5)._replace(ephemeral=True))
@@ -413,7 +413,7 @@ def test_after_an_unknown_outcome_the_image_holds_what_happened() -> None:
         metadata = MemoryMetadata()
         store = metadata.connect()
         keeper = await keeper_on(store)
-        metadata.weakness.lose_next_reply(LostReply.HAPPENED)
+        metadata.faults.lose_next_reply(LostReply.HAPPENED)
         with pytest.raises(OutcomeUnknown):
             await keeper.write(*topic("t", 1))
         assert "t" in (await keeper.caught_up()).topics

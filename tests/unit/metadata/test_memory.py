@@ -13,7 +13,7 @@ from odradek.metadata import (
     Set,
     StoreUnavailable,
 )
-from odradek.metadata.memory import LostReply, MemoryMetadata, Weakness
+from odradek.metadata.memory import LostReply, MemoryMetadata, StoreFaults
 from odradek.metadata.store import EVERYTHING
 from odradek.world import Randomness
 
@@ -30,7 +30,7 @@ def test_after_a_lost_reply_only_reading_back_tells(outcome: LostReply, happened
         metadata = MemoryMetadata()
         store = metadata.connect()
         watch = store.watch()
-        metadata.weakness.lose_next_reply(outcome)
+        metadata.faults.lose_next_reply(outcome)
         with pytest.raises(OutcomeUnknown):
             await store.multi(Create("/a"))
         assert (await store.read("/a") is not None) is happened
@@ -42,7 +42,7 @@ def test_after_a_lost_reply_only_reading_back_tells(outcome: LostReply, happened
 
 def test_late_notifications_arrive_together() -> None:
     async def scenario() -> None:
-        metadata = MemoryMetadata(Weakness(longest_notification_delay_s=0.01))
+        metadata = MemoryMetadata(StoreFaults(max_notification_delay_s=0.01))
         store = metadata.connect()
         watch = store.watch()
         await store.multi(Create("/a"))
@@ -89,7 +89,7 @@ def test_a_short_cut_leaves_the_session_as_it_was() -> None:
             await store.multi(Create("/b"))
         await witness.multi(Create("/c"))
         assert watch.pending() == []
-        store.mend()
+        store.reconnect()
         assert watch.pending() == [EVERYTHING]
         assert store.session_id == former
         assert await store.read("/a") is not None
@@ -111,7 +111,7 @@ def test_a_long_cut_ends_the_session_and_the_broker_learns_it_afterwards() -> No
         # It was in doubt before anybody else could know.
         assert store.may_have_expired()
         assert store.session_id == former
-        store.mend()
+        store.reconnect()
         assert store.session_id != former
         assert not store.may_have_expired()
 
@@ -121,8 +121,8 @@ def test_a_long_cut_ends_the_session_and_the_broker_learns_it_afterwards() -> No
 @pytest.mark.parametrize("seed", range(6))
 def test_a_change_cut_off_has_an_unknown_outcome(seed: int) -> None:
     async def scenario() -> None:
-        weakness = Weakness(Randomness(seed), longest_operation_delay_s=0.001)
-        metadata = MemoryMetadata(weakness)
+        faults = StoreFaults(Randomness(seed), max_operation_delay_s=0.001)
+        metadata = MemoryMetadata(faults)
         store, witness = metadata.connect(), metadata.connect()
         change = asyncio.ensure_future(store.multi(Create("/a")))
         await asyncio.sleep(0)
@@ -130,7 +130,7 @@ def test_a_change_cut_off_has_an_unknown_outcome(seed: int) -> None:
         with pytest.raises(OutcomeUnknown):
             await change
         seen = await witness.read("/a")
-        store.mend()
+        store.reconnect()
         assert await store.read("/a") == seen
 
     run(scenario())
@@ -155,7 +155,7 @@ def test_a_crash_is_noticed_at_once_or_after_the_timeout(is_noticed: bool) -> No
 
 def test_with_a_lag_others_are_seen_late_and_in_order_and_oneself_at_once() -> None:
     async def scenario() -> None:
-        metadata = MemoryMetadata(Weakness(longest_read_lag_s=0.01))
+        metadata = MemoryMetadata(StoreFaults(max_read_lag_s=0.01))
         store, other = metadata.connect(), metadata.connect()
         watch = store.watch()
         await other.multi(Create("/a", b"1"), Create("/gone", b"", True))
@@ -181,15 +181,15 @@ def test_with_a_lag_others_are_seen_late_and_in_order_and_oneself_at_once() -> N
 
 def test_with_a_lag_what_is_read_after_an_unknown_outcome_is_final() -> None:
     async def scenario() -> None:
-        metadata = MemoryMetadata(Weakness(longest_read_lag_s=0.01))
+        metadata = MemoryMetadata(StoreFaults(max_read_lag_s=0.01))
         store, other = metadata.connect(), metadata.connect()
-        metadata.weakness.lose_next_reply(LostReply.HAPPENED)
+        metadata.faults.lose_next_reply(LostReply.HAPPENED)
         with pytest.raises(OutcomeUnknown):
             await store.multi(Create("/a"))
         assert await store.read("/a") is not None
         store.cut()
         await other.multi(Create("/b"))
-        store.mend()
+        store.reconnect()
         assert await store.children("/") == ["a", "b"]
 
     run(scenario())
@@ -197,8 +197,8 @@ def test_with_a_lag_what_is_read_after_an_unknown_outcome_is_final() -> None:
 
 def test_the_same_seed_loses_the_same_replies() -> None:
     async def outcomes(seed: int) -> list[bool]:
-        weakness = Weakness(Randomness(seed), lost_replies=0.5, longest_operation_delay_s=0.0001)
-        store = MemoryMetadata(weakness).connect()
+        faults = StoreFaults(Randomness(seed), lost_replies=0.5, max_operation_delay_s=0.0001)
+        store = MemoryMetadata(faults).connect()
         seen = []
         for number in range(20):
             try:

@@ -62,7 +62,7 @@ class Host:
         self._file = str(directory / "metadata.sqlite")
 
     async def start(self) -> None:
-        self._metadata = SqliteMetadata(self._file, self._world, keeps_sessions=True)
+        self._metadata = SqliteMetadata(self._file, self._world, has_durable_sessions=True)
         self.service = MetadataService(self._metadata, self.path, self._world.randomness)
         await self.service.start()
 
@@ -134,7 +134,7 @@ from odradek.world import World
 
 async def main():
     world = World()
-    metadata = SqliteMetadata(sys.argv[1] + "/metadata.sqlite", world, keeps_sessions=True)
+    metadata = SqliteMetadata(sys.argv[1] + "/metadata.sqlite", world, has_durable_sessions=True)
     await MetadataService(metadata, sys.argv[1] + "/metadata.sock", world.randomness).start()
     print("ready", flush=True)
     await asyncio.Event().wait()
@@ -366,7 +366,9 @@ def test_a_name_that_is_itself_too_long_is_refused_in_one_line(tmp_path: Path) -
         ):
             pass
         world = World(workers=InlineWorkers())
-        metadata = SqliteMetadata(str(tmp_path / "metadata.sqlite"), world, keeps_sessions=True)
+        metadata = SqliteMetadata(
+            str(tmp_path / "metadata.sqlite"), world, has_durable_sessions=True
+        )
         service = MetadataService(metadata, str(tmp_path / "no" / "such"), world.randomness)
         with pytest.raises(StoreUnavailable, match=r"cannot listen at .*: No such file"):
             await service.start()

@@ -257,7 +257,7 @@ def test_a_lost_reply_to_an_expansion_is_read_back() -> None:
         await cluster.create_topic([1, 2])
         for outcome in LostReply:
             await cluster.elect(1, [1])
-            cluster.metadata.weakness.lose_next_reply(outcome)
+            cluster.metadata.faults.lose_next_reply(outcome)
             await cluster.until(lambda state: state.isr == (1, 2))
             assert (await cluster.produce(1, b"a")).error_code == 0
 

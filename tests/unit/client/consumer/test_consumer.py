@@ -477,7 +477,7 @@ def test_a_broker_without_sessions_and_ids_is_read_too() -> None:
     async def test(cluster: MiniCluster, simulation: Simulation) -> None:
         (log,) = cluster.create("t")
         fill(log, range(20))
-        cluster.keeps_sessions = False
+        cluster.has_durable_sessions = False
         cluster.served[1] = (4, 11)
         cluster.served[3] = (0, 9)
         async with consumer(cluster, simulation) as one:
