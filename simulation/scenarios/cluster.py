@@ -81,8 +81,8 @@ class ClusterScenario:
         self._simulation = simulation
         simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
         self._allowed_loss = random.choice(list(Budget))
-        self._faults = _faults(random)
-        store = MemoryMetadata(self._faults)
+        self._store_faults = _store_faults(random)
+        store = MemoryMetadata(self._store_faults)
         properties = _properties(random, flushes=self._allowed_loss is Budget.FLUSHED)
         self._compaction = compaction_of(simulation)
         if self._compaction is not None:
@@ -248,7 +248,7 @@ class ClusterScenario:
             self._require_alive()
         self._simulation.trace.add("-", "the day is over: everything heals")
         await self._faults.heal()
-        self._faults.lost_replies = 0.0
+        self._store_faults.lost_replies = 0.0
         await self._evening()
         looking.cancel()
         self._judge()
@@ -490,7 +490,7 @@ class ClusterScenario:
         )
 
 
-def _faults(random: Random) -> StoreFaults:
+def _store_faults(random: Random) -> StoreFaults:
     return StoreFaults(
         Randomness(random.getrandbits(64)),
         max_notification_delay_s=random.choice((0.0, 0.05, 0.5)),
