@@ -110,6 +110,10 @@ class Coordinator:
         self.fresh_id += 1
         return self.ask(InitProducer(ID, timeout_ms, self.fresh_id, *identity))
 
+    def ask_for(self, transactional_id: str) -> Identity:
+        """Another producer starts."""
+        return self.ask(InitProducer(transactional_id, 60_000, 7))
+
     def add(
         self,
         identity: tuple[int, int],
