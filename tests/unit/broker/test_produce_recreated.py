@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from odradek.broker.handlers import produce as produce_handler
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -16,6 +15,7 @@ from odradek.protocol.messages.delete_topics import (
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.protocol.types import TopicId
 from odradek.replication.partition import Partition
+from odradek.transactions.verification import TransactionVerifier
 from tests.unit.broker.harness import Client, batch, with_broker
 from tests.unit.broker.test_produce_and_fetch import many, produce, produce_request
 from tests.unit.broker.transactional import Producer
@@ -83,7 +83,7 @@ def test_the_first_batch_of_a_transaction_is_refused_if_its_topic_was_made_anew(
         topic_id = await client.create_topic("t")
         producer = Producer(client)
         assert await producer.start() == 0
-        held = Held(monkeypatch, produce_handler, "join")
+        held = Held(monkeypatch, TransactionVerifier, "join")
         request = producer.request(producer.batch(b"a"))
         request.topic_data[0].topic_id = TopicId(topic_id)
         await land_after_recreation(connect, client, request, version, held)

@@ -1,6 +1,7 @@
-"""AddOffsetsToTxn 0-4: offsets of a group will be committed in the transaction.
+"""AddOffsetsToTxn 0-4: adds to a transaction the partition that keeps the offsets of a group.
 
-They are written to the group's partition of `__consumer_offsets`, so that partition joins.
+The offsets that TxnOffsetCommit brings are written to the partition of `__consumer_offsets` that
+belongs to the group, so that partition becomes part of the transaction.
 """
 
 from typing import Final

@@ -1,7 +1,8 @@
-"""AddPartitionsToTxn 0-5: partitions that a transaction will write to.
+"""AddPartitionsToTxn 0-5: adds to a transaction the partitions that it will write to.
 
-Up to version 3 a producer asks for its own transaction: if one partition is not there, none is
-added. From version 4 brokers ask for many transactions at once, and may only verify.
+Up to version 3 a producer asks for its own transaction. If one of the partitions does not exist,
+none is added. From version 4 brokers ask for many transactions at once, and may ask only whether
+the partitions were added.
 """
 
 import asyncio
@@ -57,7 +58,7 @@ async def handle(
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
     if not context.authorize_cluster(Operation.CLUSTER_ACTION):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    # Side by side: their records are replicated together.
+    # Concurrently, so that the records of all transactions are replicated together.
     answers = await asyncio.gather(
         *(_add(services, context, asked) for asked in request.transactions)
     )
@@ -111,15 +112,16 @@ async def _add(
     error, missing = await _ask(services, context, asked, partitions)
     if error is ErrorCode.PRODUCER_FENCED and version < _FIRST_VERSION_WITH_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
-    knows = version >= _FIRST_VERSION_WITH_ABORTABLE
-    refusal = ErrorCode.TRANSACTION_ABORTABLE if knows else ErrorCode.INVALID_TXN_STATE
+    knows_abortable = version >= _FIRST_VERSION_WITH_ABORTABLE
+    refusal = ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE
     return await _answer(asked.topics, missing, refusal, error)
 
 
 async def _unknown(
     services: Services, partitions: Set[TopicPartition], version: int
 ) -> Set[TopicPartition]:
-    """Those that are not there. The broker that asks may know of a topic before this one."""
+    """Returns the partitions that do not exist. A broker that asks may have learned of a new topic
+    before this broker, so this broker asks the metadata store about unknown topics."""
     unknown = await _not_in(services.images.image, partitions)
     if unknown and version >= _FIRST_VERSION_OF_BROKERS:
         topics = dict.fromkeys(partition.topic for partition in unknown)

@@ -1,6 +1,7 @@
-"""AlterConfigs 0-2: replaces all settings of a resource by those given.
+"""AlterConfigs 0-2: replaces all settings of a resource by the given ones.
 
-What is not named goes back to its default: IncrementalAlterConfigs is the kinder way.
+A setting that the request does not name goes back to its default. IncrementalAlterConfigs changes
+single settings.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""AlterPartitionReassignments 0-1: begins to move partitions to other brokers, or gives it up.
+"""AlterPartitionReassignments 0-1: begins to move partitions to other brokers, or cancels moves.
 
-The answer says that the move was written down; ListPartitionReassignments says when it is done.
-The partitions of one topic are written together, each refused for itself.
+The response says that the move was written to the metadata store. ListPartitionReassignments tells
+when it is complete. The partitions of one topic are written together; each of them may be refused.
 """
 
 from typing import Final
@@ -36,22 +36,22 @@ async def handle(
             refusals = await reassign(
                 services.images.cache,
                 topic.name,
-                {one.partition_index: one.replicas for one in topic.partitions},
+                {partition.partition_index: partition.replicas for partition in topic.partitions},
                 may_change_factor=request.allow_replication_factor_change,
             )
         except ApiError as refusal:
-            refusals = {one.partition_index: refusal for one in topic.partitions}
-        response.responses.append(_shown(topic, refusals))
+            refusals = {partition.partition_index: refusal for partition in topic.partitions}
+        response.responses.append(_response(topic, refusals))
     return response
 
 
-def _shown(topic: ReassignableTopic, refusals: dict[int, ApiError]) -> ReassignableTopicResponse:
+def _response(topic: ReassignableTopic, refusals: dict[int, ApiError]) -> ReassignableTopicResponse:
     answers = []
-    for one in topic.partitions:
-        refusal = refusals.get(one.partition_index)
+    for partition in topic.partitions:
+        refusal = refusals.get(partition.partition_index)
         answers.append(
             ReassignablePartitionResponse(
-                partition_index=one.partition_index,
+                partition_index=partition.partition_index,
                 error_code=ErrorCode.NONE if refusal is None else refusal.code,
                 error_message=None if refusal is None else refusal.message,
             )

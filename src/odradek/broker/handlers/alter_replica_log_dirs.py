@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs 1-2: the log directory for replicas that are still to come.
+"""AlterReplicaLogDirs 1-2: chooses the log directory of replicas that do not exist yet.
 
-A replica that is in the directory already stays there; one that this broker does not have yet
-will be made there, and the answer says that it is not here (as Kafka does). Replicas are not
-moved from one directory to another: that is refused.
+A replica that is in the directory already stays there. A replica that this broker does not have yet
+will be created there, and the error says that it is not available, as Kafka does. Not done: a
+replica is not moved from one directory to another; that is refused.
 """
 
 from collections import defaultdict
@@ -85,7 +85,7 @@ def _place(
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if log.directory is directory:
         return ErrorCode.NONE
-    # Not a storage error: clients would try again.
+    # A storage error would make clients try again.
     return ErrorCode.UNSUPPORTED_VERSION
 
 

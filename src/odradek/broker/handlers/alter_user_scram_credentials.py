@@ -1,6 +1,7 @@
 """AlterUserScramCredentials 0: adds, replaces and removes SCRAM credentials of users.
 
-A user may be named once in a request, as in Kafka. The password itself never comes here.
+A request may name a user once, as in Kafka. The client salts and hashes the password; the password
+itself is never sent.
 """
 
 from collections import Counter

@@ -1,12 +1,12 @@
-"""ApiVersions 0-4: what this broker serves.
+"""ApiVersions 0-4: the APIs that this broker serves, and in which versions.
 
-A version we do not know is answered in version 0, with the list, so that the client can choose
-again. Produce is advertised from version 0 because some librdkafka releases look for it there
-(KAFKA-18659); versions below 3 are refused all the same.
+A version that this broker does not know is answered in version 0, with the list, so that the client
+can choose another one. Produce is advertised from version 0 because some librdkafka releases look
+for it there (KAFKA-18659); versions below 3 are refused all the same.
 
-Features whose lowest level is 0 are told from version 4 on: Java clients 2.7 to 3.8 ask in
+Features whose lowest level is 0 are listed from version 4 on: Java clients 2.7 to 3.8 ask in
 version 3 and refuse a broker with such a feature (KAFKA-17011, KAFKA-17492). Levels in force are
-told in version 3 too, but never a level of 0, which means that the feature is off.
+listed in version 3 too, but never a level of 0, which means that the feature is off.
 """
 
 from functools import cache

@@ -1,7 +1,8 @@
 """ConsumerGroupDescribe 0-1: epochs, members and assignments of consumer groups.
 
-From version 1 it says which protocol a member speaks. Partitions of deleted topics have no name
-and are left out. Classic groups are said not to be found: DescribeGroups knows them.
+From version 1 the response says which protocol each member uses. Partitions of deleted topics are
+left out, because the names of the topics are unknown. Classic groups are answered with
+GROUP_ID_NOT_FOUND; DescribeGroups describes them.
 """
 
 from collections.abc import Iterable
@@ -98,7 +99,7 @@ async def _describe(services: Services, group_id: str) -> DescribedGroup:
         group_epoch=found.group_epoch,
         assignment_epoch=found.assignment_epoch,
         assignor_name=found.assignor,
-        members=[_member(each, image) for each in found.members],
+        members=[_member(member, image) for member in found.members],
     )
 
 

@@ -1,12 +1,13 @@
-"""ConsumerGroupHeartbeat 0-1: a member of a consumer group joins, lives, reconciles and leaves.
+"""ConsumerGroupHeartbeat 0-1: a member of a consumer group joins, stays, reconciles and leaves.
 
-It is answered at once: there is no barrier to wait at, and members that join at the same time are
-only taken in together (`broker.consumer_joins`). From version 1 a client makes its member
-id itself and may subscribe by a regular expression (RE2, whole names; no word boundaries), which
-stands for the topics that it may describe.
+The response does not wait for other members: there is no barrier in this protocol. Members that
+join at the same time are added together (`broker.consumer_joins`). From version 1 a client makes
+its member id itself and may subscribe by a regular expression (RE2, whole names; no word
+boundaries), which stands for the topics that it may describe.
+
 A member whose record would be larger than `max.message.bytes` of the internal topic is refused with
-UNKNOWN_SERVER_ERROR, as by Kafka; before it is taken in together with others, so that these are not
-refused with it.
+UNKNOWN_SERVER_ERROR, as by Kafka. It is refused before it is added together with other members, so
+that they are not refused with it.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 )
 
 _FIRST_VERSION_WITH_OWN_IDS: Final = 1
-# More than all else in a member's record takes: its address, its timeout and lengths.
+# An upper bound for the other fields of a member's record: its address, its timeout and lengths.
 _REST_BYTES: Final = 500
 
 

@@ -1,6 +1,6 @@
-"""CreateAcls 1-3: adds access rules; those that there are already stay as they are.
+"""CreateAcls 1-3: adds ACLs. An ACL that exists already is left as it is.
 
-Each rule is answered for itself. What a rule names need not exist.
+Each ACL has its own result. The resource that an ACL names need not exist.
 """
 
 from collections import defaultdict
@@ -36,8 +36,10 @@ async def handle(
     services: Services, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse:
     results = [AclCreationResult(error_message=None) for _ in request.creations]
-    # The rules of one resource are written together.
-    wanted: dict[ResourcePattern, list[tuple[AccessEntry, AclCreationResult]]] = defaultdict(list)
+    # The ACLs of one resource are written together.
+    by_resource: dict[ResourcePattern, list[tuple[AccessEntry, AclCreationResult]]] = defaultdict(
+        list
+    )
     for creation, result in zip(request.creations, results, strict=True):
         try:
             services.require_authorizer()
@@ -45,8 +47,8 @@ async def handle(
         except ApiError as refusal:
             result.error_code, result.error_message = refusal.code, refusal.message
         else:
-            wanted[acl.resource].append((acl.entry, result))
-    for resource, entries in wanted.items():
+            by_resource[acl.resource].append((acl.entry, result))
+    for resource, entries in by_resource.items():
         try:
             await services.access_rules.add(resource, [entry for entry, _ in entries])
         except ApiError as refusal:

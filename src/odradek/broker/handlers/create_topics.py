@@ -1,7 +1,7 @@
-"""CreateTopics 2-7: makes topics, or only says whether they could be made.
+"""CreateTopics 2-7: creates topics, or only says whether they could be created.
 
-Each topic is made on its own: one that is refused does not keep back the others. The answer
-comes when this broker is ready to take records for it.
+Each topic is created on its own: if one is refused, the others are still created. The response is
+sent when this broker can append records to the partitions that it leads.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from odradek.protocol.messages.create_topics import (
 )
 
 _FIRST_VERSION_WITH_CONFIGS: Final = CreatableTopicResult.first_version_with("configs")
-# Topics that are looked at before others get a turn.
+# After so many topics other connections are served.
 _AT_ONCE: Final = 50
 
 
@@ -46,7 +46,7 @@ async def handle(
         result = CreatableTopicResult(name=name, error_message=None)
         results.append(result)
         if not len(results) % _AT_ONCE:
-            await asyncio.sleep(0)  # Nothing is awaited where nothing is made.
+            await asyncio.sleep(0)  # A topic that is refused awaits nothing.
         try:
             if times > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Topic '{name}' is named {times} times.")
@@ -78,7 +78,9 @@ def _hide_configs(context: RequestContext, result: CreatableTopicResult) -> None
 
 
 def _new_topic(asked: CreatableTopic) -> NewTopic:
-    assignment = {one.partition_index: one.broker_ids for one in asked.assignments}
+    assignment = {
+        partition.partition_index: partition.broker_ids for partition in asked.assignments
+    }
     if len(assignment) != len(asked.assignments):
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The assignment names a partition twice."

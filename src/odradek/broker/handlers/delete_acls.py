@@ -1,4 +1,4 @@
-"""DeleteAcls 1-3: removes the access rules that filters find, and says which they were."""
+"""DeleteAcls 1-3: removes the ACLs that match filters, and lists them."""
 
 from typing import Final
 
@@ -32,9 +32,9 @@ async def _delete(services: Services, asked: DeleteAclsFilter) -> DeleteAclsFilt
     result = DeleteAclsFilterResult(error_message=None)
     try:
         services.require_authorizer()
-        wanted = read_filter(asked)
-        for resource in await services.access_rules.find(wanted):
-            for entry in await services.access_rules.remove(resource, wanted):
+        acl_filter = read_filter(asked)
+        for resource in await services.access_rules.find(acl_filter):
+            for entry in await services.access_rules.remove(resource, acl_filter):
                 result.matching_acls.append(
                     DeleteAclsMatchingAcl(
                         error_message=None,

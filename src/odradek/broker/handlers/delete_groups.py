@@ -1,4 +1,4 @@
-"""DeleteGroups 0-2: forget groups without members, and their offsets."""
+"""DeleteGroups 0-2: deletes groups without members, and their offsets."""
 
 from typing import Final
 

@@ -1,10 +1,10 @@
-"""DeleteRecords 0-2: moves the start of the log up to an offset.
+"""DeleteRecords 0-2: moves the log start offset of partitions up to an offset.
 
--1 means up to the high watermark. What lies below is gone for readers at once; the disk gets
-the space back when whole segments fall below the start. The answer waits until the replicas on
-live brokers have followed (its low watermark is the least of their starts), and until this broker
-would begin there after a crash. Topics whose cleanup.policy has no `delete` refuse with
-POLICY_VIOLATION, internal ones with INVALID_TOPIC_EXCEPTION.
+The offset -1 stands for the high watermark. Records below the offset cannot be read any more; the
+disk space is freed when whole segments are below it. The response waits until the replicas on live
+brokers have moved their start too (its low watermark is the least of their log start offsets), and
+until this broker would start there after a crash. Topics whose cleanup.policy has no `delete` are
+refused with POLICY_VIOLATION, internal topics with INVALID_TOPIC_EXCEPTION.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _HIGH_WATERMARK: Final = -1
 
 
 class _Deletion(NamedTuple):
-    """Done by the leader, perhaps not yet by its followers."""
+    """A deletion that the leader has done, and its followers perhaps not yet."""
 
     answer: DeleteRecordsPartitionResult
     partition: Partition
@@ -117,7 +117,7 @@ async def _when_done(
 
 
 def _is_done(services: Services, deletion: _Deletion) -> bool:
-    """Whether every live replica has followed; the answer is complete then."""
+    """Returns whether every live replica has followed. If so, the answer is complete."""
     low_watermark = deletion.partition.low_watermark(services.images.image.brokers)
     if low_watermark < deletion.upto:
         return False

@@ -1,6 +1,7 @@
-"""DescribeAcls 1-3: the access rules that a filter finds.
+"""DescribeAcls 1-3: the ACLs that match a filter.
 
-They are read from the store, so a rule that was just made through another broker is among them.
+They are read from the metadata store, so an ACL that was just created through another broker is
+among them.
 """
 
 from typing import Final

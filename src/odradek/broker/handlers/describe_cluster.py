@@ -1,6 +1,6 @@
-"""DescribeCluster 0-2: the brokers and the controller, without any topics.
+"""DescribeCluster 0-2: the brokers and the controller, without topics.
 
-Endpoint type 2 asks for a controller quorum, which this platform does not have.
+Not done: endpoint type 2 asks for a quorum of controllers, which this platform does not have.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""DescribeConfigs 1-4: settings of topics, brokers and groups, with who set them.
+"""DescribeConfigs 1-4: settings of topics, brokers, loggers and groups, and where each comes from.
 
-Resource types: 2 topic, 4 broker (by its id, or empty for the cluster's dynamic defaults),
-8 broker loggers, 32 consumer groups. Other brokers answer for themselves.
+Resource types: 2 topic, 4 broker (by its id, or empty for the dynamic defaults of the cluster),
+8 broker loggers, 32 consumer groups. A broker describes its own settings and loggers alone.
 """
 
 from collections.abc import Hashable, Iterable
@@ -62,9 +62,9 @@ def _configs(
     services: Services, asked: DescribeConfigsResource, request: DescribeConfigsRequest
 ) -> list[DescribeConfigsResourceResult]:
     def describe() -> list[DescribeConfigsResourceResult]:
-        return [_shown(one, request) for one in _described(services, asked)]
+        return [_result(description, request) for description in _described(services, asked)]
 
-    # Names that a client makes up are not kept.
+    # A cache of names that a client makes up would grow without bound.
     if asked.resource_type != ResourceType.TOPIC or asked.configuration_keys is not None:
         return describe()
     wish = ("described", request.include_synonyms, request.include_documentation)
@@ -96,20 +96,22 @@ def _described(services: Services, asked: DescribeConfigsResource) -> Iterable[D
     )
 
 
-def _shown(one: Description, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-    synonyms = one.synonyms if request.include_synonyms else ()
+def _result(
+    described: Description, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    synonyms = described.synonyms if request.include_synonyms else ()
     return DescribeConfigsResourceResult(
-        name=one.name,
-        value=one.value,
-        read_only=one.read_only,
-        config_source=one.source,
-        is_sensitive=one.is_sensitive,
+        name=described.name,
+        value=described.value,
+        read_only=described.read_only,
+        config_source=described.source,
+        is_sensitive=described.is_sensitive,
         synonyms=[
             DescribeConfigsSynonym(name=name, value=value, source=source)
             for name, value, source in synonyms
         ],
-        config_type=one.kind,
-        documentation=one.documentation if request.include_documentation else None,
+        config_type=described.kind,
+        documentation=described.documentation if request.include_documentation else None,
     )
 
 

@@ -1,6 +1,6 @@
-"""DescribeGroups 0-6: state, protocol and members of classic groups.
+"""DescribeGroups 0-6: the state, the protocol and the members of classic groups.
 
-A group that does not exist is Dead; from version 6 that is an error with a line about it.
+A group that does not exist is Dead. From version 6 it is an error with a message.
 """
 
 from typing import Final

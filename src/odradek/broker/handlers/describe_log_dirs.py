@@ -1,7 +1,7 @@
-"""DescribeLogDirs 1-5: log directories, their space, and the size of each partition in them.
+"""DescribeLogDirs 1-5: log directories, their disk space, and the size of each partition in them.
 
-A broker with ten thousand partitions gives others a turn in between: what is said of two partitions
-need not be of the same moment.
+A broker with ten thousand partitions serves other connections in between, so the sizes of two
+partitions need not be those of the same moment.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ from odradek.world.timeslice import Timeslice
 async def handle(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    wanted = (
+    asked = (
         None
         if request.topics is None
         else {
@@ -48,11 +48,11 @@ async def handle(
             if timeslice.is_over():
                 await timeslice.next_turn()
             log = partition.log
-            name = log.topic_partition
-            if log.directory is directory and (wanted is None or name in wanted):
-                topics[name.topic].append(
+            topic_partition = log.topic_partition
+            if log.directory is directory and (asked is None or topic_partition in asked):
+                topics[topic_partition.topic].append(
                     DescribeLogDirsPartition(
-                        partition_index=name.partition,
+                        partition_index=topic_partition.partition,
                         partition_size=log.size_bytes,
                         offset_lag=log.log_end_offset - partition.high_watermark.value,
                     )

@@ -1,7 +1,7 @@
-"""DescribeProducers 0: what partitions led here remember of their producers.
+"""DescribeProducers 0: the producers that the partitions led by this broker know.
 
-`current_txn_start_offset` is where a producer's open transaction began, -1 if it has none: a
-transaction that stays there and that no coordinator knows hangs (KIP-664).
+`current_txn_start_offset` is the offset at which the open transaction of a producer began, -1 if it
+has none. A transaction that stays open although no coordinator knows it hangs (KIP-664).
 """
 
 from typing import Final

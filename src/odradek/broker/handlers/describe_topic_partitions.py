@@ -1,7 +1,6 @@
-"""DescribeTopicPartitions 0: topics page by page, so that huge ones fit.
+"""DescribeTopicPartitions 0: the partitions of topics, page by page.
 
-Topics come in the order of their names; the cursor names the first partition of the next page.
-Eligible leader replicas are not tracked: null.
+Topics are sorted by name; the cursor names the first partition of the next page.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials 0: which SCRAM mechanisms users have, and how often they hash.
+"""DescribeUserScramCredentials 0: which SCRAM mechanisms users have, and with how many iterations.
 
-Salts and keys are told to nobody.
+Salts and keys are never sent.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ async def handle(
             error_code=refusal.code, error_message=refusal.message
         )
     known = {user: found for user, settings in kept.items() if (found := _credentials(settings))}
-    # Nobody named means everybody.
+    # A request that names no user asks for all.
     asked = Counter(user.name for user in request.users or ()) or dict.fromkeys(sorted(known), 1)
     return DescribeUserScramCredentialsResponse(
         error_message=None,
@@ -66,7 +66,7 @@ def _credentials(settings: Mapping[str, str]) -> list[CredentialInfo]:
         try:
             iterations = ScramCredential.decode(text).iterations
         except MalformedCredential:
-            continue  # Somebody wrote to the store by hand; nobody can log in with it.
+            continue  # It was written to the metadata store by hand. No client can use it.
         found.append(CredentialInfo(mechanism=mechanism, iterations=iterations))
     return found
 

@@ -1,7 +1,7 @@
-"""ElectLeaders 0-2: lets preferred replicas lead again, or (type 1) any replica there is.
+"""ElectLeaders 0-2: makes the preferred replicas leaders, or (type 1) any replica that is alive.
 
-Any broker does it, by the same compare-and-set as the controller. Asked about all partitions, it
-answers only for those that had another leader than they should.
+The broker that is asked does it, by the same compare-and-set as the controller. A request for all
+partitions is answered with those that needed an election.
 """
 
 from typing import Final
@@ -36,33 +36,35 @@ async def handle(
     image = services.images.image
     asks_for_all = request.topic_partitions is None
     if request.topic_partitions is None:
-        wanted = [where for where, _ in partitions_of(image, image.topics)]
+        partitions = [topic_partition for topic_partition, _ in partitions_of(image, image.topics)]
     else:
         named = (
             TopicPartition(topic.topic, index)
             for topic in request.topic_partitions
             for index in topic.partitions
         )
-        wanted = list(dict.fromkeys(named))
+        partitions = list(dict.fromkeys(named))
     try:
         if request.election_type == _PREFERRED:
-            results = await elect_preferred(services.images.cache, wanted)
+            results = await elect_preferred(services.images.cache, partitions)
         else:
-            results = await elect_any(services.images.cache, wanted, services.longest_log)
+            results = await elect_any(services.images.cache, partitions, services.longest_log)
     except ApiError as refusal:
         return ElectLeadersResponse(error_code=refusal.code)
-    return ElectLeadersResponse(replica_election_results=_shown(results, asks_for_all))
+    return ElectLeadersResponse(replica_election_results=_results(results, asks_for_all))
 
 
-def _shown(results: Results, asks_for_all: bool) -> list[ReplicaElectionResult]:
+def _results(results: Results, asks_for_all: bool) -> list[ReplicaElectionResult]:
     topics: dict[str, ReplicaElectionResult] = {}
-    for where, refusal in results.items():
+    for topic_partition, refusal in results.items():
         if refusal is not None and refusal.code is ErrorCode.ELECTION_NOT_NEEDED and asks_for_all:
             continue
-        topic = topics.setdefault(where.topic, ReplicaElectionResult(topic=where.topic))
+        topic = topics.setdefault(
+            topic_partition.topic, ReplicaElectionResult(topic=topic_partition.topic)
+        )
         topic.partition_result.append(
             PartitionResult(
-                partition_id=where.partition,
+                partition_id=topic_partition.partition,
                 error_code=ErrorCode.NONE if refusal is None else refusal.code,
                 error_message=None if refusal is None else refusal.message,
             )

@@ -1,7 +1,7 @@
-"""EndTxn 0-5: commits or aborts a producer's transaction.
+"""EndTxn 0-5: commits or aborts the transaction of a producer.
 
-The answer comes when the decision is committed; the markers follow. In version 5 (transactions
-version 2) it carries the identity that the producer goes on with: the next epoch, or a new id.
+The response is sent when the decision is committed; the markers follow. In version 5 (transactions
+version 2) it has the identity that the producer continues with: the next epoch, or a new id.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from odradek.transactions.commands import EndTransaction, Identity
 from odradek.transactions.transaction import LAST_EPOCH, NO_PRODUCER
 
 _FIRST_VERSION_WITH_FENCED: Final = 2
-_FIRST_VERSION_THAT_RAISES: Final = EndTxnResponse.first_version_with("producer_epoch")
+_FIRST_VERSION_THAT_BUMPS: Final = EndTxnResponse.first_version_with("producer_epoch")
 
 
 async def handle(
@@ -41,8 +41,8 @@ async def handle(
 async def _end(services: Services, context: RequestContext, request: EndTxnRequest) -> Identity:
     if not request.transactional_id:
         return Identity(ErrorCode.INVALID_REQUEST)
-    raises = context.version >= _FIRST_VERSION_THAT_RAISES
-    may_need_id = raises and request.producer_epoch >= LAST_EPOCH - 1
+    bumps_epoch = context.version >= _FIRST_VERSION_THAT_BUMPS
+    may_need_id = bumps_epoch and request.producer_epoch >= LAST_EPOCH - 1
     try:
         fresh_producer_id = await services.producer_ids.next() if may_need_id else NO_PRODUCER
         command = EndTransaction(
@@ -50,7 +50,7 @@ async def _end(services: Services, context: RequestContext, request: EndTxnReque
             request.producer_id,
             request.producer_epoch,
             request.committed,
-            client_version=2 if raises else 0,
+            client_version=2 if bumps_epoch else 0,
             fresh_producer_id=fresh_producer_id,
             client_address=context.address,
         )

@@ -1,7 +1,7 @@
-"""FindCoordinator 0-6: which broker keeps a group or a transactional id.
+"""FindCoordinator 0-6: the broker that coordinates a group or a transactional id.
 
-It is the leader of the partition that the key falls into. The internal topic is made when
-somebody first asks. Key types: 0 group, 1 transactional id; share groups (2) are not here yet.
+It is the leader of the partition of an internal topic that belongs to the key. The first request
+creates the internal topic. Key types: 0 group, 1 transactional id. Not done: share groups (2).
 """
 
 from typing import Final

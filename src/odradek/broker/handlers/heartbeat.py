@@ -1,6 +1,6 @@
-"""Heartbeat 0-4: a member of a classic group lives, and hears of rebalances.
+"""Heartbeat 0-4: a member of a classic group says that it is alive, and learns of rebalances.
 
-While the coordinator loads it says that all is well: the member would only begin anew.
+While the coordinator loads, the response has no error: an error would make the member join again.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs 0-1: sets, deletes, appends to and subtracts from settings.
 
-Levels of a broker's loggers are set and deleted alone, and hold until that broker stops.
+The levels of a broker's loggers can be set and deleted, and hold until that broker stops.
 """
 
 from collections.abc import Mapping

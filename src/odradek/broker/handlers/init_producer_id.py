@@ -1,10 +1,10 @@
-"""InitProducerId 0-5: an identity for an idempotent or a transactional producer.
+"""InitProducerId 0-5: gives an idempotent or a transactional producer its id and epoch.
 
-Without a transactional id every request gets a new producer id with epoch 0. With one, the
-producer gets the next epoch of that id: whoever had it is fenced, and the transaction it left
-open is aborted first. That takes a moment, for which the request waits; if it takes longer the
-client is asked to try again. From version 3 a producer may name the identity it had, to go on
-after an error (KIP-360).
+Without a transactional id every request gets a new producer id with epoch 0. With one, the producer
+gets the next epoch of the producer id of this transactional id: a producer with an older epoch is
+fenced, and its open transaction is aborted first. The request waits a moment for that; if it takes
+longer, the client is told to try again. From version 3 a producer may send the identity that it
+had, to continue after an error (KIP-360).
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""JoinGroup 0-9: become a member of a classic group, or go into its next generation.
+"""JoinGroup 0-9: a consumer becomes a member of a classic group, or enters its next generation.
 
-The answer waits until all members have joined. From version 4 a new member is refused once,
-with the id it is to come with (KIP-394); from 5 it may be static (KIP-345); from 9 a static
-leader that came back is told to skip the assignment (KIP-814). A member whose protocols are
-larger than the group's record may be is refused (`broker.group_record_size`).
+The response is sent when all members have joined. From version 4 a new member is refused once, with
+the member id that it has to use (KIP-394); from 5 it may be static (KIP-345); from 9 a static
+leader that came back is told to skip the assignment (KIP-814). A member whose protocols are larger
+than the record of the group may be is refused (`broker.group_record_size`).
 """
 
 from typing import Final
@@ -40,19 +40,19 @@ _PROTOCOL_BYTES: Final = 100
 async def handle(
     services: Services, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse:
-    nameless = None if context.version >= _FIRST_VERSION_WITH_NULL_PROTOCOL else ""
+    no_protocol = None if context.version >= _FIRST_VERSION_WITH_NULL_PROTOCOL else ""
     try:
         _check_size(services, request)
         reply = await services.groups.ask(request.group_id, _command(context, request))
     except ApiError as refusal:
         return JoinGroupResponse(
-            error_code=refusal.code, member_id=request.member_id, protocol_name=nameless
+            error_code=refusal.code, member_id=request.member_id, protocol_name=no_protocol
         )
     return JoinGroupResponse(
         error_code=reply.error,
         generation_id=reply.generation_id,
         protocol_type=reply.protocol_type,
-        protocol_name=nameless if reply.protocol_name is None else reply.protocol_name,
+        protocol_name=no_protocol if reply.protocol_name is None else reply.protocol_name,
         leader=reply.leader,
         skip_assignment=reply.skip_assignment,
         member_id=reply.member_id,
@@ -68,8 +68,9 @@ async def handle(
 
 
 def _check_size(services: Services, request: JoinGroupRequest) -> None:
-    """Refuses what is not to be kept: the group's record has the metadata of the one protocol that
-    is chosen, but all protocols of a member are held in memory until its session is over."""
+    """Raises `ApiError` if the protocols of the member take too much memory. The record of the
+    group has the metadata of the chosen protocol alone, but all protocols of a member are held in
+    memory until its session ends."""
     protocols = request.protocols
     size = (
         sum(len(protocol.metadata) for protocol in protocols)
@@ -93,7 +94,7 @@ def _command(context: RequestContext, request: JoinGroupRequest) -> JoinGroup:
         if version >= _FIRST_VERSION_WITH_REBALANCE_TIMEOUT
         else request.session_timeout_ms,
         request.protocol_type,
-        tuple(Protocol(each.name, each.metadata) for each in request.protocols),
+        tuple(Protocol(protocol.name, protocol.metadata) for protocol in request.protocols),
         requires_member_id=version >= _FIRST_VERSION_THAT_REQUIRES_MEMBER_ID,
         can_skip_assignment=version >= _FIRST_VERSION_THAT_CAN_SKIP_ASSIGNMENT,
         reason=request.reason,

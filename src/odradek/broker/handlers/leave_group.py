@@ -1,4 +1,4 @@
-"""LeaveGroup 0-5: a member goes; from version 3 an administrator removes several."""
+"""LeaveGroup 0-5: a member leaves; from version 3 an administrator removes several members."""
 
 from typing import Final
 
@@ -28,7 +28,8 @@ async def handle(
     if context.version < _FIRST_VERSION_WITH_MEMBERS:
         members = [MemberIdentity(member_id=request.member_id)]
     leaving = tuple(
-        LeavingMember(each.member_id, each.group_instance_id, each.reason) for each in members
+        LeavingMember(member.member_id, member.group_instance_id, member.reason)
+        for member in members
     )
     command = LeaveGroup(request.group_id, leaving)
     try:
@@ -40,11 +41,11 @@ async def handle(
     return LeaveGroupResponse(
         members=[
             MemberResponse(
-                member_id=each.member_id,
-                group_instance_id=each.group_instance_id,
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
                 error_code=error,
             )
-            for each, error in zip(members, errors, strict=True)
+            for member, error in zip(members, errors, strict=True)
         ]
     )
 

@@ -1,7 +1,7 @@
-"""ListConfigResources 0-1: what has settings of its own.
+"""ListConfigResources 0-1: the resources that can have settings of their own.
 
-Version 0 lists client metrics subscriptions alone, of which there are none. Version 1 lists
-the types asked for, or all of them.
+Version 0 lists subscriptions of client metrics alone, of which there are none. Version 1 lists the
+types that the request names, or all of them.
 """
 
 from typing import Final
@@ -25,17 +25,17 @@ def handle(
 ) -> ListConfigResourcesResponse:
     if context.version == 0:
         return ListConfigResourcesResponse()
-    wanted = set(request.resource_types) or set(ResourceType)
-    if not wanted <= set(ResourceType):
+    types = set(request.resource_types) or set(ResourceType)
+    if not types <= set(ResourceType):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = services.images.image
     found = []
-    if ResourceType.TOPIC in wanted:
+    if ResourceType.TOPIC in types:
         found += [(ResourceType.TOPIC, name) for name in sorted(image.topics)]
     for kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-        if kind in wanted:
+        if kind in types:
             found += [(kind, str(broker)) for broker in image.brokers]
-    if ResourceType.GROUP in wanted:
+    if ResourceType.GROUP in types:
         found += [(ResourceType.GROUP, name) for name in sorted(image.group_configs)]
     return ListConfigResourcesResponse(
         config_resources=[

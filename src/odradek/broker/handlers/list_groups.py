@@ -1,6 +1,6 @@
-"""ListGroups 0-5: the groups that this broker coordinates, by state (4) and type (5).
+"""ListGroups 0-5: the groups that this broker coordinates, filtered by state (4) and by type (5).
 
-While a part of them is being loaded there is no list, rather than half of one.
+While a part of them is being loaded, the response is an error rather than an incomplete list.
 """
 
 from typing import Final

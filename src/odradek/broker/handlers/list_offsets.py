@@ -1,13 +1,14 @@
-"""ListOffsets 1-11: the offset at a time, and at the ends of the log.
+"""ListOffsets 1-11: the offset for a timestamp, and the offsets at the ends of the log.
 
-The special times: -1 latest (last stable for read_committed), -2 earliest, -3 the record with
-the highest timestamp, -4 earliest local (no tiers here, so earliest), -5 latest tiered and -6
-earliest that is to be uploaded (none: -1). Each is served from the version on in which it came;
-below, and for other negative times, the answer is UNSUPPORTED_VERSION, as in Kafka.
+The special timestamps: -1 latest (the last stable offset for read_committed), -2 earliest, -3 the
+record with the largest timestamp, -4 earliest local (there are no tiers, so earliest), -5 latest
+tiered and -6 earliest pending upload (none: -1). Each is served from the version on that introduced
+it; older versions and other negative timestamps get UNSUPPORTED_VERSION, as in Kafka.
 
-A new leader whose high watermark has not reached the start of its term may have named a later
-end in a former life of the partition: until then it answers OFFSET_NOT_AVAILABLE (KIP-207).
-Other brokers ask for the log's own end, and as a debugging replica (-2) followers answer too.
+A new leader whose high watermark has not reached the offset at which its leadership began may lag
+behind the previous leader, which may have answered with a later end. Until then the answer is
+OFFSET_NOT_AVAILABLE (KIP-207). Brokers ask for the log end offset, and a debugging replica (-2) is
+answered by followers too.
 """
 
 from typing import Final
@@ -36,7 +37,7 @@ _MAX_TIMESTAMP: Final = -3
 _EARLIEST_LOCAL: Final = -4
 _LATEST_TIERED: Final = -5
 _EARLIEST_PENDING_UPLOAD: Final = -6
-# The first version that may ask for each special time.
+# The first version that may ask for each special timestamp.
 _FIRST_VERSIONS: Final = {
     _LATEST: 1,
     _EARLIEST: 1,
@@ -125,7 +126,8 @@ def _partition(
 
 
 def _is_broker(partition: Partition, replica_id: int) -> bool:
-    """Whoever only claims to be a replica is answered like a consumer."""
+    """Returns whether the request comes from a replica of the partition, or from a debugging
+    replica. Other brokers are answered like consumers."""
     leadership = partition.leadership
     return replica_id == _DEBUGGING_REPLICA or (
         leadership is not None and replica_id in leadership.followers
@@ -133,7 +135,7 @@ def _is_broker(partition: Partition, replica_id: int) -> bool:
 
 
 def _answer_broker(partition: Partition, answer: ListOffsetsPartitionResponse) -> None:
-    """Where the log ends, committed or not, and in which epoch its last record was written."""
+    """Answers with the log end offset and the leader epoch of the last record."""
     log = partition.log
     answer.offset = log.log_end_offset
     answer.leader_epoch = log.leader_epochs.epoch_for(answer.offset - 1)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments 0: the moves under way, of all topics or of those asked about."""
+"""ListPartitionReassignments 0: the reassignments under way, of all topics or of the named ones."""
 
 from typing import Final
 
@@ -29,13 +29,15 @@ def handle(
     )
     names = image.topics.keys() if asked is None else {name for name, _ in asked}
     topics: dict[str, OngoingTopicReassignment] = {}
-    for where, partition in partitions_of(image, names):
-        if not is_moving(partition) or (asked is not None and where not in asked):
+    for topic_partition, partition in partitions_of(image, names):
+        if not is_moving(partition) or (asked is not None and topic_partition not in asked):
             continue
-        topic = topics.setdefault(where.topic, OngoingTopicReassignment(name=where.topic))
+        topic = topics.setdefault(
+            topic_partition.topic, OngoingTopicReassignment(name=topic_partition.topic)
+        )
         topic.partitions.append(
             OngoingPartitionReassignment(
-                partition_index=where.partition,
+                partition_index=topic_partition.partition,
                 replicas=list(partition.replicas),
                 adding_replicas=list(partition.adding),
                 removing_replicas=list(partition.removing),

@@ -1,10 +1,10 @@
 """ListTransactions 0-2: the transactional ids that this broker coordinates.
 
-Filtered by state, by producer, by how long a transaction has been open (version 1) and by a
-regular expression that the whole id must match (version 2).
+They are filtered by state, by producer, by how long a transaction has been open (version 1), and by
+a regular expression that the whole id must match (version 2).
 
-Not done: an expression finds ids of letters, digits, dots, underscores and hyphens alone, which
-is what topic names are made of; the same linear-time matcher serves both.
+Not done: an expression matches ids of letters, digits, dots, underscores and hyphens alone, as in
+topic names, because the same linear-time matcher serves both.
 """
 
 from collections.abc import Iterable
@@ -36,27 +36,29 @@ def handle(
         return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     now_ms = services.world.clock.now_ms()
     try:
-        found = [one for one in _all(services) if _is_wanted(one, request, now_ms)]
+        found = [
+            transaction for transaction in _all(services) if _matches(transaction, request, now_ms)
+        ]
     except ApiError as refusal:
         return ListTransactionsResponse(error_code=refusal.code)
     if request.transactional_id_pattern:
         try:
             pattern = topic_pattern(request.transactional_id_pattern)
-            matching = pattern.matching(one.transactional_id for one in found)
+            matching = pattern.matching(transaction.transactional_id for transaction in found)
         except InvalidPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-        found = [one for one in found if one.transactional_id in matching]
+        found = [transaction for transaction in found if transaction.transactional_id in matching]
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in _STATES],
         transaction_states=[
             TransactionState(
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                transaction_state=one.status.title,
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.status.title,
             )
-            for one in found
+            for transaction in found
             if context.authorize_quietly(
-                Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id
+                Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id
             )
         ],
     )
@@ -67,14 +69,14 @@ def _all(services: Services) -> Iterable[Transaction]:
         yield from machine.transactions.values()
 
 
-def _is_wanted(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
-    if request.state_filters and one.status.title not in request.state_filters:
+def _matches(transaction: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
+    if request.state_filters and transaction.status.title not in request.state_filters:
         return False
-    if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
+    if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
     if request.duration_filter < 0:
         return True
-    return one.status in _OPEN and now_ms - one.started_ms > request.duration_filter
+    return transaction.status in _OPEN and now_ms - transaction.started_ms > request.duration_filter
 
 
 HANDLER: Final = Handler(

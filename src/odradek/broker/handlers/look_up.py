@@ -1,13 +1,14 @@
-"""LookUp 0: the newest record of a key, from a partition's leader. Odradek's own API.
+"""LookUp 0: the newest record of a key, from the leader of a partition. Odradek's own API.
 
-What is committed counts, for read_committed what is decided: as for a consumer that has read
-the partition to its end. A tombstone that is still there is answered, without a value. Any
-topic can be asked; on one that is not compacted the answer is what retention has left.
+The answer is the one of a consumer that has read the partition to its end: up to the high
+watermark, and for read_committed up to the last stable offset. A tombstone that is still in the log
+is answered, without a value. Any topic can be asked; in a topic that is not compacted the answer is
+among the records that retention has left.
 
-The first look-up in a partition has an index made, from then on it is kept current (see
-`storage/key_index`). Meanwhile the log is read, downwards, until the key is found: the answer
-is the same, it only takes longer. Where the values of many keys would make a response too large
-the first ones are answered. Not done: nothing is answered by followers.
+The first look-up in a partition starts to build an index, which is kept current from then on
+(`storage/key_index`). Until it is built the log is read backwards until the key is found: the
+answer is the same, but takes longer. If the values of many keys would make a response too large,
+only the first keys are answered. Not done: followers do not answer.
 """
 
 import asyncio
@@ -35,14 +36,14 @@ from odradek.storage import StorageError
 from odradek.storage.key_index.search import BytesRead, FoundRecord
 
 _READ_COMMITTED: Final = 1
-# Then others get a turn.
+# After so many keys other connections are served.
 _KEYS_AT_ONCE: Final = 16
-# What a response holds of values, about, before the rest has to be asked for again.
+# A response with about so many bytes of values is full: the client asks again for the other keys.
 _MAX_BYTES: Final = 16 << 20
 
 
 class _Room:
-    """What is left of a response."""
+    """How many bytes of values the response has room for."""
 
     __slots__ = ("bytes_left",)
 
@@ -101,19 +102,19 @@ async def _look_up(
     partition = services.replicas.leader(topic, asked.partition_index)
     partition.check_epoch(asked.current_leader_epoch)
     if not partition.knows_its_end:
-        # A former leader may have answered with something newer.
+        # The previous leader may have answered with a newer record.
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
     epoch = partition.leader_epoch
     read = BytesRead()
     try:
         index = services.key_indexes.of(partition.log)
-        for number, wanted in enumerate(asked.keys):
+        for number, asked_key in enumerate(asked.keys):
             if room.bytes_left <= 0:
                 break
             if not number % _KEYS_AT_ONCE:
-                await asyncio.sleep(0)  # With an index, a look-up never waits.
+                await asyncio.sleep(0)  # A look-up in an index never awaits.
             found = await index.look_up(
-                bytes(wanted.key),
+                bytes(asked_key.key),
                 end_offset=partition.readable(committed_only).value,
                 committed_only=committed_only,
                 read=read,

@@ -1,10 +1,10 @@
-"""Metadata 0-13: brokers, topics, and who leads what.
+"""Metadata 0-13: the brokers, the topics, and the leaders of the partitions.
 
-A topic that does not exist is created here when both the broker and the client allow it, and
-the answer shows it already. Clients get the addresses of the listener they came in by. When
-a broker has just gone they are answered after the election (`broker.departed_brokers`). A
+A topic that does not exist is created if both the broker and the client allow it, and the response
+shows it already. Brokers have the addresses of the listener to which the client is connected. When
+a broker has just departed, the response waits for the elections (`broker.departed_brokers`). A
 broker that lost its lease leaves itself out, as a broker and as a leader
-(`broker.client_metadata`). All topics are answered from bytes that clients share
+(`broker.client_metadata`). Clients that ask for all topics share one encoded response
 (`broker.all_topics_cache`).
 """
 
@@ -45,7 +45,7 @@ from odradek.protocol.types import NO_TOPIC_ID
 from odradek.world.timeslice import Timeslice
 
 _FIRST_VERSION_WITH_NULL_FOR_ALL: Final = MetadataRequest.first_version_with_null("topics")
-# Versions 10 and 11 have the field, but nobody was to use it yet.
+# Versions 10 and 11 have the field, but clients must not use it (KAFKA-12701).
 _FIRST_VERSION_WITH_TOPIC_IDS: Final = 12
 _PARTITIONS_A_STEP: Final = 100
 
@@ -186,7 +186,7 @@ async def _answer_all(
 def _describe(
     operations: Callable[[str], int], image: ClusterImage, topic: TopicImage
 ) -> Iterator[MetadataResponseTopic | None]:
-    """The answer about a topic, in steps of a hundred partitions."""
+    """Makes the answer about a topic in steps of a hundred partitions. The last step yields it."""
     answer = MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -248,7 +248,7 @@ async def _answer(
     image = services.images.image
     topic = image.topics.get(name)
     if topic is None:
-        # Somebody else has made it, and our image lags; or it is gone already.
+        # Another broker has created it and this broker has not seen it yet, or it is deleted again.
         return MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=name)
     return await _topic(image, topic)
 

@@ -1,12 +1,12 @@
-"""OffsetCommit 2-10: a group's positions, kept until they are overwritten or go unused.
+"""OffsetCommit 2-10: stores the offsets of a group until they are overwritten or expire.
 
-Topics and partitions that do not exist are refused one by one, and the rest is committed.
-From version 10 topics are named by id; the id is kept with the offset in any version.
-`retention_time_ms` (up to 4) is honoured. Offsets that take more room than a batch of the internal
-topic may have are refused together, with UNKNOWN_SERVER_ERROR as by Kafka.
+Topics and partitions that do not exist are refused one by one, and the rest is committed. From
+version 10 topics are identified by id; the id is stored with the offset in any version.
+`retention_time_ms` (up to version 4) is obeyed. Offsets that take more room than a batch of the
+internal topic may have are refused together, with UNKNOWN_SERVER_ERROR as by Kafka.
 
-Where the offsets are committed as soon as they are written the reply is there at once, and a
-client that sends commit after commit is not made to wait for a turn of the loop each time.
+If the offsets are committed as soon as they are written, `handle` returns the response at once, so
+that a client that sends commit after commit does not wait for a turn of the event loop each time.
 """
 
 from asyncio import Future
@@ -137,7 +137,7 @@ async def _answer_later(
 
 
 async def commit(services: Services, command: CommitOffsets) -> Sequence[ErrorCode]:
-    """An error for each offset: a refusal is the same for all of them."""
+    """Asks the coordinator; returns the error of each offset. If it refuses, all have the same."""
     try:
         return await services.groups.ask(command.group_id, command)
     except ApiError as refusal:

@@ -1,6 +1,6 @@
-"""OffsetDelete 0: a group forgets its positions in some partitions.
+"""OffsetDelete 0: deletes the committed offsets of a group for some partitions.
 
-Topics that members subscribe to are refused: they would begin anew without knowing why.
+Topics to which members are subscribed are refused, because the members would start anew there.
 """
 
 from typing import Final

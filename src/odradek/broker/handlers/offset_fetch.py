@@ -1,8 +1,8 @@
-"""OffsetFetch 1-10: what a group has committed; from version 8 for several groups at once.
+"""OffsetFetch 1-10: the committed offsets of a group; from version 8 of several groups.
 
-Without topics, all of a group's. `require_stable` (7) refuses partitions that an open
-transaction is about to change. From version 10 topics are named by id. An offset that was
-committed to an older topic of the same name is not shown.
+A request without topics asks for all topics of a group. `require_stable` (from version 7) refuses
+partitions that an open transaction is about to change. From version 10 topics are identified by id.
+An offset that was committed to an older topic of the same name is not shown.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -49,8 +49,8 @@ async def handle(
     topics = None
     if request.topics is not None:
         topics = [
-            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
-            for each in request.topics
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
         ]
     asked = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     if context.authorize(Operation.DESCRIBE, ResourceType.GROUP, request.group_id):
@@ -67,7 +67,8 @@ async def handle(
         error_code=group.error_code,
         topics=[
             OffsetFetchResponseTopic(
-                name=topic.name, partitions=[_of_one_group(each) for each in topic.partitions]
+                name=topic.name,
+                partitions=[_of_one_group(partition) for partition in topic.partitions],
             )
             for topic in group.topics
         ],
@@ -130,8 +131,8 @@ def _leave_out_hidden(context: RequestContext, group: OffsetFetchResponseGroup) 
 async def _group(
     services: Services, asked: OffsetFetchRequestGroup, stable: bool, *, by_id: bool
 ) -> OffsetFetchResponseGroup:
-    """Fetches some partitions at a time: others have a turn in between, as they have when as many
-    are committed (`broker.request_splitting`)."""
+    """Fetches the offsets of one group, some partitions at a time; other connections are served in
+    between."""
     image = services.images.image
     unknown: list[OffsetFetchResponseTopics] = []
     partitions: tuple[PartitionToFetch, ...] | None = None
@@ -170,8 +171,8 @@ async def _group(
 
 
 async def _fetched(services: Services, query: FetchOffsets) -> AsyncIterator[list[FetchedOffset]]:
-    """What the group committed, in the order of the query, at most `_AT_ONCE` partitions a step.
-    All partitions of a group are looked up in one step, which is short, and answered in several."""
+    """Yields the committed offsets in the order of the query, at most `_AT_ONCE` partitions a step.
+    A query for all partitions of a group is one step of the coordinator, which is short."""
     timeslice = Timeslice.of_running_loop()
     asked = query.partitions
     first = 0
@@ -197,7 +198,7 @@ def _find(
 def _by_topic(
     image: ClusterImage, found: list[FetchedOffset], *, by_id: bool
 ) -> Iterable[OffsetFetchResponseTopics]:
-    for name, offsets in groupby(found, lambda each: each.partition.topic):
+    for name, offsets in groupby(found, lambda offset: offset.partition.topic):
         topic = image.topics.get(name)
         if by_id and topic is None:
             continue
@@ -207,14 +208,14 @@ def _by_topic(
             topic_id=topic_id,
             partitions=[
                 OffsetFetchResponsePartitions(
-                    partition_index=each.partition.partition,
-                    committed_offset=each.offset,
-                    committed_leader_epoch=each.leader_epoch,
-                    metadata=each.metadata,
-                    error_code=each.error,
+                    partition_index=offset.partition.partition,
+                    committed_offset=offset.offset,
+                    committed_leader_epoch=offset.leader_epoch,
+                    metadata=offset.metadata,
+                    error_code=offset.error,
                 )
-                for each in offsets
-                if NO_TOPIC_ID in (each.topic_id, topic_id) or each.topic_id == topic_id
+                for offset in offsets
+                if NO_TOPIC_ID in (offset.topic_id, topic_id) or offset.topic_id == topic_id
             ],
         )
 
@@ -254,7 +255,7 @@ def _of_one_group(answer: OffsetFetchResponsePartitions) -> OffsetFetchResponseP
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=CheckedByHandler("DESCRIBE on each group and on each topic"),
+    permission=CheckedByHandler("DESCRIBE on offset group and on offset topic"),
     # Of each group the handler itself fetches some partitions at a time.
     splitting=[
         Splitting("groups", "groups"),

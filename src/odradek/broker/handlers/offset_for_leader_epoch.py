@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch 2-4: where the log of a leader epoch ends, so that others can truncate.
+"""OffsetForLeaderEpoch 2-4: the offset at which a leader epoch ends, where followers truncate.
 
-The answer is the largest epoch the log knows that is not above the one asked for, and the
-offset at which the next epoch begins.
+The answer is the largest epoch of the log that is not larger than the requested one, and the offset
+at which the next epoch begins.
 """
 
 from typing import Final

@@ -1,14 +1,15 @@
-"""Produce 3-13: appends batches to the partitions this broker leads.
+"""Produce 3-13: appends record batches to the partitions that this broker leads.
 
-Appends happen at once, in the order of the request; only the wait for replication (acks=all)
-or for the disk (`flush.messages`) is awaited. acks=0 gets no reply, and an error there ends
-the connection, which is the only sign the client can notice.
+Batches are appended at once, in the order of the request. Only replication (acks=all) and the disk
+(`flush.messages`) are awaited. A request with acks=0 gets no response; an error closes its
+connection, because the client cannot notice it otherwise.
 
-The first batch of a transaction in a partition waits for the coordinator: from version 12 on
-it adds the partition, before it only asks whether the client did. Likewise a batch that takes
-long to look into (keys of a compacted topic, another codec) or to write (above 2 MiB), the rest of
-a request after so many bytes, and a request for very many partitions let other connections have
-their turns. Until all is appended the connection serves nothing else, so nothing overtakes a batch.
+The first batch of a transaction in a partition waits for the transaction coordinator: from version
+12 on this adds the partition to the transaction, in older versions it only asks whether the client
+has added it. Other connections are served while a batch is appended that takes long to check (keys
+of a compacted topic, another codec) or to write (above 2 MiB), and between the partitions of a
+request that has many bytes or very many partitions. Until all batches of a request are appended,
+its connection serves no other request, so no batch overtakes another.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ from typing import Final, NamedTuple
 from odradek.broker.handlers import Handler
 from odradek.broker.network.endpoints import reachable
 from odradek.broker.permissions import CheckedByHandler
+from odradek.broker.produce_permissions import Reply, take_out_denied, with_denied
 from odradek.broker.services import Pipelined, RequestContext, Services
 from odradek.metadata.node_values import NO_LEADER
-from odradek.protocol.acls import Operation, ResourceType
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode, MalformedMessage
 from odradek.protocol.messages.produce import (
@@ -35,8 +36,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from odradek.protocol.records import TRANSACTIONAL_FLAG, read_header
-from odradek.protocol.schema import Response
+from odradek.protocol.records import read_header
 from odradek.replication.appended import Appended
 from odradek.replication.partition import Partition
 from odradek.statemachine.machine import ProducerIdentity
@@ -45,22 +45,21 @@ from odradek.storage.validation import Admitted, TakesLong
 from odradek.transactions.verification import as_produce_error
 from odradek.world.timeslice import Timeslice
 
-# So many partitions are served at once: five milliseconds' work. More are served in steps.
+# A request for up to so many partitions is served in one step of five milliseconds.
 _PARTITIONS_AT_ONCE: Final = 300
 _PARTITIONS_A_STEP: Final = 50
-# So much is appended at once, some milliseconds' work; what else a request brings, in steps.
+# Of one request so many bytes are appended in one step of some milliseconds.
 _BYTES_AT_ONCE: Final = 2 << 20
 _FIRST_VERSION_WITH_IDS: Final = TopicProduceData.first_version_with("topic_id")
 _FIRST_VERSION_THAT_ADDS: Final = 12
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _FIRST_VERSION_WITH_LEADERS: Final = ProduceResponse.first_version_with("node_endpoints")
-# Where the attributes of a batch are, in the second of their two bytes the flags.
-_ATTRIBUTES_POSITION: Final = 22
 
 
-class _Unopened(NamedTuple):
-    """A batch that takes long to look into or to write; or one, `admitted` perhaps, that begins a
-    transaction in its partition, if the coordinator agrees."""
+class _PendingBatch(NamedTuple):
+    """A batch that is not appended yet, because it takes long to check or to write, or because it
+    begins a transaction in its partition and the coordinator has not agreed yet. `admitted` is the
+    result of the check, if the batch was checked."""
 
     answer: PartitionProduceResponse
     partition: Partition
@@ -68,86 +67,17 @@ class _Unopened(NamedTuple):
     admitted: Admitted | None = None
 
 
-Reply = ProduceResponse | Pipelined | Awaitable[ProduceResponse | None] | None
-
-
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Reply:
     if services.authorizer is None:
         return _produce(services, context, request)
-    denied = _take_out_denied(context, request)
+    denied = take_out_denied(context, request)
     if not denied:
         return _produce(services, context, request)
     if request.acks == 0:
         raise MalformedMessage("nobody waits for the answer: no permission to produce this")
     if not request.topic_data:
         return ProduceResponse(responses=denied)
-    return _with_denied(_produce(services, context, request), denied)
-
-
-def _take_out_denied(
-    context: RequestContext, request: ProduceRequest
-) -> list[TopicProduceResponse]:
-    """Takes the topics out of the request that the client may not write to; returns the answers for
-    them. Without permission for the transactional id these are all topics."""
-    topics, transactional_id = request.topic_data, request.transactional_id
-    if _is_transactional(request) and (
-        transactional_id is None
-        or not context.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-    ):
-        request.topic_data = []
-        error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return [_denied(topic, error) for topic in topics]
-    request.topic_data, denied = context.split_authorized(
-        Operation.WRITE,
-        ResourceType.TOPIC,
-        topics,
-        lambda topic: context.topic_name(topic.name, topic.topic_id),
-    )
-    return [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
-
-
-def _is_transactional(request: ProduceRequest) -> bool:
-    """Returns whether a batch says that it belongs to a transaction."""
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            records = data.records
-            if (
-                records is not None
-                and len(records) > _ATTRIBUTES_POSITION
-                and records[_ATTRIBUTES_POSITION] & TRANSACTIONAL_FLAG
-            ):
-                return True
-    return False
-
-
-def _denied(topic: TopicProduceData, error: ErrorCode) -> TopicProduceResponse:
-    return TopicProduceResponse(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partition_responses=[
-            PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
-            for data in topic.partition_data
-        ],
-    )
-
-
-def _with_denied(reply: Reply, denied: list[TopicProduceResponse]) -> Reply:
-    if isinstance(reply, Pipelined):
-        return Pipelined(_with_denied_later(reply.response, denied))
-    if isinstance(reply, ProduceResponse):
-        reply.responses += denied
-        return reply
-    assert reply is not None  # Only a request with acks=0 has no reply.
-    return _with_denied_later(reply, denied)
-
-
-async def _with_denied_later(
-    reply: Awaitable[Response | None], denied: list[TopicProduceResponse]
-) -> ProduceResponse | None:
-    response = await reply
-    assert isinstance(response, ProduceResponse)  # As above.
-    response.responses += denied
-    return response
+    return with_denied(_produce(services, context, request), denied)
 
 
 def _produce(services: Services, context: RequestContext, request: ProduceRequest) -> Reply:
@@ -156,8 +86,8 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
     acks = request.acks
     by_id = context.version >= _FIRST_VERSION_WITH_IDS
     verification = None if request.transactional_id is None else UNVERIFIED
-    unopened: list[_Unopened] | None = None
-    long: list[_Unopened] | None = None
+    unopened: list[_PendingBatch] | None = None
+    long: list[_PendingBatch] | None = None
     is_refused = False
     room = _BYTES_AT_ONCE
     waiting: list[tuple[PartitionProduceResponse, Appended]] = []
@@ -180,11 +110,11 @@ def _produce(services: Services, context: RequestContext, request: ProduceReques
                 continue
             except TransactionNotOpen:
                 unopened = unopened or []
-                unopened.append(_Unopened(answer, partition, data))
+                unopened.append(_PendingBatch(answer, partition, data))
                 continue
             except TakesLong:
                 long = long or []
-                long.append(_Unopened(answer, partition, data))
+                long.append(_PendingBatch(answer, partition, data))
                 continue
             room -= len(data.records or b"")
             answer.base_offset = appended.base_offset
@@ -221,7 +151,7 @@ def _count(request: ProduceRequest) -> int:
 async def _in_pieces(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | None:
-    """Some partitions after the other, each answered before the next."""
+    """Serves some partitions at a time, each of them before the next."""
     whole = ProduceResponse()
     timeslice = Timeslice.of_running_loop()
     for topic in request.topic_data:
@@ -264,8 +194,8 @@ def _append(
     *,
     must_wait: bool = False,
 ) -> Appended:
-    """Appends a batch now. `must_wait` says that its request has brought much already, so that
-    other connections have their turns first: a batch that is in order raises `TakesLong` then."""
+    """Appends a batch at once. Raises `TakesLong` if it is valid but `must_wait`: its request has
+    appended so many bytes that other connections must be served first."""
     _check(data, acks)
     if must_wait:
         raise TakesLong
@@ -283,23 +213,23 @@ def _check(data: PartitionProduceData, acks: int) -> None:
 async def _append_patiently(
     services: Services,
     context: RequestContext,
-    one: _Unopened,
+    pending: _PendingBatch,
     acks: int,
     verification: Verification | None,
 ) -> Appended:
-    """Appends a batch that was looked at, at once if possible: a large one has to be written in
-    pieces, and all others wait as long as another is being written to their partition."""
+    """Appends a batch that was checked. A large batch is written in pieces, and other batches wait
+    while it is being written to their partition."""
 
     def append() -> Appended:
-        partition = _found_again(services, context, one.partition)
-        return _append(partition, one.data, acks, verification, one.admitted)
+        partition = _found_again(services, context, pending.partition)
+        return _append(partition, pending.data, acks, verification, pending.admitted)
 
     try:
         return append()
     except TakesLong:
         pass
-    assert one.admitted is not None  # only what was looked at comes here
-    return await one.partition.append_patiently(one.admitted, append)
+    assert pending.admitted is not None  # Every batch that comes here was checked.
+    return await pending.partition.append_patiently(pending.admitted, append)
 
 
 def _refuse(answer: PartitionProduceResponse, refusal: ApiError) -> None:
@@ -319,29 +249,29 @@ async def _when_admitted(
     response: ProduceResponse,
     waiting: list[tuple[PartitionProduceResponse, Appended]],
     *,
-    unopened: list[_Unopened],
-    long: list[_Unopened],
+    unopened: list[_PendingBatch],
+    long: list[_PendingBatch],
 ) -> ProduceResponse | None:
-    """Looks into one batch after the other, appends it, and goes on as if it had been quick."""
+    """Checks and appends one batch after the other, and then continues as with quick batches."""
     verification = None if request.transactional_id is None else UNVERIFIED
     timeslice = Timeslice.of_running_loop()
-    for one in long:
+    for pending in long:
         admitted = None
         if timeslice.is_over():
             await timeslice.next_turn()
         try:
-            _check(one.data, request.acks)
-            assert one.data.records is not None
-            admitted = await one.partition.admit(one.data.records)
+            _check(pending.data, request.acks)
+            assert pending.data.records is not None
+            admitted = await pending.partition.admit(pending.data.records)
             appended = await _append_patiently(
-                services, context, one._replace(admitted=admitted), request.acks, verification
+                services, context, pending._replace(admitted=admitted), request.acks, verification
             )
         except ApiError as refusal:
-            _refuse(one.answer, refusal)
+            _refuse(pending.answer, refusal)
         except TransactionNotOpen:
-            unopened.append(one._replace(admitted=admitted))
+            unopened.append(pending._replace(admitted=admitted))
         else:
-            _accept(one.answer, appended, waiting)
+            _accept(pending.answer, appended, waiting)
     if unopened:
         return await _when_joined(services, context, request, response, waiting, unopened=unopened)
     if waiting and request.acks:
@@ -350,11 +280,11 @@ async def _when_admitted(
 
 
 def _found_again(services: Services, context: RequestContext, partition: Partition) -> Partition:
-    """The partition after a wait, if this broker still leads it. A topic of the same name that was
-    made meanwhile is another topic: what was meant for the deleted one is refused."""
-    where, topic_id = partition.topic_partition, partition.topic_id
+    """Returns the partition after a wait, if this broker still leads it. A topic of the same name
+    that was created in the meantime is another topic: a batch for the deleted topic is refused."""
+    topic_partition, topic_id = partition.topic_partition, partition.topic_id
     try:
-        return services.replicas.leader_by_id(topic_id, where.partition)
+        return services.replicas.leader_by_id(topic_id, topic_partition.partition)
     except ApiError as refusal:
         knows_ids = context.version >= _FIRST_VERSION_WITH_IDS
         if refusal.code is not ErrorCode.UNKNOWN_TOPIC_ID or knows_ids:
@@ -381,15 +311,16 @@ async def _when_joined(
     response: ProduceResponse,
     waiting: list[tuple[PartitionProduceResponse, Appended]],
     *,
-    unopened: list[_Unopened],
+    unopened: list[_PendingBatch],
 ) -> ProduceResponse | None:
-    """Appends what began transactions, each producer's batches together (there is only one)."""
-    by_producer: dict[ProducerIdentity, list[_Unopened]] = {}
-    for one in unopened:
-        assert one.data.records is not None
-        header = read_header(one.data.records)
+    """Appends the batches that begin transactions, those of each producer together. A request of a
+    Kafka client has one producer."""
+    by_producer: dict[ProducerIdentity, list[_PendingBatch]] = {}
+    for pending in unopened:
+        assert pending.data.records is not None
+        header = read_header(pending.data.records)
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)
-        by_producer.setdefault(producer, []).append(one)
+        by_producer.setdefault(producer, []).append(pending)
     for producer, batches in by_producer.items():
         for answer, appended in await _join(services, context, request, producer, batches):
             _accept(answer, appended, waiting)
@@ -403,20 +334,21 @@ async def _join(
     context: RequestContext,
     request: ProduceRequest,
     producer: ProducerIdentity,
-    batches: list[_Unopened],
+    batches: list[_PendingBatch],
 ) -> list[tuple[PartitionProduceResponse, Appended]]:
-    """Asks the coordinator, then appends what may be appended."""
+    """Asks the coordinator, then appends the batches whose partitions are in the transaction."""
     adds = context.version >= _FIRST_VERSION_THAT_ADDS
     asks = adds or services.settings.broker.transaction_partition_verification_enable
 
     def last_markers() -> list[int]:
         return [
-            one.partition.log.producers.last_marker_offset(producer.producer_id) for one in batches
+            pending.partition.log.producers.last_marker_offset(producer.producer_id)
+            for pending in batches
         ]
 
     missing = frozenset[object]()
     if asks:
-        partitions = {one.partition.topic_partition for one in batches}
+        partitions = {pending.partition.topic_partition for pending in batches}
         try:
             missing = frozenset(
                 await services.verifier.join(
@@ -428,35 +360,41 @@ async def _join(
                 )
             )
         except ApiError as refusal:
-            for one in batches:
-                _refuse(one.answer, as_produce_error(refusal))
+            for pending in batches:
+                _refuse(pending.answer, as_produce_error(refusal))
             return []
     appended = []
-    for one, last_marker in zip(batches, last_markers(), strict=True):
+    for pending, last_marker in zip(batches, last_markers(), strict=True):
         try:
-            if one.partition.topic_partition in missing:
+            if pending.partition.topic_partition in missing:
                 raise _not_added(context.version)
             verification = Verification(last_marker)
             try:
-                partition = _found_again(services, context, one.partition)
-                found = _append(partition, one.data, request.acks, verification, one.admitted)
+                partition = _found_again(services, context, pending.partition)
+                found = _append(
+                    partition, pending.data, request.acks, verification, pending.admitted
+                )
             except TakesLong:
-                assert one.data.records is not None
-                admitted = one.admitted or await one.partition.admit(one.data.records)
+                assert pending.data.records is not None
+                admitted = pending.admitted or await pending.partition.admit(pending.data.records)
                 found = await _append_patiently(
-                    services, context, one._replace(admitted=admitted), request.acks, verification
+                    services,
+                    context,
+                    pending._replace(admitted=admitted),
+                    request.acks,
+                    verification,
                 )
         except ApiError as refusal:
-            _refuse(one.answer, refusal)
+            _refuse(pending.answer, refusal)
         else:
-            appended.append((one.answer, found))
+            appended.append((pending.answer, found))
     return appended
 
 
 def _not_added(version: int) -> ApiError:
-    knows = version >= _FIRST_VERSION_WITH_ABORTABLE
+    knows_abortable = version >= _FIRST_VERSION_WITH_ABORTABLE
     return ApiError(
-        ErrorCode.TRANSACTION_ABORTABLE if knows else ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE if knows_abortable else ErrorCode.INVALID_TXN_STATE,
         "The partition was not added to the transaction.",
     )
 
@@ -504,7 +442,7 @@ def _add_leaders(
     response: ProduceResponse,
     refused: list[tuple[TopicProduceResponse, PartitionProduceResponse]],
 ) -> None:
-    """Tells a client that came to the wrong broker where to go (KIP-951)."""
+    """Adds the leaders of partitions that this broker does not lead (KIP-951)."""
     image = services.images.image
     leaders: dict[int, None] = {}
     for topic, answer in refused:
@@ -514,7 +452,7 @@ def _add_leaders(
         state = known.partitions[answer.index]
         leader = image.live_leader(state)
         if leader == NO_LEADER:
-            continue  # Nobody, or this broker, which lost its lease: the client has to look.
+            continue  # There is none, or this broker lost its lease: the client has to ask again.
         answer.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=state.leader_epoch)
         leaders[leader] = None
     response.node_endpoints = [

@@ -1,7 +1,7 @@
-"""SyncGroup 0-5: the leader hands in the assignment, and everybody waits for its part.
+"""SyncGroup 0-5: the leader sends the assignments, and each member waits for its own.
 
-From version 5 members have to say which protocol they believe in, and are refused if it is
-another. An assignment with which the group's record would be larger than `max.message.bytes` of
+From version 5 a member has to say which protocol it uses, and is refused if the group uses another
+one. An assignment with which the record of the group would be larger than `max.message.bytes` of
 the internal topic is refused with UNKNOWN_SERVER_ERROR, as by Kafka.
 """
 
@@ -35,8 +35,8 @@ async def handle(
         request.generation_id,
         request.protocol_type,
         request.protocol_name,
-        {each.member_id: each.assignment for each in request.assignments},
-        # Only the leader brings assignments.
+        {member.member_id: member.assignment for member in request.assignments},
+        # Only the leader sends assignments.
         max_group_record_bytes(services) if request.assignments else None,
     )
     try:

@@ -1,8 +1,9 @@
-"""TxnOffsetCommit 0-5: positions that count when the producer's transaction commits.
+"""TxnOffsetCommit 0-5: stores offsets that become visible when the producer's transaction commits.
 
-They are written at once, and no reader that wants stable offsets gets past them meanwhile. From
-version 3 the consumer's member id and generation are checked; older producers do not say them.
-The partition that keeps them must be part of the transaction: from version 5 it joins by this.
+They are written at once, and until then a consumer that requires stable offsets is refused. From
+version 3 the member id and the generation of the consumer are checked; older producers do not send
+them. The partition that keeps the offsets must be part of the transaction; from version 5 this
+request adds it.
 """
 
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ async def handle(
     if offsets:
         errors = await _commit(services, context.version, request, tuple(offsets))
         for answer, error in zip(answers, errors, strict=True):
-            answer.error_code = _told(error, context.version)
+            answer.error_code = _error_for(error, context.version)
     topics += [_denied(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in denied]
     return TxnOffsetCommitResponse(topics=topics)
 
@@ -124,8 +125,9 @@ async def _commit(
     return await commit(services, command)
 
 
-def _told(error: ErrorCode, version: int) -> ErrorCode:
-    """Producers before 2.3 do not survive hearing that the coordinator is loading."""
+def _error_for(error: ErrorCode, version: int) -> ErrorCode:
+    """Returns the error as the client understands it. Producers before Kafka 2.3 take
+    COORDINATOR_LOAD_IN_PROGRESS for fatal."""
     loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if loading and version < _FIRST_VERSION_THAT_KNOWS_LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,7 +1,8 @@
-"""WriteTxnMarkers 1-2: another broker's coordinator ends transactions in partitions led here.
+"""WriteTxnMarkers 1-2: the coordinator on another broker ends transactions in partitions led here.
 
-Version 2 says whether the marker's epoch is above that of the records (transactions version 2):
-then a marker that comes late, when the producer's next transaction is open, ends nothing.
+Version 2 says whether the epoch of the marker is above that of the records (transactions version
+2). If so, a marker that comes late, when the next transaction of the producer is open, ends
+nothing.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ async def handle(
         Operation.CLUSTER_ACTION
     ):
         return _denied(request)
-    # All are appended before any is waited for: the replicas fetch them together.
+    # All markers are appended before the first is awaited, so that replicas fetch them together.
     appended = [await _append(services, asked) for asked in request.markers]
     return WriteTxnMarkersResponse(
         markers=[

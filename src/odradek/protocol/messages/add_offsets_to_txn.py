@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: a transaction will commit offsets of this group."""
+"""AddOffsetsToTxn: a producer says that its transaction will commit offsets of a group."""
 
 from typing import Final
 

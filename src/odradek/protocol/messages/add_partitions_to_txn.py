@@ -1,7 +1,7 @@
 """AddPartitionsToTxn: partitions that a transaction writes to.
 
-Up to version 3 from producers, one transaction at a time; from version 4 from brokers, many
-at once, which may ask only to verify.
+Up to version 3 producers send it, for one transaction at a time. From version 4 brokers send it,
+for many transactions at once, and may ask only to verify that the partitions were added.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""AlterClientQuotas: set or remove quotas of entities."""
+"""AlterClientQuotas: sets or removes the quotas of users, client ids and addresses."""
 
 from typing import Final
 

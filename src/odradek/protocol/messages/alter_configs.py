@@ -1,4 +1,4 @@
-"""AlterConfigs: replace all settings of a resource; IncrementalAlterConfigs changes some."""
+"""AlterConfigs: replaces all settings of a resource; IncrementalAlterConfigs changes some."""
 
 from typing import Final
 

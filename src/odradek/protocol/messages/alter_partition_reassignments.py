@@ -1,4 +1,5 @@
-"""AlterPartitionReassignments: give partitions other replicas; null replicas cancel."""
+"""AlterPartitionReassignments: moves partitions to other brokers. Null `replicas` cancel the
+reassignment of a partition."""
 
 from typing import Final
 

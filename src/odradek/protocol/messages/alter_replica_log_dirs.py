@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: in which log directory of the broker asked a replica is to live."""
+"""AlterReplicaLogDirs: says in which log directory of a broker replicas are to be kept."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: add, change or remove SCRAM credentials."""
+"""AlterUserScramCredentials: adds, changes or removes the SCRAM credentials of users."""
 
 from typing import Final
 

@@ -1,8 +1,7 @@
-"""ApiVersions: which APIs and versions a broker speaks; the first request of most clients.
+"""ApiVersions: which APIs a broker serves, and in which versions. Most clients send it first.
 
-Its response always has header version 0, and a broker that does not know the requested
-version answers in version 0 with UNSUPPORTED_VERSION: the client may be newer than all of
-this.
+Its response always has header version 0. A broker that does not know the version of the request
+answers in version 0 with UNSUPPORTED_VERSION, because the client may be newer than the broker.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: groups of the new consumer protocol."""
+"""ConsumerGroupDescribe: the state of groups of the new consumer protocol (KIP-848)."""
 
 from typing import Final
 

@@ -1,6 +1,7 @@
-"""ConsumerGroupHeartbeat: the whole of the new consumer protocol (KIP-848) for a member.
+"""ConsumerGroupHeartbeat: the only request of a member in the new consumer protocol (KIP-848), by
+which it joins, reports its partitions, gets its assignment and leaves.
 
-Null or -1 in the request means: as I said last time.
+A field of the request that is null or -1 has not changed since the last heartbeat.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
-"""What consumers say to each other through JoinGroup and SyncGroup.
+"""The messages that consumers send each other through JoinGroup and SyncGroup.
 
-To the group coordinator these are opaque bytes. They carry their version in front, and a
-reader takes a version it does not know for the newest it knows and ignores what is left
-over, so that consumers of different ages can be in one group.
+To the group coordinator they are opaque bytes. Each begins with its version. A reader that does not
+know the version reads it as the newest version that it knows and ignores the bytes that are left
+over, so that consumers of different releases can be in one group.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""CreateAcls: add access rules."""
+"""CreateAcls: adds ACLs."""
 
 from typing import Final
 

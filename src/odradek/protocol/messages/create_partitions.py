@@ -1,4 +1,4 @@
-"""CreatePartitions: raise a topic's number of partitions to `count`."""
+"""CreatePartitions: increases the number of partitions of topics to `count`."""
 
 from typing import Final
 

@@ -1,7 +1,8 @@
-"""CreateTopics: make topics, by count and replication factor or by explicit assignment.
+"""CreateTopics: creates topics, with a number of partitions and a replication factor, or with the
+replicas of each partition.
 
-From version 4 -1 stands for the broker's default of either; from version 5 the answer
-describes the topic that was made.
+From version 4 -1 stands for the broker's default of either number. From version 5 the response
+describes the topic that was created.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""DeleteAcls: remove the access rules that match filters."""
+"""DeleteAcls: removes the ACLs that match filters."""
 
 from typing import Final
 

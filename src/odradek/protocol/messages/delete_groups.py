@@ -1,4 +1,4 @@
-"""DeleteGroups: forget empty groups and their offsets."""
+"""DeleteGroups: deletes groups without members, and their offsets."""
 
 from typing import Final
 

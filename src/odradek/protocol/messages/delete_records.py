@@ -1,4 +1,5 @@
-"""DeleteRecords: raise the log start offset; -1 means up to the high watermark."""
+"""DeleteRecords: moves the log start offset of partitions up. The offset -1 stands for the high
+watermark."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, and from version 6 by name or id."""
+"""DeleteTopics: deletes topics by name, and from version 6 by name or by id."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DescribeAcls: access rules that match a filter."""
+"""DescribeAcls: the ACLs that match a filter."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: quotas of the entities that match."""
+"""DescribeClientQuotas: the quotas of the users, client ids and addresses that match."""
 
 from typing import Final
 

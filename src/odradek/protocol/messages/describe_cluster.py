@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers and the cluster's id, for admin clients."""
+"""DescribeCluster: the brokers, the controller and the id of the cluster, for admin clients."""
 
 from typing import Final
 

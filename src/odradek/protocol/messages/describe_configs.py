@@ -1,4 +1,5 @@
-"""DescribeConfigs: settings of topics, brokers and loggers with where each value comes from."""
+"""DescribeConfigs: the settings of topics, brokers, loggers and groups, and where each value comes
+from."""
 
 from typing import Final
 

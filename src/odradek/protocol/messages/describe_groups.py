@@ -1,4 +1,4 @@
-"""DescribeGroups: state, members and assignments of classic groups."""
+"""DescribeGroups: the state, the members and the assignments of classic groups."""
 
 from typing import Final
 

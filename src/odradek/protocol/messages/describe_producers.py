@@ -1,4 +1,4 @@
-"""DescribeProducers: producers a partition remembers, and their open transactions."""
+"""DescribeProducers: the producers that a partition knows, and their open transactions."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: partitions of topics, page by page from a cursor."""
+"""DescribeTopicPartitions: the partitions of topics, page by page from a cursor."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DescribeTransactions: the state of transactions by transactional id."""
+"""DescribeTransactions: the state of the transactions of transactional ids."""
 
 from typing import Final
 

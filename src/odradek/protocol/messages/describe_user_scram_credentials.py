@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which SCRAM mechanisms users have; null users ask for all."""
+"""DescribeUserScramCredentials: which SCRAM mechanisms users have. Null `users` stand for all."""
 
 from typing import Final
 

@@ -1,4 +1,5 @@
-"""ElectLeaders: move leadership to the preferred replica, or to an unclean one (version 1)."""
+"""ElectLeaders: makes the preferred replicas leaders, or from version 1 also any replica that is
+alive."""
 
 from typing import Final
 

@@ -1,4 +1,5 @@
-"""EndTxn: commit or abort. From version 5 the answer carries the epoch for the next transaction."""
+"""EndTxn: commits or aborts a transaction. From version 5 the response has the producer id and
+epoch for the next transaction."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """Fetch: read record batches, as a consumer or as a replica.
 
 From version 7 a session remembers the partitions, so that requests carry only changes and
-`forgotten_topics_data`. From version 13 topics go by id. A replica says who it is in
+`forgotten_topics_data`. From version 13 topics are identified by id. A replica says who it is in
 `replica_id` up to version 14, in the tagged `replica_state` from 15 on.
 """
 

@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group is alive, and learns of rebalances."""
+"""Heartbeat: a member of a classic group says that it is alive, and learns of rebalances."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: set, delete, append to or subtract from single settings."""
+"""IncrementalAlterConfigs: sets, deletes, appends to or subtracts from single settings."""
 
 from typing import Final
 

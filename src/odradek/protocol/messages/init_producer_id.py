@@ -1,7 +1,7 @@
-"""InitProducerId: a producer's id and epoch, for idempotence and transactions.
+"""InitProducerId: gives a producer an id and an epoch, for idempotence and transactions.
 
-A null `transactional_id` asks for idempotence alone. From version 3 a producer may name its
-old id and epoch to have the epoch raised.
+A null `transactional_id` asks for idempotence alone. From version 3 a producer may send the id and
+the epoch that it had, to get the next epoch.
 """
 
 from typing import Final

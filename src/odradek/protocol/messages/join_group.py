@@ -1,6 +1,6 @@
-"""JoinGroup: enter a group of the classic protocol, or its next generation.
+"""JoinGroup: a consumer becomes a member of a classic group, or enters its next generation.
 
-The answer waits for all members; the leader's answer alone lists them.
+The response is sent when all members have joined. Only the leader's response lists them.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""LeaveGroup: one member goes, or from version 3 several are removed."""
+"""LeaveGroup: a member leaves a classic group; from version 3 several members are removed."""
 
 from typing import Final
 

@@ -1,7 +1,5 @@
-"""ListConfigResources: names of resources that have settings.
-
-Version 0 knows client metrics alone.
-"""
+"""ListConfigResources: the names of the resources that have settings. Version 0 lists client
+metrics alone."""
 
 from typing import Final
 

@@ -1,4 +1,5 @@
-"""ListGroups: the groups a broker coordinates, filtered by state (version 4) and type (5)."""
+"""ListGroups: the groups that a broker coordinates, filtered by state (version 4) and by type
+(version 5)."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""ListOffsets: the offset for a timestamp.
+"""ListOffsets: the offset of the first record at or after a timestamp.
 
-Negative timestamps are questions: -1 latest, -2 earliest, -3 the record with the largest
-timestamp (version 7), -4 earliest local (8), -5 latest tiered (9), -6 earliest pending
-upload (11).
+Negative timestamps stand for offsets: -1 for the latest, -2 for the earliest, -3 for that of the
+record with the largest timestamp (from version 7), -4 for the earliest local (8), -5 for the latest
+tiered (9), -6 for the earliest pending upload (11).
 """
 
 from typing import Final

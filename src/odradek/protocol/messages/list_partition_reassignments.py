@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: reassignments under way; null topics ask for all."""
+"""ListPartitionReassignments: the reassignments under way; null `topics` stand for all."""
 
 from typing import Final
 

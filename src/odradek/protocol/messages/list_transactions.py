@@ -1,4 +1,5 @@
-"""ListTransactions: filtered by state, producer, duration (version 1) and pattern (2)."""
+"""ListTransactions: the transactions that a broker coordinates, filtered by state, by producer, by
+duration (version 1) and by a pattern of the transactional id (version 2)."""
 
 from typing import Final
 

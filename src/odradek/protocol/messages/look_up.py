@@ -1,7 +1,8 @@
-"""LookUp: the newest record of a key. Odradek's own API: Kafka has none like it.
+"""LookUp: the newest record of a key. This API is Odradek's own; Kafka has none like it.
 
-Its number lies far from Kafka's. Clients that do not know it pass over it in ApiVersions, as
-they do with every API that is newer than they are. Leaders answer, for their partitions.
+Its key is far from Kafka's keys. Clients that do not know it ignore it in the response to
+ApiVersions, as they ignore every API that is newer than they are. Leaders answer for their
+partitions.
 """
 
 from typing import Final

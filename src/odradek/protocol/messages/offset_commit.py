@@ -1,7 +1,7 @@
-"""OffsetCommit: store a group's positions.
+"""OffsetCommit: stores the offsets that a group has consumed.
 
-From version 9 the new consumer protocol uses it too: the generation is then the member
-epoch. From version 10 topics go by id.
+From version 9 members of the new consumer protocol send it too, with their member epoch as the
+generation. From version 10 topics are identified by id.
 """
 
 from typing import Final

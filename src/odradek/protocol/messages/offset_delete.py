@@ -1,4 +1,4 @@
-"""OffsetDelete: forget a group's offsets for some partitions."""
+"""OffsetDelete: deletes the committed offsets of a group for some partitions."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""OffsetFetch: read a group's stored positions; null topics ask for all.
+"""OffsetFetch: the committed offsets of a group. Null `topics` stand for all topics.
 
-From version 8 several groups are read at once; from version 10 topics go by id.
+From version 8 a request is about several groups. From version 10 topics are identified by id.
 """
 
 from typing import Final

@@ -1,4 +1,5 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, so that logs that diverged can be cut."""
+"""OffsetForLeaderEpoch: the offset at which a leader epoch ends, so that a follower whose log has
+diverged knows where to truncate it."""
 
 from typing import Final
 

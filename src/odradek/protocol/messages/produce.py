@@ -1,6 +1,6 @@
-"""Produce: append record batches to partitions.
+"""Produce: appends record batches to partitions.
 
-The answer is left out altogether when `acks` is 0. From version 13 topics go by id.
+A request with `acks` 0 gets no response. From version 13 topics are identified by id.
 """
 
 from typing import Final

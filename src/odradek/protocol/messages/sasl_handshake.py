@@ -1,7 +1,7 @@
-"""SaslHandshake: choose a mechanism.
+"""SaslHandshake: the client chooses a SASL mechanism.
 
-After version 0 bare SASL tokens follow on the connection; after version 1 they are wrapped
-in SaslAuthenticate.
+After version 0 the tokens of the mechanism follow as they are. After version 1 they are sent in
+SaslAuthenticate requests.
 """
 
 from typing import Final

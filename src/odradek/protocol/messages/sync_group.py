@@ -1,4 +1,5 @@
-"""SyncGroup: the leader hands in everybody's assignment, each member gets its own."""
+"""SyncGroup: the leader of a classic group sends the assignments of all members, and each member
+gets its own."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that become visible when the transaction commits."""
+"""TxnOffsetCommit: stores offsets that become visible when the transaction commits."""
 
 from typing import Final
 
