@@ -1,4 +1,4 @@
-"""A world in one process, in virtual time and from a seed.
+"""Deterministic simulation: a cluster in one process, in virtual time, decided by a seed.
 
 Hosts with a disk, a clock and a network that can be delayed, cut and reset; processes on them
 that can be killed, stopped and restarted. Production code runs on it unchanged. The same seed

@@ -23,7 +23,7 @@ from simulation.planted_bugs import PLANTS, planted
 from simulation.run import run
 from simulation.world import Simulation
 
-# Where each scenario lives; imported when played.
+# The module of each scenario, imported when it is run.
 SCENARIOS = {
     "broker": "simulation.scenarios.broker",
     "clients": "simulation.scenarios.clients",
@@ -48,7 +48,7 @@ def find(name: str) -> Callable[[Simulation], Coroutine[Any, Any, str]]:
 
 
 def play(name: str, seed: int) -> tuple[int, bool, str]:
-    """Seed, whether it passed, and what to say about it."""
+    """Runs one seed. Returns the seed, whether it passed, and a line about it."""
     try:
         return seed, True, run(find(name), seed).value
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
@@ -131,7 +131,7 @@ def play_many(name: str, first: int, last: int, jobs: int) -> int:
 
 
 def look_for(plant: str, seed: int) -> tuple[int, str | None]:
-    """Seed, and how the bug showed, if it did."""
+    """Runs one seed with a planted bug. Returns the seed and the rule that it broke, if any."""
     try:
         with planted(plant):
             run(find(FINDINGS[plant].scenario), seed)

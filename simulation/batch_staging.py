@@ -1,4 +1,4 @@
-"""Large batches are staged (`odradek.storage.staging`); in half of the runs, small ones are too."""
+"""Lets small batches be staged like large ones (`odradek.storage.staging`) in half of the runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

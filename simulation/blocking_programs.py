@@ -21,7 +21,7 @@ def wait(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 class Abandoned(BaseException):
-    """Raised in a thread whose process is gone."""
+    """Raised in a thread whose process was killed."""
 
 
 class BlockingProgram(Generic[T]):

@@ -98,7 +98,7 @@ class SimulatedFile:
         try:
             node = self._begin("sync")
         except OSError:
-            # A process that is dead syncs nothing, and spoils nothing.
+            # A handle of a dead process does nothing.
             if self._node is not None and self._generation == self._disk.generation:
                 self._node.sync_failed()
             raise
@@ -139,7 +139,7 @@ class SimulatedDisk:
         self._faults: list[Fault] = []
         self._power_cut_at: int | None = None
         self._has_power = True
-        # At least what was ever added to files: while the disk has more than that, it has room.
+        # An upper bound of the used bytes. While the capacity is larger, there is surely room.
         self.added_bytes = 0
         # What `nodes` found, until a name changes.
         self._found: dict[tuple[str, str], list[Node]] = {}
@@ -166,7 +166,7 @@ class SimulatedDisk:
         self._power_cut_at = self.operations + operations
 
     def keep_power(self) -> None:
-        """Takes back a power cut that has not come yet."""
+        """Cancels a power cut that has not happened yet."""
         self._power_cut_at = None
 
     def power_on(self) -> None:
@@ -256,7 +256,7 @@ class SimulatedDisk:
         return bytes(self._node(path).contents)
 
     def replace(self, path: str, content: bytes) -> None:
-        """The same steps as on a real disk, so that a crash between any two is possible."""
+        """Takes the same steps as a real disk, so that a crash between any two is possible."""
         path = posixpath.normpath(path)
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)

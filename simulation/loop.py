@@ -3,8 +3,8 @@
 Nothing waits: when no callback is ready, time jumps to the next timer. Callbacks run in the
 order they were scheduled, timers by time and then by that order. Tasks and futures hash by
 sequence number, because sets of them (a TaskGroup's, `asyncio.wait`'s) are iterated. An
-exception that asyncio would only log ends the run, and so does a run in which nobody can
-ever proceed.
+exception that asyncio would only log ends the run, and so does a deadlock: no callback is ready
+and no timer is set.
 """
 
 import asyncio
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# More callbacks than this without time moving is a busy loop, not work.
+# More callbacks than this at one moment of virtual time count as a busy loop.
 MAX_STEPS_IN_AN_INSTANT = 1_000_000
-# How often the cost of a run is looked at, in steps.
+# After how many steps the CPU time of the run is compared with its limit.
 _STEPS_BETWEEN_LOOKS = 1024
 _RUNNING = State.RUNNING
 
 
 class SimulationError(AssertionError):
-    """The run ended where production would have logged, hung or spun."""
+    """The run ended for a reason that production would log, hang on or loop on for ever."""
 
 
 class SimulatedFuture(asyncio.Future[T]):
-    """Hashes by sequence number: its place in a set does not depend on its address.
+    """A future that hashes by a sequence number, so its place in a set is the same in every run.
 
-    Made by `SimulatedLoop.create_future`, which sets both: so many are made that a constructor in
-    Python would show.
+    `SimulatedLoop.create_future` makes it and sets both attributes: a constructor in Python would
+    cost too much, because so many futures are made.
     """
 
     number: int
@@ -93,7 +93,7 @@ class SimulatedHandle:
         self._when = when
 
     def cancel(self) -> None:
-        """Cancelled callbacks are skipped when their turn comes; what they hold is let go now."""
+        """Drops the callback and its arguments. The loop skips the handle when its time comes."""
         self.is_cancelled = True
         self.callback = _nothing
         self.args = ()
@@ -106,21 +106,21 @@ class SimulatedHandle:
 
 
 def _nothing() -> None:
-    """What a cancelled callback does."""
+    """Stands in for the callback of a cancelled handle."""
 
 
 class SimulatedLoop(asyncio.AbstractEventLoop):
-    """Runs one program from start to end; `network` is set by whoever builds the world."""
+    """Runs one program from start to end. `Simulation` sets `network`."""
 
     def __init__(self, *, time_limit_s: float = 86_400.0, cpu_limit_s: float = math.inf) -> None:
-        """`cpu_limit_s` bounds what a run costs: it ends some runs and changes none."""
+        """A run that uses more than `cpu_limit_s` of CPU time ends with an error."""
         self.network: Network | None = None
         # Seconds before and after a blocking call in a worker: the call happens in between.
         self.blocking_delay_s: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0)
         self.steps = 0
         self.fingerprint = 0
         self._time_s = 0.0
-        # The first part of what a step at this instant adds to the fingerprint.
+        # The time as bytes, which every step at this moment adds to the fingerprint.
         self._instant = b"0.0 "
         self._time_limit_s = time_limit_s
         self._cpu_limit_s = cpu_limit_s
@@ -131,7 +131,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._tasks: weakref.WeakSet[SimulatedTask[Any]] = weakref.WeakSet()
         self._graveyard: list[SimulatedTask[Any]] = []
         self._failure: BaseException | None = None
-        # Whose callback runs; exceptions of callbacks are reported outside their context.
+        # The process whose callback runs. Exceptions are reported outside the callback's context.
         self._stepping: Process | None = None
         self._running = False
         self._closed = False
@@ -223,7 +223,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def run_in_executor(
         self, executor: object, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Runs the call on the loop, some virtual time from now, and answers later still.
+        """Runs the call on the loop after some virtual time, and completes the future later still.
 
         The caller cannot know when between the two the call happened, as with a real thread.
         """
@@ -383,7 +383,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.call_exception_handler(context)
 
     def set_exception_handler(self, handler: Any) -> None:
-        """Ignored: nothing is to be swallowed here."""
+        """Ignored: a handler could hide an error that must end the run."""
 
     def get_exception_handler(self) -> None:
         return None
@@ -391,7 +391,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     # Processes
 
     def stop_process(self, process: Process) -> None:
-        """As SIGSTOP does: everything of it waits, while time goes on."""
+        """Holds back every callback of the process, as SIGSTOP does. Virtual time goes on."""
         if process.state is State.RUNNING:
             process.state = State.STOPPED
 
@@ -402,7 +402,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 self._ready.append(process.held.popleft())
 
     def bury(self, process: Process, state: State) -> None:
-        """As SIGKILL and exit do: nothing of it runs again, not even a `finally`.
+        """Ends a process as SIGKILL and exit do: none of its code runs again, not even a `finally`.
 
         Its pending tasks are kept, because collecting a coroutine would run its `finally`.
         """
@@ -414,7 +414,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return sorted((t for t in self._tasks if not t.done()), key=lambda task: task.number)
 
     def close(self) -> None:
-        """Lets go of whatever is left. What unwinds now is after the end of the world."""
+        """Unwinds the tasks that are left. The run is over, so their errors mean nothing."""
         if self._closed:
             return
         self._closed = True
@@ -442,7 +442,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._debug = enabled
 
     def describe_tasks(self) -> str:
-        """Who waits, and where: one line a task."""
+        """Returns a line for each waiting task: its process, its name and where it waits."""
         lines = []
         for task in self._pending_tasks():
             if task.process is not None and task.process.is_dead:
@@ -457,13 +457,13 @@ def _close(coroutine: Any) -> None:
     for _ in range(100):
         try:
             coroutine.close()
-        except BaseException:  # noqa: BLE001, S112 - nobody is left whom it concerns
+        except BaseException:  # noqa: BLE001, S112 - the run is over
             continue
         return
 
 
 def _where(awaited: object) -> str:
-    """The innermost line of ours that an awaiting coroutine stands in."""
+    """The chain of source lines in which an awaiting coroutine waits, outermost first."""
     places: Sequence[str] = []
     while True:
         frame: FrameType | None
@@ -477,4 +477,4 @@ def _where(awaited: object) -> str:
             code = frame.f_code
             place = f"{code.co_qualname} ({code.co_filename}:{frame.f_lineno})"
             places = [*places, place]
-    return " > ".join(places) or "a place unknown"
+    return " > ".join(places) or "an unknown line"

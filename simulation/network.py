@@ -60,7 +60,7 @@ class Link:
             on_arrival()
 
     def tell(self, news: Callable[[], None]) -> None:
-        """Small news that needs no time of its own, only a way."""
+        """Delivers a signal without delay, unless the link is cut."""
         if self.is_cut:
             self._held.append((news, 0))
         else:
@@ -136,7 +136,7 @@ class SimulatedServer(asyncio.AbstractServer):
             await self.wait_closed()
 
     def accept(self, transport: SimulatedTransport) -> None:
-        """Runs in the context of whoever opened the server."""
+        """Hands a new connection to the program. Runs in the context that opened the server."""
         self._connections[transport.number] = transport
         transport.start(self._factory(), lambda: self._lost(transport))
 
@@ -282,7 +282,8 @@ class Network:
         self.loop = loop
         self.random = random
         self.trace = trace.add
-        # Packets belong to no process: they move on while programs are stopped or dead.
+        # The context of packets: they belong to no process, so they arrive while programs are
+        # stopped or dead.
         self.nobody = Context()
         self.delay_s = (0.0001, 0.001)
         self.window_bytes = 64 * 1024
@@ -456,7 +457,7 @@ class Network:
         self.link(source, target).bytes_per_s = bytes_per_s
 
     def close(self) -> None:
-        """After the end of a run: nothing is left open, and nobody is told."""
+        """Drops every connection after the end of a run, without a callback."""
         for transport in self.transports.values():
             transport.vanish()
         self.transports.clear()
@@ -496,6 +497,6 @@ class Network:
 
 
 def _finish(future: "asyncio.Future[None]") -> None:
-    """Unless whoever waits has given up meanwhile: its process may have been stopped."""
+    """Completes the future, unless its process has given up waiting meanwhile."""
     if not future.done():
         future.set_result(None)

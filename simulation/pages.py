@@ -27,7 +27,7 @@ class Node:
         self.contents = bytearray()
         # How often anything else was done to the contents than appending to them.
         self.rewrites = 0
-        # Room for what somebody who looks at the disk from outside has read so far.
+        # A cache for a checker that reads the file from outside (`cluster_invariants`).
         self.reading: object = None
         # What durable pages held before they were written to, since the last sync.
         self._before: dict[int, bytes] = {}

@@ -1,4 +1,4 @@
-"""A process on a simulated host: what can be killed and stopped as one.
+"""A process on a simulated host: the unit that is killed, stopped and resumed.
 
 Every task, timer and socket callback carries the process it belongs to in its context, so
 several brokers and clients live in one loop, and the loop can drop (killed) or hold back
@@ -23,13 +23,13 @@ class State(Enum):
 
 
 class Process:
-    """One life of a program: a restart is a new process."""
+    """One run of a program. A restart makes a new process."""
 
     __slots__ = ("held", "host", "main", "name", "number", "place", "state")
 
     def __init__(self, name: str, host: str, number: int) -> None:
         self.name = name
-        # The name as the fingerprint of a run has it.
+        # The name as bytes, for the fingerprint of the run.
         self.place = name.encode()
         self.host = host
         self.number = number

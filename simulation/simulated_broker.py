@@ -69,7 +69,7 @@ class SimulatedBroker:
         }
         self.starts = 0
         self._is_alone = isinstance(store, LoneStore)
-        self._store_connection: StoreConnection = store.line(self.name)
+        self._store_connection: StoreConnection = store.connection(self.name)
         self._task: asyncio.Task[None] | None = None
         self._broker: InspectableBroker | None = None
         self._is_paused = False

@@ -1,8 +1,8 @@
-"""The metadata stores of a simulated cluster, and each broker's line to one of them.
+"""The metadata stores of a simulated cluster, and the connection of each broker to its store.
 
-    MemoryStore     in memory, as weak as an ensemble may be (`odradek.metadata.memory`)
+    MemoryStore     in memory, with the faults of an ensemble (`odradek.metadata.memory`)
     SocketStore     SQLite behind the socket service, which has a host of its own
-    LoneStore       SQLite inside the one broker there is
+    LoneStore       SQLite inside a lone broker
 
 SQLite keeps its files in a real temporary directory, which a run makes and removes. Nothing of it
 reaches the trace: what the files hold is decided by the seed, and their names are not logged.
@@ -27,43 +27,43 @@ from odradek.metadata.tree import Tree
 from odradek.world import World
 from simulation.world import Simulation
 
-KEEPER: Final = "keeper"
+STORE_SERVICE: Final = "keeper"
 _PORT: Final = 2181
 SESSION_TIMEOUT_MS: Final = 6_000
 
 
 class StoreConnection(Protocol):
-    """What one broker has to its store, through all its lives."""
+    """The connection of one broker to its store. It outlives the broker's processes."""
 
-    # A Unix socket cannot be cut: what is written lies before the other side.
+    # False for a Unix socket: a local connection cannot be cut.
     can_be_cut: bool
 
     @property
     def session_id(self) -> int | None:
-        """Of the process that runs now, if it has one."""
+        """The session of the process that runs now, if it has one."""
 
     def open(self, world: World) -> Metadata:
-        """For a process that starts."""
+        """Returns the store as a process that starts is given it."""
 
     def cut(self) -> None: ...
 
     def reconnect(self) -> None: ...
 
     def slow(self, delay_s: float) -> None:
-        """Everything this broker writes reaches the store later by so much, where that can be."""
+        """Delays every write of this broker, where the store allows it."""
 
     def pause(self) -> None:
         """The process is stopped, and silent to the store."""
 
     def expire(self) -> None:
-        """The store gives the session up, while its broker runs."""
+        """The store ends the session while the broker runs."""
 
     def died(self, *, is_noticed: bool = True) -> None:
-        """The process is dead; the store notices at once, or after the session timeout."""
+        """The process is dead. The store notices at once, or after the session timeout."""
 
 
 class Store(Protocol):
-    def line(self, broker: str) -> StoreConnection: ...
+    def connection(self, broker: str) -> StoreConnection: ...
 
     def listen(self, to: Callable[[Tree], None]) -> None:
         """Calls back with the tree, now and whenever another one takes its place."""
@@ -73,7 +73,7 @@ class Store(Protocol):
 
 
 class _SlowFaults:
-    """The faults of a store, and a delay of one broker's own."""
+    """The faults of a store, and an additional delay for one broker."""
 
     def __init__(self, of_all: StoreFaults) -> None:
         self._of_all = of_all
@@ -86,7 +86,7 @@ class _SlowFaults:
         return getattr(self._of_all, name)
 
 
-class MemoryLine(MemoryMetadata):
+class MemoryStoreConnection(MemoryMetadata):
     """Remembers the sessions of the broker it was made for."""
 
     can_be_cut = True
@@ -139,8 +139,8 @@ class MemoryStore:
     def __init__(self, metadata: MemoryMetadata) -> None:
         self._metadata = metadata
 
-    def line(self, broker: str) -> StoreConnection:
-        return MemoryLine(self._metadata)
+    def connection(self, broker: str) -> StoreConnection:
+        return MemoryStoreConnection(self._metadata)
 
     def listen(self, to: Callable[[Tree], None]) -> None:
         to(self._metadata.tree)
@@ -151,15 +151,15 @@ class MemoryStore:
 
 class _Service(MetadataService):
     async def _listen(self, connect: Callable[[], asyncio.Protocol]) -> asyncio.Server:
-        return await asyncio.get_running_loop().create_server(connect, KEEPER, _PORT)
+        return await asyncio.get_running_loop().create_server(connect, STORE_SERVICE, _PORT)
 
 
 class _Session(RemoteSession):
     async def _open_connection(self, line: asyncio.Protocol) -> None:
-        await asyncio.get_running_loop().create_connection(lambda: line, KEEPER, _PORT)
+        await asyncio.get_running_loop().create_connection(lambda: line, STORE_SERVICE, _PORT)
 
 
-class SocketLine:
+class SocketStoreConnection:
     can_be_cut = False
 
     def __init__(self, simulation: Simulation, broker: str) -> None:
@@ -168,7 +168,7 @@ class SocketLine:
         self._metadata: _Sockets | None = None
 
     def open(self, world: World) -> Metadata:
-        self._metadata = _Sockets(KEEPER, world, session_timeout_ms=SESSION_TIMEOUT_MS)
+        self._metadata = _Sockets(STORE_SERVICE, world, session_timeout_ms=SESSION_TIMEOUT_MS)
         return self._metadata
 
     @property
@@ -185,11 +185,11 @@ class SocketLine:
         """What is written to a Unix socket is there at once."""
 
     def pause(self) -> None:
-        """Whoever is stopped says nothing, and its connection stays."""
+        """A stopped process is silent, and its connection stays open."""
 
     def expire(self) -> None:
         """The end of its connection ends a session."""
-        self._network.reset(self._broker, KEEPER)
+        self._network.reset(self._broker, STORE_SERVICE)
 
     def died(self, *, is_noticed: bool = True) -> None:
         """The service sees the end of the connection, as it would the end of any process."""
@@ -217,18 +217,18 @@ class _OwnDirectory:
 
 
 class SocketStore:
-    """The service on its host. It dies and comes back; its file stays."""
+    """The socket service on a host of its own. It can be killed and restarted; its file stays."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._host = simulation.host(KEEPER)
+        self._host = simulation.host(STORE_SERVICE)
         self._directory = _OwnDirectory()
         self._database: SqliteMetadata | None = None
         self._on_tree: Callable[[Tree], None] = lambda tree: None
         self.starts = 0
 
-    def line(self, broker: str) -> StoreConnection:
-        return SocketLine(self._simulation, broker)
+    def connection(self, broker: str) -> StoreConnection:
+        return SocketStoreConnection(self._simulation, broker)
 
     def listen(self, to: Callable[[Tree], None]) -> None:
         self._on_tree = to
@@ -236,13 +236,13 @@ class SocketStore:
     def start(self) -> None:
         if not self._host.processes:
             self.starts += 1
-            self._host.start(self._serve, f"{KEEPER}#{self.starts}")
+            self._host.start(self._serve, f"{STORE_SERVICE}#{self.starts}")
 
     async def _serve(self, world: World) -> None:
         path = str(self._directory.path / "metadata.sqlite")
         self._database = SqliteMetadata(path, world, has_durable_sessions=True)
         self._on_tree(self._database.tree)
-        service = _Service(self._database, KEEPER, world.randomness)
+        service = _Service(self._database, STORE_SERVICE, world.randomness)
         await service.start()
         await asyncio.get_running_loop().create_future()
 
@@ -285,7 +285,7 @@ class LoneStore:
         self._database: _LoneDatabase | None = None
         self._on_tree: Callable[[Tree], None] = lambda tree: None
 
-    def line(self, broker: str) -> StoreConnection:
+    def connection(self, broker: str) -> StoreConnection:
         return cast("StoreConnection", self)
 
     def listen(self, to: Callable[[Tree], None]) -> None:

@@ -1,4 +1,4 @@
-"""What happened, one readable line an event: virtual time, host, event.
+"""The trace of a run: one readable line for each event, with virtual time, host and text.
 
 Two runs of one seed must give the same lines. Lines hold only what the seed decides: no
 addresses, no wall clock, no set order.
@@ -10,8 +10,8 @@ from itertools import islice
 
 
 class Trace:
-    """Events are kept as they come and written out when somebody reads them: most runs pass, and
-    nobody does."""
+    """Keeps events unformatted until the trace is read, because most runs pass and their traces
+    are never read."""
 
     __slots__ = ("_events", "_is_sealed", "_now_s")
 
@@ -26,7 +26,7 @@ class Trace:
             self._events.append((self._now_s(), host, event, details))
 
     def seal(self, event: str) -> None:
-        """The last line; what still unwinds afterwards leaves no trace."""
+        """Adds the last line. Events of coroutines that are unwound afterwards are dropped."""
         self.add("-", event)
         self._is_sealed = True
         self._now_s = float

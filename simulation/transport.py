@@ -26,7 +26,7 @@ _HIGH_WATER_BYTES = 64 * 1024
 
 
 class Mark(Enum):
-    """What travels beside bytes."""
+    """Signals that travel like bytes: the end of the stream and a reset."""
 
     END = "end"
     RESET = "reset"
@@ -61,7 +61,7 @@ class Pipe:
         self._on_the_way.clear()
 
     def acknowledge(self, count: int) -> None:
-        """The reader took bytes; the news travels back, unless that way is cut."""
+        """Tells the sender that the reader took bytes, unless the link back is cut."""
         self._back.tell(lambda: self._acknowledged(count))
 
     def _acknowledged(self, count: int) -> None:
@@ -227,8 +227,8 @@ class SimulatedTransport(asyncio.Transport):
             raise RuntimeError("Cannot call write() after write_eof()")
         if self._losing or not len(data):
             return
-        # Unsent bytes stay in the caller's buffer, as with the fast loops: whoever changes
-        # that buffer too early corrupts what is sent, here too.
+        # Unsent bytes stay in the caller's buffer, as with uvloop: code that changes the buffer
+        # too early corrupts what is sent, here too.
         view = memoryview(data).cast("B")
         self._buffer.append(view)
         self._buffer_bytes += len(view)
@@ -265,7 +265,7 @@ class SimulatedTransport(asyncio.Transport):
             self._buffer_is_empty()
 
     def _room(self) -> int:
-        """How much the host takes now: nothing while it could only take crumbs, as in TCP."""
+        """How many bytes the host takes now: none while the window is nearly full, as in TCP."""
         window = self._network.window_bytes
         room = window - self.outgoing.in_flight_bytes
         return room if room >= min(self._buffer_bytes, window // 4) else 0

@@ -1,10 +1,10 @@
-"""A random walk over the steps that a scenario knows, chosen by the seed.
+"""A random walk over the steps of a scenario. The seed decides which steps and how often.
 
 Swarm testing: each seed switches some steps off and makes others frequent, so that one walk is made
 of kills and clean stops alone and the next of cut links and deleted topics. Long sequences of a few
 kinds of steps reach states that an even mixture of all kinds hardly ever reaches. Half of the seeds
-take one of the scenario's themes instead: a set of steps that belong together, because bugs were
-found by histories made of just these.
+take one of the scenario's themes instead: a few steps that belong together, because bugs were found
+by walks made of just these.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,10 +15,10 @@ from simulation.world import Simulation
 
 Step = Callable[[], Awaitable[None]]
 
-# What the seed multiplies the usual weight of a step with.
-_MOODS: Final = (0.0, 0.0, 1.0, 1.0, 4.0)
-# How many of the seeds take a theme.
-_THEMES: Final = 0.5
+# The factors that the seed draws for the weight of each step.
+_FACTORS: Final = (0.0, 0.0, 1.0, 1.0, 4.0)
+# The share of seeds that take a theme.
+_THEME_PROBABILITY: Final = 0.5
 
 
 class Walk:
@@ -40,10 +40,10 @@ class Walk:
         usual = weights or {}
         mood = simulation.random("swarm")
         self._weights = {
-            name: usual.get(name, 1.0) * max(mood.choice(_MOODS), 1.0 if name in always else 0.0)
+            name: usual.get(name, 1.0) * max(mood.choice(_FACTORS), 1.0 if name in always else 0.0)
             for name in steps
         }
-        if themes and mood.random() < _THEMES:
+        if themes and mood.random() < _THEME_PROBABILITY:
             theme = mood.choice(themes)
             self._weights = {name: usual.get(name, 1.0) for name in theme if name in steps}
         if not any(self._weights.values()):

@@ -44,7 +44,7 @@ class SimulatedClock:
         return self._loop.time()
 
     def step(self, by_ms: int) -> None:
-        """Somebody set the clock: time of day jumps, elapsed time does not."""
+        """Makes the time of day jump. Elapsed (monotonic) time does not."""
         self.offset_ms += by_ms
 
 
@@ -61,7 +61,7 @@ class InlineWorkers:
 
 
 class Host:
-    """A machine. `start` runs programs on it; one at a time is usual."""
+    """A machine with a disk, a clock and a place in the network. `start` runs programs on it."""
 
     def __init__(self, simulation: "Simulation", name: str) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class Host:
         self.simulation.trace.add(self.name, event)
 
     def world(self) -> World:
-        """A fresh world for a process: same disk and clock, new randomness."""
+        """Returns the `World` of a new process: the disk and clock of this host, new randomness."""
         seed = self.simulation.random(f"{self.name}/world/{self._starts}").getrandbits(64)
         return World(
             clock=self.clock,
@@ -142,7 +142,7 @@ class Host:
             self.simulation.loop.resume_process(process)
 
     def power_off(self) -> None:
-        """The plug is pulled."""
+        """The machine loses power: every process ends, and unsynced data may be lost."""
         self.trace("power off")
         self._is_up = False
         self.simulation.network.host_went_down(self.name)
@@ -160,7 +160,7 @@ class Host:
 
 
 class Simulation:
-    """Everything that is decided by one seed."""
+    """One run: the loop, the network, the hosts and the random sources of one seed."""
 
     def __init__(
         self, seed: int, *, time_limit_s: float = 86_400.0, cpu_limit_s: float = math.inf
@@ -182,17 +182,17 @@ class Simulation:
         self._at_end: list[Callable[[], None]] = []
 
     def at_end(self, undo: Callable[[], None]) -> None:
-        """Calls this when the run is over, however it ended: a scenario that is never resumed takes
-        nothing back itself."""
+        """Calls `undo` when the run is over. A scenario that failed may never get as far as its own
+        `finally`, because its coroutine is not resumed."""
         self._at_end.append(undo)
 
     def end(self) -> None:
-        """Takes back what the scenario has changed outside the simulation, the last first."""
+        """Calls the functions given to `at_end`, the last one first."""
         while self._at_end:
             self._at_end.pop()()
 
     def random(self, purpose: str) -> Random:
-        """Randomness of its own for every purpose, so that one does not disturb another."""
+        """Returns a random source for one purpose. Draws for one purpose do not change another."""
         digest = hashlib.sha256(f"{self.seed}/{purpose}".encode()).digest()
         return Random(int.from_bytes(digest[:8], "big"))
 
