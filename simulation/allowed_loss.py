@@ -1,4 +1,4 @@
-"""What may be lost when a broker loses its page cache or its disk, and who is told about it.
+"""Which acknowledged records may be lost when a broker loses its page cache or its disk.
 
 With `min.insync.replicas` of at least 2, one broker at a time may lose what it has not flushed, or
 its whole disk, until it is in sync again: nothing acknowledged is lost then. With 1, a lone replica
@@ -28,11 +28,12 @@ class AllowedLoss:
         self._partitions = partitions
         self._min_in_sync = min_in_sync
         self._lost: dict[str, SimulatedBroker] = {}
-        # Partitions whose replicas in sync have lost everything: nobody can lead them.
+        # Partitions of which acknowledged records were lost: without an in-sync replica they have
+        # no leader.
         self.forgiven: dict[TopicPartition, None] = {}
 
     def may_forget(self, broker: SimulatedBroker) -> bool:
-        """Whether it may lose its tail or its disk now; notes that it does."""
+        """Returns whether the broker may lose its tail or its disk now, and notes that it does."""
         is_healthy = self._brokers.invariants.is_healthy
         for name, one in list(self._lost.items()):
             if one.is_running and is_healthy(one):
@@ -44,7 +45,7 @@ class AllowedLoss:
         return True
 
     def replace_disk(self, broker: SimulatedBroker) -> None:
-        """Its machine goes down and gets an empty disk."""
+        """Powers the broker off and gives it an empty disk."""
         broker.power_off()
         broker.host.disk.replace_by_empty("/data")
         others = [other for other in self._brokers.all if other is not broker]
@@ -54,7 +55,7 @@ class AllowedLoss:
         )
 
     def power_off(self, broker: SimulatedBroker) -> None:
-        """What it had not flushed may be lost, if it was the only one in sync."""
+        """Powers the broker off. If it alone was in sync, unflushed records may be lost."""
         broker.power_off()
         self._forgive(broker, lambda topic_partition: values_of(broker, topic_partition))
 
@@ -67,19 +68,19 @@ class AllowedLoss:
             state = self._brokers.invariants.state_of(topic_partition)
             if state is None:
                 continue
-            # Where nobody is in sync any more, whatever disk is lost may hold the only copy.
+            # Without a replica in sync, any disk may hold the only copy of a record.
             is_offline = topic_partition in self.forgiven and not state.isr
             if is_offline or broker.node_id in (*state.isr, *state.eligible):
                 self.forgive(topic_partition, kept(topic_partition))
 
     def forgive(self, topic_partition: TopicPartition, kept: set[bytes]) -> None:
-        """Of what was acknowledged in a partition only these values are still promised."""
+        """From now on only these values of the partition must be there."""
         self._brokers.invariants.forgive(topic_partition)
         self.forgiven[topic_partition] = None
         for send in self._history.sends:
             if send.partition == topic_partition and send.value not in kept:
                 send.offset = None
-        # Offsets may be given again, so what consumers saw there says nothing any more.
+        # Offsets may be given to other records now, so earlier polls are not compared any more.
         for (_, partition), polls in self._history.polls.items():
             if partition == topic_partition:
                 polls[:] = [None]

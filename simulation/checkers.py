@@ -1,4 +1,4 @@
-"""Judges a history of sends and polls: everything that a log must never do to its clients.
+"""Checks a history of sends and polls against the rules that a log must keep for its clients.
 
 A workload notes what it sent, what was acknowledged, and what every consumer saw; afterwards
 `violations` compares. Each value is sent once, so that a value names its send. A send without an
@@ -50,10 +50,10 @@ class Violation:
 
 @dataclass(slots=True)
 class History:
-    """What clients did and saw, in the order it happened."""
+    """What clients did and saw, in the order in which it happened."""
 
     sends: list[Send] = field(default_factory=list)
-    # In order; a None marks a seek or a restart, after which the consumer may stand anywhere.
+    # In order. None marks a seek or a restart, after which the consumer may be anywhere.
     polls: dict[tuple[str, Partition], list[Poll | None]] = field(default_factory=dict)
     # The log at the end, as a fresh consumer reads it from its beginning.
     final: dict[Partition, list[tuple[int, bytes]]] = field(default_factory=dict)

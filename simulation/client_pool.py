@@ -1,8 +1,8 @@
-"""Programs that are kept running, whatever happens to them.
+"""Clients that are killed, paused and replaced.
 
-A place has one program at a time, each on a host of its own. A program is killed and replaced,
-paused and woken, asked to leave and later replaced; or it is frozen and replaced, and wakes up
-as a zombie when its successor works already. One that ends with an error ends the run.
+A slot has one program at a time, each on a host of its own. A program is killed and replaced,
+paused and resumed, asked to leave and later replaced; or it is paused and replaced, and resumes as
+a zombie while its successor works already. A program that ends with an error ends the run.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _MAX_PAUSE_S = 15.0
 
 class Program(Protocol):
     name: str
-    # Set by the pool; the program ends itself in good order.
+    # Set by the pool: the program is to end by itself.
     is_leaving: bool
 
     async def run(self, world: World) -> None: ...
@@ -40,46 +40,46 @@ class _Instance:
 
 class ClientPool:
     def __init__(
-        self, simulation: Simulation, random: Random, places: Mapping[str, Callable[[str], Program]]
+        self, simulation: Simulation, random: Random, slots: Mapping[str, Callable[[str], Program]]
     ) -> None:
-        """`places` make the program of a place, by the name of this instance of it."""
+        """`slots` has for each slot a function that makes its program, given a name."""
         self._simulation = simulation
         self._random = random
-        self._places = places
+        self._slots = slots
         self._instances: dict[str, _Instance] = {}
         self._zombies: list[_Instance] = []
         self._count = 0
         self.replaced = 0
-        for place in places:
-            self.start(place)
+        for slot in slots:
+            self.start(slot)
 
-    def start(self, place: str) -> None:
+    def start(self, slot: str) -> None:
         self._count += 1
-        name = f"{place}.{self._count}"
-        program = self._places[place](name)
-        self._instances[place] = _Instance(program, self._simulation.host(name))
+        name = f"{slot}.{self._count}"
+        program = self._slots[slot](name)
+        self._instances[slot] = _Instance(program, self._simulation.host(name))
 
     @property
     def hosts(self) -> list[str]:
-        """Where programs run, zombies included."""
+        """The names of the hosts on which programs run, including zombies."""
         return [instance.host.name for instance in (*self._instances.values(), *self._zombies)]
 
     def is_current(self, name: str) -> bool:
         return any(instance.program.name == name for instance in self._instances.values())
 
     def inject(self) -> None:
-        """Something happens to one of the programs."""
+        """Injects a fault into one of the programs."""
         self.raise_failures()
-        place = self._random.choice(list(self._places))
-        instance = self._instances[place]
+        slot = self._random.choice(list(self._slots))
+        instance = self._instances[slot]
         if instance.is_over:
-            self.start(place)
+            self.start(slot)
             return
         match self._random.randrange(6):
             case 0 | 1:
                 self.replaced += 1
                 instance.host.kill()
-                self.start(place)
+                self.start(slot)
             case 2:
                 self._pause(instance)
             case 3:
@@ -88,7 +88,7 @@ class ClientPool:
                 self.replaced += 1
                 self._pause(instance)
                 self._zombies.append(instance)
-                self.start(place)
+                self.start(slot)
 
     def _pause(self, instance: _Instance) -> None:
         if instance.is_stopped:
@@ -97,30 +97,30 @@ class ClientPool:
         instance.host.stop()
         after_s = self._random.uniform(0, _MAX_PAUSE_S)
         self._simulation.loop.call_later(
-            after_s, self._wake, instance, context=self._simulation.nobody
+            after_s, self._resume, instance, context=self._simulation.nobody
         )
 
-    def _wake(self, instance: _Instance) -> None:
+    def _resume(self, instance: _Instance) -> None:
         if instance.is_stopped:
             instance.is_stopped = False
             instance.host.resume()
 
     def raise_failures(self) -> None:
-        """Raises what a program ended with, if it ended by itself."""
+        """Raises the error of a program that ended by itself."""
         for instance in (*self._instances.values(), *self._zombies):
             if instance.task.done() and not instance.task.cancelled():
                 instance.task.result()
         self._zombies = [instance for instance in self._zombies if not instance.is_over]
 
     def stop_faults(self, *, refill: bool = True) -> None:
-        """No more of it: everyone wakes, and every place has a program unless told otherwise."""
+        """Resumes every paused program and, with `refill`, starts one in every empty slot."""
         for instance in (*self._instances.values(), *self._zombies):
-            self._wake(instance)
+            self._resume(instance)
         self.raise_failures()
-        for place, instance in list(self._instances.items()):
+        for slot, instance in list(self._instances.items()):
             if refill and (instance.is_over or instance.program.is_leaving):
                 self._zombies.append(instance)
-                self.start(place)
+                self.start(slot)
 
     async def finished(self) -> None:
         """Returns when every program has ended by itself."""

@@ -1,12 +1,12 @@
-"""What goes wrong with a cluster: its network, its brokers, their disks, clocks and metadata store.
+"""The faults of `cluster`: in its network, its brokers, their disks, clocks and metadata store.
 
-Each fault is an incident of its own that begins, lasts and heals while others go on; a broker
-suffers one at a time, links as many as come.
+Each fault begins, lasts and heals while others go on. A broker has one fault at a time, a link any
+number.
 
-The fault budget is what the cluster promises to survive. Without flushing, fewer brokers than
+`AllowedFaults` says what the cluster promises to survive. Without flushing, fewer brokers than
 `min.insync.replicas` may lose what they have not flushed before they are in sync again: of three
-brokers with `min.insync.replicas=2`, one at a time. Kills lose nothing, whenever and however
-many.
+brokers with `min.insync.replicas=2`, one at a time. Kills spare the page cache and lose nothing,
+at any time and in any number.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from simulation.simulated_broker import SimulatedBroker
 from simulation.world import Simulation
 
 
-class Budget(Enum):
-    """What may happen to brokers on one day."""
+class AllowedFaults(Enum):
+    """Which faults of brokers one run may combine."""
 
-    # Nothing that takes the page cache: any number is killed at any time.
+    # Any number of kills at any time. The page cache always survives.
     KILLS = auto()
-    # One loss of power or of a disk at a time, and any number of kills.
+    # Power cuts and failing disks, of one broker at a time, and any number of kills.
     ONE_AT_A_TIME = auto()
-    # `flush.messages=1`: power fails anywhere at any time.
+    # Power cuts anywhere at any time, with `flush.messages=1`.
     FLUSHED = auto()
 
 
@@ -41,7 +41,7 @@ class ClusterFaults:
         random: Random,
         brokers: Sequence[SimulatedBroker],
         *,
-        budget: Budget,
+        allowed: AllowedFaults,
         is_healthy: Callable[[SimulatedBroker], bool],
     ) -> None:
         """`is_healthy` says whether a broker is in sync wherever it has a replica."""
@@ -49,20 +49,20 @@ class ClusterFaults:
         self._simulation = simulation
         self._random = random
         self._brokers = brokers
-        self._allowed_loss = budget
-        self._is_whole = is_healthy
-        self._suffering: dict[str, asyncio.Task[None]] = {}
+        self._allowed = allowed
+        self._is_healthy = is_healthy
+        self._faulty: dict[str, asyncio.Task[None]] = {}
         self._lost: dict[str, SimulatedBroker] = {}
 
     def inject(self, clients: Sequence[str]) -> None:
-        """Something begins to go wrong."""
+        """Starts one fault."""
         self.count += 1
-        self._look()
+        self._forget_ended()
         if self._random.random() < 0.4:
             self._network_suffers(clients)
             return
         broker = self._random.choice(self._brokers)
-        if broker.name in self._suffering:
+        if broker.name in self._faulty:
             return
         self._begin(broker, self._choose_incident()(broker))
 
@@ -71,26 +71,26 @@ class ClusterFaults:
 
         async def restart_all() -> None:
             for broker in self._brokers:
-                if broker.name not in self._suffering and broker.is_running:
-                    self._suffering[broker.name] = task
+                if broker.name not in self._faulty and broker.is_running:
+                    self._faulty[broker.name] = task
                     await broker.stop()
                     broker.start()
-                    del self._suffering[broker.name]
+                    del self._faulty[broker.name]
                     await asyncio.sleep(self._random.uniform(0.5, 3))
 
         task = asyncio.ensure_future(restart_all())
-        self._suffering["all"] = task
+        self._faulty["all"] = task
 
     def _begin(self, broker: SimulatedBroker, incident: Coroutine[Any, Any, None]) -> None:
-        self._suffering[broker.name] = asyncio.ensure_future(incident)
+        self._faulty[broker.name] = asyncio.ensure_future(incident)
 
-    def _look(self) -> None:
-        for name, task in list(self._suffering.items()):
+    def _forget_ended(self) -> None:
+        for name, task in list(self._faulty.items()):
             if task.done():
                 task.result()
-                del self._suffering[name]
+                del self._faulty[name]
         for name, broker in list(self._lost.items()):
-            if broker.is_running and name not in self._suffering and self._is_whole(broker):
+            if broker.is_running and name not in self._faulty and self._is_healthy(broker):
                 del self._lost[name]
 
     # Brokers
@@ -114,11 +114,11 @@ class ClusterFaults:
         )
 
     def _may_lose_power(self) -> bool:
-        return self._allowed_loss is not Budget.KILLS
+        return self._allowed is not AllowedFaults.KILLS
 
     def _may_forget(self, broker: SimulatedBroker) -> bool:
-        """Notes that it does, if it may."""
-        if self._allowed_loss is Budget.ONE_AT_A_TIME:
+        """Returns whether the broker may lose unflushed data now, and notes that it does."""
+        if self._allowed is AllowedFaults.ONE_AT_A_TIME:
             if self._lost.keys() - {broker.name}:
                 return False
             self._lost[broker.name] = broker
@@ -163,7 +163,8 @@ class ClusterFaults:
         broker.resume()
 
     async def _disk_fails(self, broker: SimulatedBroker) -> None:
-        """Its directory goes offline at the first error; an operator changes the disk."""
+        """Its directory goes offline at the first error. Later the disk is mended, and the broker
+        restarts."""
         if not self._may_forget(broker):
             return
         operation = self._random.choice(_FAILING)
@@ -174,8 +175,8 @@ class ClusterFaults:
         await asyncio.sleep(self._random.uniform(0, 5))
         broker.host.disk.heal()
         if operation == "sync":
-            # The kernel calls pages clean that never reached the disk, and no later sync will
-            # bring them: only a new start of the machine shows what is really there.
+            # After a failed sync the kernel calls pages clean that never reached the disk, and no
+            # later sync writes them. Only a restart of the machine shows what is on the disk.
             broker.power_off()
         else:
             broker.kill()
@@ -232,10 +233,10 @@ class ClusterFaults:
     # The end
 
     async def heal(self) -> None:
-        """Everything heals, and every broker runs."""
-        while self._suffering:
-            await asyncio.wait(list(self._suffering.values()))
-            self._look()
+        """Ends every fault and starts every broker."""
+        while self._faulty:
+            await asyncio.wait(list(self._faulty.values()))
+            self._forget_ended()
         network = self._simulation.network
         network.heal_all()
         for broker in self._brokers:

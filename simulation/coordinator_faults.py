@@ -1,7 +1,8 @@
-"""What goes wrong with brokers that coordinate: mostly with the leaders of coordinators' topics.
+"""Faults of coordinators: most of them hit a leader of `__consumer_offsets` or
+`__transaction_state`.
 
-Each incident begins, lasts and heals while others go on. The seed switches some kinds off and makes
-others frequent, as in `walk`.
+Each fault begins, lasts and heals while others go on. The seed switches some kinds off and makes
+others frequent, as in `walk`. `failover` and `leases` use it.
 """
 
 import asyncio
@@ -55,15 +56,15 @@ class CoordinatorFaults:
         self._clients: Sequence[str] = ()
 
     async def inject(self, clients: Sequence[str]) -> None:
-        """Something happens to a broker, or between it and others."""
+        """Starts one fault of a broker, or between it and others."""
         self.count += 1
         self._clients = clients
         await self._walk.take(1)
 
-    # Who
+    # Choosing a broker
 
     def _chosen(self) -> SimulatedBroker:
-        """Mostly one that coordinates."""
+        """Returns a broker, mostly one that coordinates."""
         leading = [
             broker
             for broker in self._brokers
@@ -79,7 +80,7 @@ class CoordinatorFaults:
     def _later(self, after_s: float, call: Callable[..., object], *arguments: Any) -> None:
         self._simulation.loop.call_later(after_s, call, *arguments, context=self._simulation.nobody)
 
-    # What
+    # Faults
 
     async def _kill(self) -> None:
         broker = self._chosen()
@@ -98,13 +99,13 @@ class CoordinatorFaults:
             self._later(self._random.choice((0.0, 2.0)), broker.start)
 
     async def _pause(self) -> None:
-        """As SIGSTOP does, often past its session: what was asked meanwhile has queued up."""
+        """Stops it as SIGSTOP does, often beyond its session. Requests queue up meanwhile."""
         broker = self._chosen()
         broker.pause()
         self._later(self._random.choice((0.5, 3.0, 7.0, 12.0)), broker.resume)
 
     async def _lose_store(self) -> None:
-        """The store alone is out of reach; clients and other brokers are not."""
+        """Cuts it off from the store alone. Clients and other brokers still reach it."""
         broker = self._chosen()
         broker.cut_store()
         self._later(self._random.choice((3.0, 12.0, 20.0)), broker.reconnect_store)
@@ -121,7 +122,8 @@ class CoordinatorFaults:
                 self._later(after_s, network.heal, broker.name, other.name)
 
     async def _slow_follower(self) -> None:
-        """One follower hears nothing of the leader, and stays in sync until it is given up."""
+        """Cuts a follower off from its leader. It stays in the in-sync set until the leader shrinks
+        the set."""
         leader, network = self._chosen(), self._simulation.network
         follower = self._random.choice([broker for broker in self._brokers if broker is not leader])
         network.cut(leader.name, follower.name, both_ways=self._random.random() < 0.5)
@@ -154,10 +156,10 @@ class CoordinatorFaults:
             store_service.pause()
             self._later(after_s, store_service.resume)
 
-    # The end
+    # Healing
 
     async def heal(self) -> None:
-        """Everything heals, and every broker runs."""
+        """Ends every fault and starts every broker."""
         network = self._simulation.network
         network.heal_all()
         if self._store_service is not None:
@@ -172,6 +174,6 @@ class CoordinatorFaults:
                     network.set_delay(broker.name, name, network.delay_s)
             broker.start()
         await asyncio.sleep(1)
-        # What was to come later has come by now, or finds nothing to do.
+        # Delayed parts of faults (`_later`) have run by now, or find nothing to do.
         for broker in self._brokers:
             broker.start()

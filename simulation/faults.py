@@ -1,7 +1,7 @@
-"""What goes wrong on a bad day: the network between clients and brokers, and the brokers.
+"""Faults between clients and brokers, and of brokers: used by `groups` and `transactions`.
 
-One turn, one fault. `clear` ends all of it. Only kills and clean stops unless power cuts are
-allowed: those take what was not flushed.
+`inject` injects one fault, `heal` ends all of them. Brokers are only killed and stopped unless
+power cuts are allowed, because a power cut loses what was not flushed.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Faults:
         self._cuts_power = cuts_power
 
     async def inject(self, clients: Sequence[str]) -> None:
-        """Something happens to a broker, or between it and one of the clients' hosts."""
+        """Injects a fault into a broker, or between it and one of the clients' hosts."""
         broker = self._random.choice(self._brokers)
         if not broker.is_running:
             broker.start()
@@ -51,9 +51,9 @@ class Faults:
                 network.refuse(broker.name)
                 self._simulation.loop.call_later(1.0, network.admit, broker.name)
             case _:
-                await self._broker_suffers(broker)
+                await self._broker_fault(broker)
 
-    async def _broker_suffers(self, broker: SimulatedBroker) -> None:
+    async def _broker_fault(self, broker: SimulatedBroker) -> None:
         if self._cuts_power and self._random.random() < 0.5:
             await self._power_cut(broker)
             return
@@ -81,7 +81,7 @@ class Faults:
             broker.host.disk.keep_power()
 
     async def heal(self) -> None:
-        """Everything heals, and every broker runs."""
+        """Ends every fault and starts every broker."""
         network = self._simulation.network
         network.heal_all()
         for broker in self._brokers:

@@ -1,4 +1,4 @@
-"""Batches that no consumer could read, sent as they are: a broker must refuse them."""
+"""Batches that no consumer could read. A broker must refuse them."""
 
 from random import Random
 from typing import Final
@@ -20,7 +20,7 @@ _VERSION: Final = 9
 
 
 def malformed_batch(random: Random, now_ms: int) -> bytes:
-    """A batch with a right checksum and nonsense inside."""
+    """Returns a batch whose checksum is right and whose contents are not."""
     builder = BatchBuilder()
     builder.append(b"key", b"value", (), now_ms)
     batch = builder.build()
@@ -41,7 +41,7 @@ def malformed_batch(random: Random, now_ms: int) -> bytes:
 async def send_malformed_batch(
     brokers: Brokers, random: Random, topic: str, found: list[Violation]
 ) -> None:
-    """Notes it in `found` if a broker takes the batch."""
+    """Sends one, and adds a violation to `found` if the broker accepts it."""
 
     async def send(world: World) -> None:
         batch = malformed_batch(random, world.clock.now_ms())

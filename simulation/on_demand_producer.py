@@ -1,4 +1,4 @@
-"""A producer that writes when it is asked to, and notes what was acknowledged."""
+"""A producer that writes when the scenario asks, and records what was acknowledged."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from simulation.workload import Options
 
 class OnDemandProducer:
     """One long-lived producer on a host of its own. `counts_acks` is False where an
-    acknowledgement promises nothing, as with acks=1."""
+    acknowledged record may still be lost, as with acks=1."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class OnDemandProducer:
         self.unanswered = 0
 
     def write(self, count: int, to: TopicPartition | None = None) -> None:
-        """Asks for this many records, to one partition or to any; returns at once."""
+        """Asks for this many records, to one partition or to random ones. Returns at once."""
         self.unanswered += count
         self._wanted.put_nowait((count, to))
 

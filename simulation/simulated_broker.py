@@ -1,8 +1,8 @@
-"""Brokers on simulated hosts.
+"""A broker on a simulated host, and the faults that it can be given.
 
 The metadata store stands outside the brokers and outlives them. A broker that dies loses its
 session with the store at once, as when a connection to it breaks, or when the store has waited
-for the session's timeout. One that is paused is silent to the store too.
+for the session's timeout. A paused broker is silent to the store, too.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _RECONNECTS_S = 0.005
 
 
 class InspectableBroker(Broker):
-    """Lets the simulation look at its replicas."""
+    """Gives the simulation access to its replicas."""
 
     replicas: Replicas | None = None
     is_alone = False
@@ -42,7 +42,7 @@ class InspectableBroker(Broker):
 
 
 class SimulatedBroker:
-    """One broker and its machine. Properties are Kafka's."""
+    """One broker and its machine. `properties` are Kafka's settings."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SimulatedBroker:
 
     @property
     def session_id(self) -> int | None:
-        """Of the process that runs now."""
+        """The session of the process that runs now."""
         return self._store_connection.session_id
 
     def expire_session(self) -> None:
@@ -93,7 +93,7 @@ class SimulatedBroker:
         """
         is_in_touch = self._cut_off_s is None and not self._is_paused
         if self.is_running and self.session_id is not None and is_in_touch:
-            self.host.trace("the store gives its session up")
+            self.host.trace("the store ends its session")
             self._store_connection.expire()
 
     @property
@@ -102,7 +102,7 @@ class SimulatedBroker:
 
     @property
     def has_lost_lease(self) -> bool:
-        """It runs, and its store has not heard of it for the whole session timeout."""
+        """Whether it runs although its store has not heard of it for the whole session timeout."""
         if not self.is_running or self._is_paused or self._cut_off_s is None:
             return False
         return self._simulation.loop.time() >= self._cut_off_s + self._session_timeout_s
@@ -119,7 +119,7 @@ class SimulatedBroker:
         return broker.replicas.partitions()
 
     def start(self) -> None:
-        """Starts it, after whatever end its last process came to."""
+        """Starts the broker unless it runs, however its last process ended."""
         if self.is_running:
             return
         self._note_failed_start()
@@ -169,31 +169,31 @@ class SimulatedBroker:
             self._is_paused = False
             self.interruptions += 1
             self.host.resume()
-            # What has queued up comes first, news of the store a moment later.
+            # Queued requests come first, notifications of the store a moment later.
             loop = self.host.simulation.loop
             loop.call_later(
                 _RECONNECTS_S, self.reconnect_store, context=self.host.simulation.nobody
             )
 
     def cut_store(self) -> None:
-        """Where there is no link that could be cut, it loses its session instead."""
+        """Cuts the connection to the store, or ends the session where it cannot be cut."""
         if not self._store_connection.can_be_cut:
             self.expire_session()
             return
-        self.host.trace("the store is out of reach")
+        self.host.trace("cut off from the store")
         if self._cut_off_s is None:
             self._cut_off_s = self._simulation.loop.time()
         self._store_connection.cut()
 
     def reconnect_store(self) -> None:
         if not self._is_paused:
-            self.host.trace("the store is in reach")
+            self.host.trace("connected to the store")
             self._cut_off_s = None
             self._store_connection.reconnect()
 
     def slow_store(self, delay_s: float) -> None:
-        """What it writes reaches the store so much later from now on."""
-        self.host.trace(f"its words reach the store after {delay_s} s")
+        """Delays its writes to the store from now on."""
+        self.host.trace(f"writes reach the store after {delay_s} s")
         self._store_connection.slow(delay_s)
 
     async def stop(self) -> None:
@@ -208,7 +208,7 @@ class SimulatedBroker:
     def require_alive(self) -> None:
         """Raises what the broker ended with, if it ended by itself."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
-            # A power cut while it starts ends its own task: that is a death like any other.
+            # A power cut during its start ends its own task. That is not an error of the broker.
             with suppress(PowerCut):
                 self._task.result()
 

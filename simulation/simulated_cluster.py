@@ -1,4 +1,4 @@
-"""Several brokers of one cluster, their store, and an operator who asks things of them.
+"""Several brokers of one cluster, their store, and an operator who sends requests to them.
 
 What the walks of `roles`, `topics`, `failover` and others have in common: start, supervise, look
 at the invariants, wait for something to come true.
@@ -24,15 +24,15 @@ from simulation.world import Simulation
 T = TypeVar("T")
 Program = Callable[[World], Coroutine[Any, Any, T]]
 
-# Virtual time after which whatever has not come true never will.
+# Virtual time after which a state that was not reached counts as never reached.
 PATIENCE_S: Final = 120.0
 _LOOK_S: Final = 0.05
-# How many seeds have their metadata in SQLite behind its service.
+# The share of seeds whose metadata is in SQLite behind its service.
 _SOCKET_STORES: Final = 0.25
 
 
 class Brokers:
-    """Brokers 1 to `count` with the same settings. `quiet` hosts are never touched by faults."""
+    """Brokers 1 to `count` with the same settings."""
 
     def __init__(
         self,
@@ -90,7 +90,8 @@ class Brokers:
             self.store_service.end()
 
     async def _look(self) -> None:
-        """Ends the run when an invariant is broken: nobody waits for this task."""
+        """Checks the invariants every 50 ms. A violation ends the run through the loop, because no
+        code awaits this task."""
         while True:
             try:
                 self.invariants.look()
@@ -106,14 +107,14 @@ class Brokers:
         return Admin(world=world, bootstrap_servers=self.bootstrap, request_timeout_ms=3000)
 
     async def ask(self, program: Program[T], patience_s: float = PATIENCE_S) -> T:
-        """Runs a program on a host that nothing happens to."""
+        """Runs a program on the operator's host, which has no faults."""
         self._asked += 1
         name = f"operator#{self._asked}"
         async with asyncio.timeout(patience_s):
             return await self.simulation.host("operator").start(program, name)
 
     async def try_to(self, program: Program[Any], patience_s: float = 5.0) -> bool:
-        """Whether it was done in time; that it was not is no wonder on such a day."""
+        """Returns whether it succeeded in time. While faults go on it need not."""
         with suppress(TimeoutError, ClientError, KafkaError):
             await self.ask(program, patience_s)
             return True
@@ -126,7 +127,7 @@ class Brokers:
         replicas: int,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Until it is there."""
+        """Creates the topic, and tries again until it exists."""
 
         async def create(world: World) -> None:
             async with self.admin(world) as admin:
@@ -149,7 +150,7 @@ class Brokers:
     async def until(
         self, holds: Callable[[], bool], what: Callable[[], str], patience_s: float = PATIENCE_S
     ) -> None:
-        """Waits for what must come true by itself."""
+        """Waits until `holds()`, or raises `NeverHappened` with what `what()` says."""
         deadline_s = self.simulation.loop.time() + patience_s
         while not holds():
             if self.simulation.loop.time() >= deadline_s:
@@ -157,7 +158,7 @@ class Brokers:
             await asyncio.sleep(0.1)
 
     async def heal(self) -> None:
-        """Everything runs and is connected again."""
+        """Ends every fault and starts every broker."""
         network = self.simulation.network
         network.heal_all()
         if self.store_service is not None:

@@ -1,7 +1,7 @@
-"""One topic name through the topics that bear it, one after the other.
+"""One incarnation of a topic: from its creation until it is deleted and created again.
 
-Each life has a history of its own. What was acknowledged in the present life must be there at the
-end, except below an offset that somebody asked to delete, or what retention may take.
+Each incarnation has a history of its own. What was acknowledged in the last one must be there at
+the end, except below an offset that was passed to DeleteRecords, and except what retention may delete.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,8 @@ Records = dict[TopicPartition, list[tuple[int, bytes]]]
 
 @dataclass(slots=True)
 class TopicIncarnation:
-    """`asked` and `deleted` are offsets below which records may be gone, and must be gone."""
+    """Below the offsets in `asked` records may be gone; below those in `deleted`, for which
+    DeleteRecords was acknowledged, they must be gone."""
 
     history: History = field(default_factory=History)
     asked: dict[TopicPartition, int] = field(default_factory=dict)
@@ -23,7 +24,7 @@ class TopicIncarnation:
     has_retention: bool = False
 
     def end_of(self, partition: TopicPartition) -> int:
-        """The offset behind the last record that was acknowledged."""
+        """The offset after the last acknowledged record."""
         offsets = [
             send.offset
             for send in self.history.sends

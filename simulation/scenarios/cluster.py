@@ -26,7 +26,7 @@ from odradek.protocol.types import TopicPartition
 from odradek.world import Randomness, World
 from simulation.checkers import History, Send, Violation, violations
 from simulation.client_pool import ClientPool
-from simulation.cluster_faults import Budget, ClusterFaults
+from simulation.cluster_faults import AllowedFaults, ClusterFaults
 from simulation.cluster_invariants import ClusterInvariants
 from simulation.compaction_workload import (
     STATES,
@@ -80,10 +80,10 @@ class ClusterScenario:
         random = self._random = simulation.random("day")
         self._simulation = simulation
         simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
-        self._allowed_loss = random.choice(list(Budget))
+        self._allowed_faults = random.choice(list(AllowedFaults))
         self._store_faults = _store_faults(random)
         store = MemoryMetadata(self._store_faults)
-        properties = _properties(random, flushes=self._allowed_loss is Budget.FLUSHED)
+        properties = _properties(random, flushes=self._allowed_faults is AllowedFaults.FLUSHED)
         self._compaction = compaction_of(simulation)
         if self._compaction is not None:
             properties |= self._compaction.properties
@@ -97,7 +97,7 @@ class ClusterScenario:
             simulation,
             random,
             self._brokers,
-            budget=self._allowed_loss,
+            allowed=self._allowed_faults,
             is_healthy=self._invariants.is_healthy,
         )
         self._orders, self._clicks = _Orders(self._was_acknowledged), History()
@@ -118,7 +118,7 @@ class ClusterScenario:
         self._operations = 0
 
     def _was_acknowledged(self, partition: TopicPartition, offset: int) -> None:
-        if self._allowed_loss is Budget.KILLS:
+        if self._allowed_faults is AllowedFaults.KILLS:
             self._invariants.require_replicated(partition, offset, MIN_IN_SYNC)
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
@@ -485,7 +485,7 @@ class ClusterScenario:
             f" {sum(broker.starts for broker in self._brokers)} starts,"
             f" {self._invariants.checks} changes of partitions,"
             f" {self._orders.acknowledged_count()} of {sends} sends acknowledged"
-            f", {self._allowed_loss.name.lower()}"
+            f", {self._allowed_faults.name.lower()}"
             + ("" if self._compaction is None else f", {self._compaction.summary()}")
         )
 
