@@ -23,7 +23,7 @@ from typing import Final
 
 from odradek.broker.fetching.due_partitions import DuePartitions, FetchEntry, Key
 from odradek.broker.fetching.fetch_lifecycle import Fetch
-from odradek.invariants import InvariantViolation
+from odradek.invariants import InvariantViolation, is_thorough
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchRequest, FetchTopic
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
@@ -231,7 +231,7 @@ class FetchSessions:
         session.unknown = unknown
         self._sessions[session_id] = session
         self.partitions += len(session.entries)
-        assert self.partitions <= self._max_partitions
+        self.check()
         return session
 
     def _end(self, session_id: int) -> None:
@@ -239,6 +239,20 @@ class FetchSessions:
         if session is not None:
             self.partitions -= len(session.entries)
             session.close()
+            self.check()
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if the count of partitions is wrong. Called when a session
+        begins or ends."""
+        if self.partitions < 0:
+            raise InvariantViolation("fetch sessions", f"partitions ({self.partitions}) >= 0")
+        if is_thorough():
+            held = sum(len(session.entries) for session in self._sessions.values())
+            if held != self.partitions:
+                raise InvariantViolation(
+                    "fetch sessions",
+                    f"partitions ({self.partitions}) is what the sessions hold ({held})",
+                )
 
 
 def requested(

@@ -35,6 +35,7 @@ from odradek.broker.network.request_serving import (
     Splitter,
     encoded_already,
 )
+from odradek.invariants import InvariantViolation, is_thorough
 from odradek.protocol.errors import MalformedMessage
 from odradek.protocol.framing import FrameSplitter
 from odradek.protocol.messages.join_group import JoinGroupRequest
@@ -86,7 +87,6 @@ class Connection(asyncio.Protocol):
         "_reply_batching",
         "_serve",
         "_small_replies",
-        "_splitter",
         "_transport",
         "_turn_scheduled",
         "_wait",
@@ -101,6 +101,7 @@ class Connection(asyncio.Protocol):
         "principal",
         "received_s",
         "session",
+        "splitter",
     )
 
     def __init__(self, listener: str, connections: Connections, serve: Serve) -> None:
@@ -119,7 +120,7 @@ class Connection(asyncio.Protocol):
         self._serve = serve
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._splitter: Splitter = FrameSplitter(connections.frame_bytes)
+        self.splitter: Splitter = FrameSplitter(connections.frame_bytes)
         self._frames: deque[Buffer] = deque()
         # For each request under way: its reply, how that is encoded, and the request's size.
         self._waiting: deque[tuple[asyncio.Future[object], Encode, int]] = deque()
@@ -152,17 +153,21 @@ class Connection(asyncio.Protocol):
     @property
     def unfinished_bytes(self) -> int:
         """How many bytes have arrived of a frame that is not complete."""
-        return self._splitter.unfinished_bytes
+        return self.splitter.unfinished_bytes
 
     @property
     def missing_bytes(self) -> int:
         """How many bytes are missing of that frame."""
-        return self._splitter.missing_bytes
+        return self.splitter.missing_bytes
 
     @property
     def unserved_bytes(self) -> int:
         """How many bytes have arrived of requests that are not under way yet."""
-        return self.held_bytes - sum(size for _, _, size in self._waiting)
+        return self.held_bytes - self._under_way_bytes
+
+    @property
+    def _under_way_bytes(self) -> int:
+        return sum(size for _, _, size in self._waiting)
 
     @property
     def is_blocked(self) -> bool:
@@ -183,13 +188,9 @@ class Connection(asyncio.Protocol):
         """Answers a fetch that waits for records with what there is."""
         self._wait.interrupt()
 
-    @property
-    def splitter(self) -> Splitter:
-        return self._splitter
-
     def serve_by(self, serve: Serve, splitter: Splitter) -> None:
         """Replaces the splitter and the function that serves, for what arrives from now on."""
-        self._serve, self._splitter = serve, splitter
+        self._serve, self.splitter = serve, splitter
 
     # What the transport calls
 
@@ -223,7 +224,7 @@ class Connection(asyncio.Protocol):
         self._take_turn()
 
     def data_received(self, data: bytes) -> None:
-        queue, splitter = self._queue, self._splitter
+        queue, splitter = self._queue, self.splitter
         self.held_bytes += len(data)
         queue.held_bytes += len(data)
         try:
@@ -298,8 +299,8 @@ class Connection(asyncio.Protocol):
         has read its replies, or until the connection has been idle for too long; the memory must
         not be held for so long."""
         self._frames.clear()
-        self._splitter.clear()
-        under_way = sum(size for _, _, size in self._waiting)
+        self.splitter.clear()
+        under_way = self._under_way_bytes
         self._queue.held_bytes -= self.held_bytes - under_way
         self.held_bytes = under_way
         self._queue.settle()
@@ -346,6 +347,7 @@ class Connection(asyncio.Protocol):
             if room_bytes <= 0:
                 break
         self._in_turn = False
+        self.check()
         if self._small_replies and (
             self._reply_batching is None
             or not self._reply_batching.defer(self._write_small_replies)
@@ -365,6 +367,15 @@ class Connection(asyncio.Protocol):
             self._queue_up()
         else:
             self._wait.next_request_arrived()
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if `held_bytes` is wrong. For tests and simulations."""
+        if is_thorough() and self._transport is not None:
+            queued = sum(_PREFIX_BYTES + len(frame) for frame in self._frames)
+            held = self.splitter.unfinished_bytes + queued + self._under_way_bytes
+            if held != self.held_bytes:
+                rule = f"held_bytes ({self.held_bytes}) is what it holds ({held})"
+                raise InvariantViolation(f"connection from {self.address}:{self.port}", rule)
 
     def _queue_up(self) -> None:
         """Serves the next frames after the connections that queue already have had their turn."""

@@ -11,6 +11,7 @@ from odradek.broker.network.reply_batching import ReplyBatching
 from odradek.broker.network.request_queue import RequestQueue
 from odradek.broker.network.round_robin import RoundRobin
 from odradek.config.setting import MAX_INT
+from odradek.invariants import InvariantViolation, is_thorough
 
 if TYPE_CHECKING:
     from odradek.broker.network.connection import Connection
@@ -88,6 +89,16 @@ class Connections:
                 del self._by_address[address]
             if not self.open:
                 self._all_closed.set()
+            self.check()
+
+    def check(self) -> None:
+        """Called in tests and simulations when a connection is closed: it counts all of them."""
+        if is_thorough() and sum(self._by_address.values()) != len(self.open):
+            raise InvariantViolation(
+                "connections",
+                f"the counts by address ({self._by_address}) add up to the number of open"
+                f" connections ({len(self.open)})",
+            )
 
     async def drain(self, timeout_s: float) -> None:
         """Closes each connection when its requests under way are answered. Connections that are

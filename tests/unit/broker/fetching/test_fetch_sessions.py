@@ -4,6 +4,7 @@ import pytest
 
 from odradek.broker.fetching.fetch_lifecycle import Fetch
 from odradek.broker.fetching.fetch_sessions import FetchSessions
+from odradek.invariants import InvariantViolation
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import (
     FetchPartition,
@@ -201,3 +202,15 @@ def test_all_sessions_together_hold_no_more_partitions_than_they_may() -> None:
     assert cache.partitions == 1
     cache.begin(request(second, -1), NAMES, 500.0)
     assert (len(cache), cache.partitions) == (0, 0)
+
+
+def test_a_session_that_is_counted_twice_is_an_invariant_violation() -> None:
+    cache = sessions()
+    fetch = cache.begin(request(offsets={0: 0, 1: 0}), NAMES, 0.0)
+    cache.check()
+    cache.partitions += 2
+    with pytest.raises(InvariantViolation, match="is what the sessions hold"):
+        cache.begin(request(offsets={0: 0}), NAMES, 0.0)
+    cache.partitions = 0
+    with pytest.raises(InvariantViolation, match=">= 0"):
+        cache.begin(request(fetch.session_id, -1), NAMES, 0.0)

@@ -459,3 +459,22 @@ async def test_a_request_that_is_released_twice_is_an_invariant_violation() -> N
     peers.queue.held_bytes -= 1
     with pytest.raises(InvariantViolation, match="not negative"):
         peers.queue.settle()
+
+
+async def test_bytes_that_are_counted_and_not_held_are_an_invariant_violation() -> None:
+    peers = Peers()
+    connection, _ = peers.connect()
+    connection.data_received((50).to_bytes(4, "big") + bytes(50))
+    connection.held_bytes += 1
+    peers.queue.held_bytes += 1
+    with pytest.raises(InvariantViolation, match="is what it holds"):
+        connection.data_received((50).to_bytes(4, "big") + bytes(50))
+
+
+async def test_a_connection_that_is_counted_for_no_address_is_an_invariant_violation() -> None:
+    peers = Peers()
+    connection, _ = peers.connect()
+    other, _ = peers.connect()
+    del peers.connections.open[other]
+    with pytest.raises(InvariantViolation, match="add up to the number of open connections"):
+        peers.connections.forget(connection, connection.address)
