@@ -1,7 +1,8 @@
 """One incarnation of a topic: from its creation until it is deleted and created again.
 
 Each incarnation has a history of its own. What was acknowledged in the last one must be there at
-the end, except below an offset that was passed to DeleteRecords, and except what retention may delete.
+the end, except below an offset that was passed to DeleteRecords, and except what retention may
+delete.
 """
 
 from collections.abc import Iterable
