@@ -1,14 +1,16 @@
-"""What a client knows of the cluster, and its connections to the brokers.
+"""The metadata of the cluster as a client knows it, and its connections to the brokers.
 
-Purpose: says who leads a partition and hands out connections; keeps both fresh. Place: under
-producer, consumer and admin, above `connection`.
-Invariant: the leader epoch of a partition never goes back while its topic's id stays the same,
-so a slow broker's old news does not undo what a faster one said.
+`ClusterView` holds the metadata, `Cluster` refreshes it and opens connections. Producer, consumer
+and admin client use both; `connection` is below.
+
+Invariant: the leader epoch of a partition never goes back while its topic's id stays the same, so
+an old answer of a slow broker does not undo a newer one.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from odradek.client.connection import Connection
 from odradek.client.errors import (
@@ -42,7 +44,7 @@ LONG_POLLS = "fetch"
 """The purpose of connections on which answers may take long."""
 _UNKNOWN_EPOCH = LeaderEpoch(-1)
 _LONG_AGO_S = -1e9
-# Errors of a topic that waiting does not cure.
+# Errors of a topic that stay, however long the client waits.
 _FATAL = {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
@@ -78,10 +80,10 @@ class Topic:
 
 
 def topic_from(described: MetadataResponseTopic, known: Topic | None) -> Topic:
-    """A topic from a broker's answer, keeping what is newer in what was known."""
+    """Returns a topic from a broker's answer; partitions that are newer in `known` are kept."""
     keep = known.partitions if known is not None and known.id == described.topic_id else {}
     partitions = {}
-    for answer in sorted(described.partitions, key=lambda one: one.partition_index):
+    for answer in sorted(described.partitions, key=attrgetter("partition_index")):
         partition = Partition(
             index=answer.partition_index,
             leader=BrokerId(answer.leader_id),
@@ -105,15 +107,16 @@ def _with_indexes(topic: Topic) -> Topic:
         topic,
         all_partitions=tuple(topic.partitions),
         available_partitions=tuple(
-            index for index, one in topic.partitions.items() if one.leader >= 0
+            index for index, partition in topic.partitions.items() if partition.leader >= 0
         ),
     )
 
 
 class ClusterView:
-    """Brokers, topics and leaders as far as they are known; no I/O.
+    """Brokers, topics and leaders as the last answers described them; it does no I/O.
 
-    `version` rises with every change, so others can tell whether what they derived still holds.
+    `version` rises with every change, so a user of the view can tell whether what it derived from
+    the view is still valid.
     """
 
     def __init__(self) -> None:
@@ -126,14 +129,16 @@ class ClusterView:
         self.errors: dict[str, KafkaError] = {}
 
     def update(self, response: MetadataResponse, asked: Iterable[str] | None) -> None:
-        """Takes in an answer about `asked` topics, or about all."""
+        """Takes over a broker's answer about the topics `asked`, or about all if that is None."""
         self.version += 1
         self.cluster_id = response.cluster_id
         self.controller = BrokerId(response.controller_id)
         if response.brokers:
             self.brokers = {
-                BrokerId(one.node_id): Broker(BrokerId(one.node_id), one.host, one.port, one.rack)
-                for one in response.brokers
+                BrokerId(broker.node_id): Broker(
+                    BrokerId(broker.node_id), broker.host, broker.port, broker.rack
+                )
+                for broker in response.brokers
             }
         if asked is None:
             present = {topic.name for topic in response.topics}
@@ -180,7 +185,10 @@ class ClusterView:
         leader_epoch: int,
         endpoints: Iterable[Broker] = (),
     ) -> bool:
-        """Takes in a broker's hint about the current leader (KIP-951); False if it is no news."""
+        """Takes over a broker's hint about the current leader (KIP-951).
+
+        Returns False if the hint is not newer than what is known.
+        """
         topic = self.topics.get(topic_partition.topic)
         before = self.partition(topic_partition)
         if topic is None or before is None or leader < 0 or leader_epoch <= before.leader_epoch:
@@ -209,7 +217,7 @@ class _Link:
 
 
 class Cluster:
-    """Metadata that stays fresh and connections that come back."""
+    """Refreshes the metadata and opens connections, again after failures."""
 
     def __init__(
         self,
@@ -237,20 +245,24 @@ class Cluster:
         self._closed = False
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` after every refresh, whether it worked or not."""
+        """Calls `listener` after every refresh, whether it succeeded or failed."""
         self._listeners.append(listener)
 
     # Connections
 
     async def connection(self, broker_id: int, purpose: str = "") -> Connection:
-        """A connection to a broker; those of another `purpose` do not wait behind each other."""
+        """Returns a connection to a broker, opened if need be.
+
+        There is one connection for each `purpose`, so that requests of one purpose do not wait
+        behind those of another.
+        """
         broker = self.view.brokers.get(BrokerId(broker_id))
         if broker is None:
             raise NoBrokerAvailable(f"broker {broker_id} is not known to be in the cluster")
         return await self._connect(broker.host, broker.port, purpose)
 
     def connected(self, broker_id: int, purpose: str = "") -> Connection | None:
-        """The connection to a broker if it is open already."""
+        """Returns the connection to a broker if it is open already."""
         broker = self.view.brokers.get(BrokerId(broker_id))
         link = None if broker is None else self._links.get((broker.host, broker.port, purpose))
         if link is None or link.connection is None or not link.connection.is_open:
@@ -299,14 +311,19 @@ class Cluster:
             link.opening = None
 
     async def any_connection(self) -> Connection:
-        """A connection to whichever broker answers: open ones first, then known, then bootstrap."""
+        """Returns a connection to any broker.
+
+        Open connections come first, then brokers of the metadata, then `bootstrap.servers`.
+        """
         for (_, _, purpose), link in self._links.items():
-            # A question to one that long-polls would wait for the poll to end.
+            # A request on a connection for long polls would wait until the poll ends.
             if purpose != LONG_POLLS and link.connection is not None and link.connection.is_open:
                 return link.connection
         addresses = [(broker.host, broker.port) for broker in self.view.brokers.values()]
         if not addresses or self.settings.metadata_recovery_strategy == "rebootstrap":
-            addresses += [one for one in self.settings.bootstrap_addresses if one not in addresses]
+            addresses += [
+                address for address in self.settings.bootstrap_addresses if address not in addresses
+            ]
         start = self.randomness.below(len(addresses)) if len(self.view.brokers) > 1 else 0
         failures: list[str] = []
         for host, port in addresses[start:] + addresses[:start]:
@@ -319,7 +336,7 @@ class Cluster:
     # Metadata
 
     def track(self, topic: str) -> None:
-        """Asks for a topic with every refresh from now on, and makes the next one come soon."""
+        """Adds a topic to every refresh from now on; the next refresh does not wait."""
         if topic not in self._tracked:
             self._tracked[topic] = None
             self._last_update_s = _LONG_AGO_S
@@ -328,7 +345,7 @@ class Cluster:
         self._tracked.pop(topic, None)
 
     def refresh_soon(self) -> None:
-        """Starts a refresh unless one is under way; after failures it waits its back-off."""
+        """Starts a refresh unless one is under way; after a failure it backs off first."""
         if self._closed:
             return
         if self._refreshing is not None:
@@ -338,7 +355,7 @@ class Cluster:
         self._refreshing.add_done_callback(_look)
 
     async def refresh(self) -> None:
-        """Refreshes now or joins the refresh under way; raises what went wrong."""
+        """Refreshes, or waits for the refresh under way; raises the error of that refresh."""
         if self._closed:
             raise ClientClosed("the client is closed")
         if self._refreshing is None:
@@ -352,7 +369,7 @@ class Cluster:
             if self._failures.count:
                 await sleep_until(self._loop.time() + self._refresh_delay_s)
             else:
-                # An error that a refresh did not cure must not become a storm of refreshes.
+                # A request that fails again after each refresh must not refresh without pause.
                 await sleep_until(self._last_update_s + self.settings.retry_backoff_ms / 1000)
             await self._refresh_once()
             self._failures.reset()
@@ -406,7 +423,7 @@ class Cluster:
                 link.connection.close()
 
     def _schedule(self) -> None:
-        """The refresh that comes when nothing else asks for one."""
+        """Sets the timer of the refresh that comes after `metadata.max.age.ms`."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._closed:
@@ -428,7 +445,10 @@ class Cluster:
                 connection.close()
 
     async def topic(self, name: str, timeout_ms: int) -> Topic:
-        """A topic once it is known, or `MetadataTimedOut`; a forbidden name raises at once."""
+        """Returns a topic as soon as its metadata is known, else raises `MetadataTimedOut`.
+
+        An invalid name or a missing permission is raised at once.
+        """
         self.track(name)
         deadline_s = self._loop.time() + timeout_ms / 1000
         reason: BaseException | None = None
@@ -470,6 +490,7 @@ class Cluster:
 
 
 def _look(task: "asyncio.Task[None] | asyncio.Task[Connection]") -> None:
-    """Whoever waits for the task sees its exception; nobody has to."""
+    """Marks the exception as retrieved: a caller that awaits the task still gets it, and asyncio
+    does not log it if there is no such caller."""
     if not task.cancelled():
         task.exception()

@@ -1,13 +1,13 @@
-"""One connection to one broker: requests go out pipelined, each answer finds its request.
+"""One connection to one broker. Requests are pipelined, and answers are matched by correlation id.
 
-Purpose: everything that talks to a broker goes through here: producer, consumer, admin, and
-brokers among themselves. It knows frames, correlation ids and API versions, nothing else.
-Place: above `odradek.protocol`, below the rest of the client. Timers and the socket come from
-the running loop, so it runs in virtual time too.
-Invariant: every request ends exactly once: with its response, or with one of
-`ConnectionClosed`, `RequestTimedOut`, `BadResponse` (the tree is drawn in `client.errors`).
-A broker answers in order, so a request that timed out has blocked those behind it: the
-connection is closed then, as is one that sent bytes we cannot read.
+Producer, consumer and admin client talk to brokers through it, and so do brokers among themselves.
+It handles frames, correlation ids and API versions, and nothing else. Timers and the socket come
+from the running event loop, so it runs in virtual time too.
+
+Invariant: every request ends exactly once: with its response, or with one of `ConnectionClosed`,
+`RequestTimedOut`, `BadResponse` (the tree is drawn in `client.errors`). A broker answers in order,
+so a request that timed out has blocked those behind it, and the connection is closed. It is also
+closed when the broker sends bytes that cannot be read.
 
     connection = await Connection.open("localhost", 9092)
     response = await connection.request(MetadataRequest(topics=None), MetadataResponse)
@@ -51,7 +51,7 @@ _MAX_CORRELATION_IDS: Final = 1 << 31
 
 
 class Connection:
-    """Made by `Connection.open`. Not shared between loops."""
+    """Made by `Connection.open`. It belongs to one event loop."""
 
     __slots__ = (
         "_api_versions",
@@ -119,13 +119,13 @@ class Connection:
         receive_buffer_bytes: int = -1,
         api_versions: ApiVersions | None = None,
     ) -> Self:
-        """Connects and learns what the broker speaks, or raises `ConnectionFailed`.
+        """Connects and asks for the broker's API versions, or raises `ConnectionFailed`.
 
         `send_buffer_bytes` and `receive_buffer_bytes` are SO_SNDBUF and SO_RCVBUF of the socket;
         -1 leaves them to the operating system.
 
-        `api_versions` of an earlier connection to the same broker saves asking. This is also
-        the place where TLS and SASL come in: between the socket and the first request.
+        With the `api_versions` of an earlier connection to the same broker it does not ask for
+        them. TLS and SASL will come in here, between the socket and the first request.
         """
         connection = cls(
             host,
@@ -167,7 +167,7 @@ class Connection:
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> R:
-        """Sends a request when its turn comes and returns the response."""
+        """Sends a request as soon as `max_in_flight` allows and returns the response."""
         if self._waiters or not self._has_room():
             await self._turn()
         return await self.send(
@@ -219,7 +219,7 @@ class Connection:
             transport.writelines(parts)
 
     def version_for(self, request_class: type[Request], max_version: int | None = None) -> int:
-        """The newest version that both sides speak, or raises `UnsupportedVersion`."""
+        """Returns the newest version that both sides know, or raises `UnsupportedVersion`."""
         version = self._versions.get(request_class)
         if version is None:
             version = self._versions[request_class] = self._choose_version(request_class)
@@ -244,7 +244,7 @@ class Connection:
 
     @property
     def api_versions(self) -> ApiVersions:
-        """What the broker said it speaks."""
+        """The versions of each API that the broker knows."""
         return self._api_versions
 
     @property
@@ -256,7 +256,7 @@ class Connection:
         return self._failure is None
 
     def supports(self, request_class: type[Request], version: int = 0) -> bool:
-        """Whether both sides speak this version of an API, or a newer one."""
+        """Returns whether both sides know this version of an API, or a newer one."""
         try:
             return self.version_for(request_class) >= version
         except UnsupportedVersion:
@@ -270,7 +270,7 @@ class Connection:
         ) or self._failure is not None
 
     async def _turn(self) -> None:
-        """Returns when fewer than `max_in_flight` requests wait; whoever came first goes first."""
+        """Returns when fewer than `max_in_flight` requests wait; callers take turns in order."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
         self.wake_waiters()
@@ -335,7 +335,9 @@ class Connection:
                 f"{self.address} closed the connection at once: is it a Kafka PLAINTEXT listener?"
             ) from error
         self._versions.clear()
-        self.features = {one.name: one.max_version_level for one in response.finalized_features}
+        self.features = {
+            feature.name: feature.max_version_level for feature in response.finalized_features
+        }
         return {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     # Time-outs
@@ -365,7 +367,7 @@ class Connection:
     # The end
 
     def fail(self, reason: ClientError, *, is_ours: bool = False) -> None:
-        """Closes the connection; all that waits for answers learns why."""
+        """Closes the connection; every request that waits for its answer fails with `error`."""
         if self._failure is None:
             self._failure = reason
             if self._timer is not None:
@@ -384,19 +386,19 @@ class Connection:
         self.fail(reason, is_ours=True)
 
     def when_closed(self, call: Callable[[], object]) -> None:
-        """Calls back when the socket is gone, whoever closed it."""
+        """Calls back when the socket is closed, by either side."""
         self._wire.lost.add_done_callback(lambda _: call())
 
     async def wait_closed(self) -> None:
-        """Returns when the socket is gone."""
+        """Returns when the socket is closed."""
         await asyncio.shield(self._wire.lost)
 
 
 def _why(error: OSError) -> str:
-    """The reason in plain words: loops name it in ways of their own."""
+    """Returns the reason in plain words: event loops word it differently."""
     if isinstance(error, socket.gaierror):
         return "there is no such host"
-    # A host with several addresses gives one error that only quotes those of each.
+    # For a host with several addresses the error only quotes the errors of each address.
     if isinstance(error, ConnectionRefusedError) or f"Errno {errno.ECONNREFUSED}]" in str(error):
         return "connection refused"
     return error.strerror or str(error)
@@ -405,7 +407,7 @@ def _why(error: OSError) -> str:
 def _fail_future(future: "asyncio.Future[Response]", fault: ClientError) -> None:
     if not future.done():
         future.set_exception(fault)
-        # Whoever sent without waiting need not look.
+        # A caller that does not await the future must not make asyncio log its exception.
         future.exception()
 
 
@@ -435,7 +437,7 @@ class _Pending:
 
 
 class _Wire(asyncio.Protocol):
-    """The socket's side: cuts the stream into frames, says whether it can be written to."""
+    """The protocol of the socket: cuts the stream into frames and knows whether it may write."""
 
     __slots__ = (
         "_connection",
@@ -486,7 +488,7 @@ class _Wire(asyncio.Protocol):
             self.lost.set_result(None)
 
     def end(self, *, at_once: bool) -> None:
-        """Closes the socket, and without waiting for a peer that may never read if `at_once`."""
+        """Closes the socket; `at_once` drops unwritten bytes, for a peer that may never read."""
         transport = getattr(self, "transport", None)
         if transport is not None:
             if at_once:

@@ -1,8 +1,8 @@
-"""The broker that keeps a group or a transactional id: found, asked, and found again.
+"""The coordinator of one group or transactional id: looked up, asked, and looked up again.
 
-Purpose: `ask` sends a request to the coordinator and says honestly what came of it; whoever
-asks decides about errors of the answer and calls `forget` when the coordinator has moved.
-Place: between `cluster` and all that works with groups and transactions.
+Group membership, committed offsets and transactions send their requests with `ask`. It raises an
+error of the connection; errors in the answer are the caller's to handle, which calls
+`forget_if_moved` with them.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from odradek.protocol.types import BrokerId
 R = TypeVar("R", bound=Response)
 
 PURPOSE = "coordinator"
-"""Of the connection: what is asked here never waits behind fetches and the like."""
+"""The purpose of the connection: requests to coordinators never wait behind fetches."""
 
 
 class Coordinator:
@@ -41,7 +41,10 @@ class Coordinator:
         max_version: int | None = None,
         purpose: str = PURPOSE,
     ) -> R:
-        """Sends a request and returns the answer; a connection that is lost forgets the broker."""
+        """Sends a request and returns the answer.
+
+        If the connection fails, the coordinator is looked up again for the next request.
+        """
         connection = await self.connection(purpose)
         try:
             return await connection.request(
@@ -62,7 +65,7 @@ class Coordinator:
             raise
 
     def forget(self) -> None:
-        """It is somebody else's now, or nobody's: the next request looks it up."""
+        """The coordinator may have moved: the next request looks it up."""
         self._broker = None
 
     def forget_if_moved(self, error: BaseException) -> None:
@@ -70,7 +73,8 @@ class Coordinator:
             self.forget()
 
     async def find(self) -> BrokerId:
-        """Looks it up, again until it is found; raises what asking again does not cure."""
+        """Looks the coordinator up, again until it is found; raises an error that is not
+        retriable. Callers share one look-up."""
         if self._finding is None:
             self._finding = asyncio.get_running_loop().create_task(
                 self._cluster.retry.run(self._look_up)
@@ -85,9 +89,9 @@ class Coordinator:
 
     async def _look_up(self) -> BrokerId:
         connection = await self._cluster.any_connection()
-        (one,) = await look_up(connection, self._kind, [self._key])
-        raise_for(one.error_code, one.error_message)
-        broker = Broker(BrokerId(one.node_id), one.host, one.port)
+        (found,) = await look_up(connection, self._kind, [self._key])
+        raise_for(found.error_code, found.error_message)
+        broker = Broker(BrokerId(found.node_id), found.host, found.port)
         known = self._cluster.view.brokers.get(broker.id)
         if known is None or (known.host, known.port) != (broker.host, broker.port):
             self._cluster.view.brokers[broker.id] = broker

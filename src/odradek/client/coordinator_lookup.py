@@ -1,7 +1,7 @@
-"""Which broker keeps a group or a transactional id: one question, whatever its version.
+"""Looks up which brokers coordinate groups or transactional ids, in any version of the request.
 
-Place: below `coordinator` (one key of a member or a producer) and `admin_coordinators` (many keys
-of an administrator), which decide about errors and about asking again.
+`coordinator` uses it for the one key of a member or a producer, `admin.coordinators` for the many
+keys of an administrator. Both handle errors and retries themselves.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _FIRST_VERSION_WITH_MANY_KEYS: Final = FindCoordinatorRequest.first_version_with
 
 
 class KeyType(IntEnum):
-    """What a coordinator is looked up for."""
+    """Whether a coordinator of groups or of transactions is looked up."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -28,7 +28,7 @@ class KeyType(IntEnum):
 async def look_up(
     connection: Connection, kind: KeyType, keys: Sequence[str]
 ) -> Sequence[Coordinator]:
-    """The coordinators by key, each found or with the error that says why not."""
+    """Returns the coordinator of each key, or the error that the broker gave for it."""
     if not connection.supports(FindCoordinatorRequest, _FIRST_VERSION_WITH_MANY_KEYS):
         return [await _look_up_one(connection, kind, key) for key in keys]
     response = await connection.request(

@@ -1,4 +1,4 @@
-"""What can go wrong on our side of the wire. What a broker answers is `protocol.errors.KafkaError`.
+"""The errors of the client itself. An error that a broker answers is `protocol.errors.KafkaError`.
 
     ClientError
     ├── SettingsError (ValueError)      a setting has a value it cannot have
@@ -17,14 +17,14 @@
     ├── RecordTooLarge                  a record does not fit max.request.size or buffer.memory
     ├── OffsetError                     a consumer has no valid place to read from
     │   ├── NoOffset                    no position, and auto.offset.reset=none
-    │   ├── OffsetOutOfRange            the position lies outside the log, and the same
+    │   ├── OffsetOutOfRange            the position is outside the log, and the same
     │   └── LogTruncated                the log was cut below the position (unclean election)
-    ├── GroupError                      something is wrong with being in a group
+    ├── GroupError                      a call needs a group, or the membership ended
     │   ├── NoGroup                     group.id is not set, or subscribe() was not called
     │   └── CommitFailed                the group gave the partitions to others
     ├── TransactionError                a transaction cannot go on
     │   ├── TransactionAborted          records were dropped, for their transaction was aborted
-    │   ├── MustAbort                   it can only be aborted, after which all is well again
+    │   ├── MustAbort                   it can only be aborted; then another may begin
     │   └── ProducerFenced              another producer has our transactional id: close this one
     ├── CorruptRecords                  fetched records fail their checksum
     └── DeserializationFailed           a deserializer raised for a record
@@ -38,7 +38,7 @@ from odradek.protocol.types import TopicPartition
 
 
 class ClientError(Exception):
-    """What goes wrong on our side of the wire."""
+    """An error of the client itself, not one that a broker answered."""
 
 
 class SettingsError(ClientError, InvalidValue):
@@ -46,7 +46,7 @@ class SettingsError(ClientError, InvalidValue):
 
 
 class BrokerUnreachable(ClientError, OSError):
-    """A broker cannot be talked to, now or any more."""
+    """A broker cannot be reached, or its connection was lost."""
 
 
 class ConnectionFailed(BrokerUnreachable):
@@ -118,7 +118,7 @@ class LogTruncated(OffsetError):
 
 
 class GroupError(ClientError):
-    """Something is wrong with being in a group."""
+    """A call needs a group that is not there, or the membership has ended."""
 
 
 class NoGroup(GroupError):
@@ -138,7 +138,7 @@ class TransactionAborted(TransactionError):
 
 
 class MustAbort(TransactionError):
-    """The transaction can only be aborted; after that all is well again."""
+    """The transaction can only be aborted; then another may begin."""
 
 
 class ProducerFenced(TransactionError):

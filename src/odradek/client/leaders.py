@@ -1,8 +1,9 @@
-"""Asks the leaders of partitions something, again until each has answered.
+"""Sends a request about partitions to their leaders, again until each partition has an answer.
 
-ListOffsets, DeleteRecords and OffsetForLeaderEpoch share this shape: partitions are grouped by
-leader, leaders are asked side by side, and what a moved leader or a lost connection left open
-is asked again after fresh metadata. Offsets by time are here too: admin and consumer need them.
+ListOffsets, DeleteRecords, OffsetForLeaderEpoch and look-ups of keys work like this: partitions are
+grouped by leader, leaders are asked at the same time, and partitions without an answer, because the
+leader moved or a connection failed, are asked about again after metadata was refreshed.
+`list_offsets` is here too, because admin client and consumer both need it.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ Answers = dict[TopicPartition, T | KafkaError]
 
 
 class ListedOffset(NamedTuple):
-    """An offset, with the record's time if it was searched by time. -1 is none."""
+    """An offset, with the record's timestamp if it was searched by timestamp; -1 means none."""
 
     offset: Offset
     timestamp_ms: int
@@ -58,7 +59,7 @@ async def ask_leaders(
     ask: Callable[[Connection, list[TopicPartition]], Awaitable[Answers[T]]],
     timeout_ms: int,
 ) -> Answers[T]:
-    """What the leaders answered; an error that asking again does not cure is an answer too."""
+    """Returns what the leaders answered; an error that is not retriable is an answer too."""
     asked = dict.fromkeys(partitions)
     answers: Answers[T] = {}
     failures = cluster.retry.failures()
@@ -157,24 +158,26 @@ async def list_offsets(
     read_committed: bool = False,
     timeout_ms: int,
 ) -> Answers[ListedOffset]:
-    """For each partition the offset at a time: a timestamp, `EARLIEST`, `LATEST`, ..."""
-    least = max((_FIRST_VERSIONS.get(timestamp, 0) for timestamp in wanted.values()), default=0)
+    """Returns the offset of each partition at a timestamp, or at `EARLIEST`, `LATEST`, ..."""
+    min_version = max(
+        (_FIRST_VERSIONS.get(timestamp, 0) for timestamp in wanted.values()), default=0
+    )
 
     async def ask(
         connection: Connection, partitions: list[TopicPartition]
     ) -> Answers[ListedOffset]:
-        if least and not connection.supports(ListOffsetsRequest, least):
+        if min_version and not connection.supports(ListOffsetsRequest, min_version):
             refused = error_for(ErrorCode.UNSUPPORTED_VERSION)
             return dict.fromkeys(partitions, refused)
         topics: dict[str, ListOffsetsTopic] = {}
-        for one in partitions:
-            topic = topics.setdefault(one.topic, ListOffsetsTopic(name=one.topic))
-            known = cluster.view.partition(one)
+        for partition in partitions:
+            topic = topics.setdefault(partition.topic, ListOffsetsTopic(name=partition.topic))
+            known = cluster.view.partition(partition)
             topic.partitions.append(
                 ListOffsetsPartition(
-                    partition_index=one.partition,
+                    partition_index=partition.partition,
                     current_leader_epoch=-1 if known is None else known.leader_epoch,
-                    timestamp=wanted[one],
+                    timestamp=wanted[partition],
                 )
             )
         response = await connection.request(
@@ -187,11 +190,13 @@ async def list_offsets(
             ListOffsetsResponse,
         )
         return {
-            TopicPartition(answered.name, one.partition_index): error_for(one.error_code)
-            if one.error_code
-            else ListedOffset(Offset(one.offset), one.timestamp, LeaderEpoch(one.leader_epoch))
+            TopicPartition(answered.name, answer.partition_index): error_for(answer.error_code)
+            if answer.error_code
+            else ListedOffset(
+                Offset(answer.offset), answer.timestamp, LeaderEpoch(answer.leader_epoch)
+            )
             for answered in response.topics
-            for one in answered.partitions
+            for answer in answered.partitions
         }
 
     return await ask_leaders(cluster, wanted, ask, timeout_ms)

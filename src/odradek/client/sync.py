@@ -305,7 +305,7 @@ async def _finished(
     """Calls on the client's loop and waits for what comes, of whichever kind it is."""
     result = function(*arguments, **options)
     if isinstance(result, AsyncIterator):
-        return [one async for one in result]
+        return [item async for item in result]
     if asyncio.iscoroutine(result):
         return await result
     return result

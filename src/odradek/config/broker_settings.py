@@ -259,7 +259,9 @@ def _check_together(settings: BrokerSettings) -> None:
         # As in Kafka a topic may say so, the default of all topics not.
         layers = settings.layers
         given = merge(layers.static, layers.dynamic_default, layers.dynamic_broker)
-        name = next(one.name for one in TopicSettings.retention_ms.synonyms if one.name in given)
+        name = next(
+            synonym.name for synonym in TopicSettings.retention_ms.synonyms if synonym.name in given
+        )
         raise InvalidSetting(name, 0, "it takes 1 and more, or -1 for ever")
     if settings.log_dirs is not None and len(set(settings.log_dirs)) != len(settings.log_dirs):
         raise InvalidSetting("log.dirs", ",".join(settings.log_dirs), "a directory appears twice")

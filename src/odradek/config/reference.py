@@ -43,10 +43,10 @@ _REFUSED: Final = frozenset(refusal.name for refusal in REFUSALS)
 
 
 def reference() -> str:
-    topics = [one for one in TopicSettings.declared.values() if _is_obeyed(one)]
-    brokers = [one for one in BrokerSettings.declared.values() if _is_obeyed(one)]
-    defaults = [one for one in BROKER_SYNONYMS.values() if _is_obeyed(one)]
-    shared = {one.name for one in topics} & {one.name for one in defaults}
+    topics = [setting for setting in TopicSettings.declared.values() if _is_obeyed(setting)]
+    brokers = [setting for setting in BrokerSettings.declared.values() if _is_obeyed(setting)]
+    defaults = [setting for setting in BROKER_SYNONYMS.values() if _is_obeyed(setting)]
+    shared = {setting.name for setting in topics} & {setting.name for setting in defaults}
     parts = [
         _INTRODUCTION,
         "## Topics\n",
@@ -65,7 +65,7 @@ def reference() -> str:
             f"{_names(sorted(shared))} have the same name for topics and for brokers and stand "
             "among those of topics; for brokers they change cluster-wide while running.\n"
         ),
-        _broker_table(one for one in defaults if one.name not in shared),
+        _broker_table(setting for setting in defaults if setting.name not in shared),
         "## Known, without effect\n",
         (
             "A file written for Kafka may set these, and nothing changes. A broker whose file sets "

@@ -162,7 +162,9 @@ def _leave_out_controller_listeners(values: dict[str, object], given: Mapping[st
         if listeners is None:
             continue
         assert isinstance(listeners, tuple)
-        kept: tuple[Listener, ...] = tuple(one for one in listeners if one.name not in names)
+        kept: tuple[Listener, ...] = tuple(
+            listener for listener in listeners if listener.name not in names
+        )
         if not kept and attribute == "listeners":
             raise InvalidSetting(
                 "controller.listener.names",

@@ -34,7 +34,7 @@ class _Code(IntEnum):
     def from_title(cls, title: str) -> Self:
         """`UNKNOWN` if nothing is called so; case and underscores do not count."""
         wanted = title.replace("_", "").lower()
-        return next((one for one in cls if one.title.lower() == wanted), cls(0))
+        return next((member for member in cls if member.title.lower() == wanted), cls(0))
 
 
 class ResourceType(_Code):

@@ -67,7 +67,7 @@ class AclCalls(AdminChannel):
 
     async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
         """Adds rules; one that is there already stays as it is."""
-        wanted = list(dict.fromkeys(acls))
+        unique_acls = list(dict.fromkeys(acls))
         response = await self.controller_request(
             CreateAclsRequest(
                 creations=[
@@ -80,41 +80,41 @@ class AclCalls(AdminChannel):
                         operation=entry.operation,
                         permission_type=entry.permission,
                     )
-                    for resource, entry in wanted
+                    for resource, entry in unique_acls
                 ]
             ),
             CreateAclsResponse,
         )
         return {
             acl: error_or_none(result.error_code, result.error_message)
-            for acl, result in zip(wanted, response.results, strict=True)
+            for acl, result in zip(unique_acls, response.results, strict=True)
         }
 
     async def delete_acls(
         self, filters: Iterable[AclFilter]
     ) -> dict[AclFilter, list[Acl] | KafkaError]:
         """Removes the rules that filters find, and answers which they were."""
-        wanted = list(dict.fromkeys(filters))
+        unique_filters = list(dict.fromkeys(filters))
         response = await self.controller_request(
             DeleteAclsRequest(
                 filters=[
                     DeleteAclsFilter(
-                        resource_type_filter=one.resource_type,
-                        resource_name_filter=one.name,
-                        pattern_type_filter=one.pattern,
-                        principal_filter=one.principal,
-                        host_filter=one.host,
-                        operation=one.operation,
-                        permission_type=one.permission,
+                        resource_type_filter=filter_.resource_type,
+                        resource_name_filter=filter_.name,
+                        pattern_type_filter=filter_.pattern,
+                        principal_filter=filter_.principal,
+                        host_filter=filter_.host,
+                        operation=filter_.operation,
+                        permission_type=filter_.permission,
                     )
-                    for one in wanted
+                    for filter_ in unique_filters
                 ]
             ),
             DeleteAclsResponse,
         )
         return {
-            one: error_or_none(result.error_code, result.error_message) or _removed(result)
-            for one, result in zip(wanted, response.filter_results, strict=True)
+            filter_: error_or_none(result.error_code, result.error_message) or _removed(result)
+            for filter_, result in zip(unique_filters, response.filter_results, strict=True)
         }
 
 

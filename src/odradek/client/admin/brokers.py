@@ -36,10 +36,16 @@ class BrokerCalls(AdminChannel):
             cluster_id=response.cluster_id,
             controller=BrokerId(response.controller_id),
             brokers=tuple(
-                Broker(BrokerId(one.broker_id), one.host, one.port, one.rack)
-                for one in response.brokers
+                Broker(
+                    BrokerId(described.broker_id), described.host, described.port, described.rack
+                )
+                for described in response.brokers
             ),
-            fenced=frozenset(BrokerId(one.broker_id) for one in response.brokers if one.is_fenced),
+            fenced=frozenset(
+                BrokerId(described.broker_id)
+                for described in response.brokers
+                if described.is_fenced
+            ),
         )
 
     async def _describe_old_cluster(self) -> ClusterDescription:
@@ -62,16 +68,18 @@ class BrokerCalls(AdminChannel):
         topics: dict[str, DescribableLogDirTopic] | None = None
         if partitions is not None:
             topics = {}
-            for one in partitions:
-                topic = topics.setdefault(one.topic, DescribableLogDirTopic(topic=one.topic))
-                topic.partitions.append(one.partition)
+            for partition in partitions:
+                topic = topics.setdefault(
+                    partition.topic, DescribableLogDirTopic(topic=partition.topic)
+                )
+                topic.partitions.append(partition.partition)
         asked = DescribeLogDirsRequest(topics=None if topics is None else list(topics.values()))
         answers = {}
         for broker_id in broker_ids:
             response = await self.request(asked, DescribeLogDirsResponse, broker_id=broker_id)
             raise_for(response.error_code)
             answers[BrokerId(broker_id)] = [
-                LogDirectory.from_answer(one) for one in response.results
+                LogDirectory.from_answer(result) for result in response.results
             ]
         return answers
 

@@ -74,7 +74,7 @@ class ConfigCalls(AdminChannel):
                 answers[resource] = (
                     error_for(result.error_code, result.error_message)
                     if result.error_code
-                    else {one.name: ConfigEntry.from_answer(one) for one in result.configs}
+                    else {entry.name: ConfigEntry.from_answer(entry) for entry in result.configs}
                 )
         return answers
 
@@ -110,10 +110,10 @@ class ConfigCalls(AdminChannel):
                 broker_id,
             )
             answers |= {
-                ConfigResource(ConfigType(one.resource_type), one.resource_name): error_or_none(
-                    one.error_code, one.error_message
-                )
-                for one in response.responses
+                ConfigResource(
+                    ConfigType(answer.resource_type), answer.resource_name
+                ): error_or_none(answer.error_code, answer.error_message)
+                for answer in response.responses
             }
         return answers
 
@@ -145,10 +145,10 @@ class ConfigCalls(AdminChannel):
                 broker_id,
             )
             answers |= {
-                ConfigResource(ConfigType(one.resource_type), one.resource_name): error_or_none(
-                    one.error_code, one.error_message
-                )
-                for one in response.responses
+                ConfigResource(
+                    ConfigType(answer.resource_type), answer.resource_name
+                ): error_or_none(answer.error_code, answer.error_message)
+                for answer in response.responses
             }
         return answers
 
@@ -166,8 +166,8 @@ class ConfigCalls(AdminChannel):
         )
         raise_for(response.error_code)
         return [
-            ConfigResource(ConfigType(one.resource_type), one.resource_name)
-            for one in response.config_resources
+            ConfigResource(ConfigType(answer.resource_type), answer.resource_name)
+            for answer in response.config_resources
         ]
 
 

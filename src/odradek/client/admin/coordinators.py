@@ -139,13 +139,15 @@ class CoordinatorChannel(AdminChannel):
         if not keys:
             return {}
         found = await look_up(await self.connection(None), kind, keys)
-        for one in found:
-            if not one.error_code:
-                broker = Broker(BrokerId(one.node_id), one.host, one.port)
+        for coordinator in found:
+            if not coordinator.error_code:
+                broker = Broker(BrokerId(coordinator.node_id), coordinator.host, coordinator.port)
                 self.cluster.view.brokers.setdefault(broker.id, broker)
-                self._known_coordinators[kind, one.key] = broker.id
+                self._known_coordinators[kind, coordinator.key] = broker.id
         problems = {
-            one.key: error_for(one.error_code, one.error_message) for one in found if one.error_code
+            coordinator.key: error_for(coordinator.error_code, coordinator.error_message)
+            for coordinator in found
+            if coordinator.error_code
         }
         left_out = [key for key in keys if (kind, key) not in self._known_coordinators]
         return dict.fromkeys(left_out, _LEFT_OUT) | problems

@@ -65,11 +65,19 @@ class GroupOffsetCalls(CoordinatorChannel):
             if not response.groups:
                 if response.error_code:
                     return {group_id: error_for(response.error_code)}
-                return {group_id: _offsets((one.name, one.partitions) for one in response.topics)}
+                return {
+                    group_id: _offsets(
+                        (described.name, described.partitions) for described in response.topics
+                    )
+                }
             (group,) = response.groups
             if group.error_code:
                 return {group_id: error_for(group.error_code)}
-            return {group_id: _offsets((one.name, one.partitions) for one in group.topics)}
+            return {
+                group_id: _offsets(
+                    (described.name, described.partitions) for described in group.topics
+                )
+            }
 
         return await self._one_group(group_id, ask)
 
@@ -105,9 +113,9 @@ class GroupOffsetCalls(CoordinatorChannel):
             )
             return {
                 group_id: _answers(
-                    (TopicPartition(topic.name, one.partition_index), one.error_code)
+                    (TopicPartition(topic.name, answer.partition_index), answer.error_code)
                     for topic in response.topics
-                    for one in topic.partitions
+                    for answer in topic.partitions
                 )
             }
 
@@ -122,7 +130,9 @@ class GroupOffsetCalls(CoordinatorChannel):
             topics=[
                 OffsetDeleteRequestTopic(
                     name=topic,
-                    partitions=[OffsetDeleteRequestPartition(partition_index=one) for one in many],
+                    partitions=[
+                        OffsetDeleteRequestPartition(partition_index=index) for index in many
+                    ],
                 )
                 for topic, many in by_topic(partitions).items()
             ],
@@ -136,9 +146,9 @@ class GroupOffsetCalls(CoordinatorChannel):
                 return {group_id: error_for(response.error_code)}
             return {
                 group_id: _answers(
-                    (TopicPartition(topic.name, one.partition_index), one.error_code)
+                    (TopicPartition(topic.name, answer.partition_index), answer.error_code)
                     for topic in response.topics
-                    for one in topic.partitions
+                    for answer in topic.partitions
                 )
             }
 
@@ -157,8 +167,8 @@ class GroupOffsetCalls(CoordinatorChannel):
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     topics: dict[str, list[int]] = {}
-    for one in partitions:
-        topics.setdefault(one.topic, []).append(one.partition)
+    for partition in partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
     return topics
 
 
@@ -196,13 +206,15 @@ def _offsets(
 ) -> Answers[GroupOffset]:
     answers: Answers[GroupOffset] = {}
     for name, partitions in topics:
-        for one in partitions:
-            partition = TopicPartition(name, one.partition_index)
-            if one.error_code:
-                answers[partition] = error_for(one.error_code)
-            elif one.committed_offset >= 0:
+        for answer in partitions:
+            partition = TopicPartition(name, answer.partition_index)
+            if answer.error_code:
+                answers[partition] = error_for(answer.error_code)
+            elif answer.committed_offset >= 0:
                 answers[partition] = GroupOffset(
-                    one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                    answer.committed_offset,
+                    answer.committed_leader_epoch,
+                    answer.metadata or "",
                 )
     return answers
 

@@ -81,13 +81,13 @@ class GroupCalls(CoordinatorChannel):
         response = await self.ask_broker(broker.id, ask)
         return [
             GroupListing(
-                one.group_id,
-                one.protocol_type,
-                one.group_state,
-                one.group_type.capitalize(),
+                listed.group_id,
+                listed.protocol_type,
+                listed.group_state,
+                listed.group_type.capitalize(),
                 broker,
             )
-            for one in response.groups
+            for listed in response.groups
         ]
 
     async def describe_groups(
@@ -172,8 +172,8 @@ class GroupCalls(CoordinatorChannel):
                 DeleteGroupsRequest(groups_names=ids), DeleteGroupsResponse
             )
             return {
-                one.group_id: error_for(one.error_code) if one.error_code else True
-                for one in response.results
+                result.group_id: error_for(result.error_code) if result.error_code else True
+                for result in response.results
             }
 
         return await self.ask_coordinators(KeyType.GROUP, group_ids, ask)
@@ -191,19 +191,21 @@ class GroupCalls(CoordinatorChannel):
             if isinstance(described, KafkaError):
                 raise described
             members = [
-                MemberToRemove("", one.group_instance_id)
-                if one.group_instance_id
-                else MemberToRemove(one.member_id)
-                for one in described.members
+                MemberToRemove("", member.group_instance_id)
+                if member.group_instance_id
+                else MemberToRemove(member.member_id)
+                for member in described.members
             ]
         leaving = list(members)
         if not leaving:
             return {}
         identities = [
             MemberIdentity(
-                member_id=one.member_id, group_instance_id=one.group_instance_id, reason=reason
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                reason=reason,
             )
-            for one in leaving
+            for member in leaving
         ]
 
         async def ask(connection: Connection, ids: list[str]) -> dict[str, list[int] | KafkaError]:
@@ -214,13 +216,14 @@ class GroupCalls(CoordinatorChannel):
             )
             if response.error_code:
                 return {group_id: error_for(response.error_code)}
-            return {group_id: [one.error_code for one in response.members]}
+            return {group_id: [member.error_code for member in response.members]}
 
         codes = (await self.ask_coordinators(KeyType.GROUP, [group_id], ask))[group_id]
         if isinstance(codes, KafkaError):
             raise codes
         return {
-            one: error_for(code) if code else True for one, code in zip(leaving, codes, strict=True)
+            member: error_for(code) if code else True
+            for member, code in zip(leaving, codes, strict=True)
         }
 
 

@@ -49,9 +49,9 @@ class PartitionCalls(AdminChannel):
         ELECTION_NOT_NEEDED says that the right one leads already.
         """
         topics: dict[str, TopicPartitions] = {}
-        for one in partitions or ():
-            topic = topics.setdefault(one.topic, TopicPartitions(topic=one.topic))
-            topic.partitions.append(one.partition)
+        for partition in partitions or ():
+            topic = topics.setdefault(partition.topic, TopicPartitions(topic=partition.topic))
+            topic.partitions.append(partition.partition)
         response = await self.controller_request(
             ElectLeadersRequest(
                 election_type=election_type,
@@ -62,11 +62,11 @@ class PartitionCalls(AdminChannel):
         )
         raise_for(response.error_code)
         return {
-            TopicPartition(topic.topic, one.partition_id): error_or_none(
-                one.error_code, one.error_message
+            TopicPartition(topic.topic, result.partition_id): error_or_none(
+                result.error_code, result.error_message
             )
             for topic in response.replica_election_results
-            for one in topic.partition_result
+            for result in topic.partition_result
         }
 
     async def alter_partition_reassignments(
@@ -77,14 +77,14 @@ class PartitionCalls(AdminChannel):
     ) -> dict[TopicPartition, KafkaError | None]:
         """Starts to move partitions to these brokers, preferred leader first; None stops a move.
 
-        The answer says that the move was taken on, not that it is done.
+        The answer says that the move was accepted, not that it is complete.
         """
         topics: dict[str, ReassignableTopic] = {}
-        for one, replicas in targets.items():
-            topic = topics.setdefault(one.topic, ReassignableTopic(name=one.topic))
+        for partition, replicas in targets.items():
+            topic = topics.setdefault(partition.topic, ReassignableTopic(name=partition.topic))
             topic.partitions.append(
                 ReassignablePartition(
-                    partition_index=one.partition,
+                    partition_index=partition.partition,
                     replicas=None if replicas is None else list(replicas),
                 )
             )
@@ -98,23 +98,23 @@ class PartitionCalls(AdminChannel):
         )
         raise_for(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.name, one.partition_index): error_or_none(
-                one.error_code, one.error_message
+            TopicPartition(topic.name, answer.partition_index): error_or_none(
+                answer.error_code, answer.error_message
             )
             for topic in response.responses
-            for one in topic.partitions
+            for answer in topic.partitions
         }
 
     async def cancel_partition_reassignments(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Stops moves; a partition that does not move is no failure."""
+        """Stops moves; a partition that is not being moved is not an error."""
         answers = await self.alter_partition_reassignments(dict.fromkeys(partitions))
         return {
-            one: None
+            partition: None
             if error is not None and error.code == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
             else error
-            for one, error in answers.items()
+            for partition, error in answers.items()
         }
 
     async def list_partition_reassignments(
@@ -122,9 +122,11 @@ class PartitionCalls(AdminChannel):
     ) -> dict[TopicPartition, Reassignment]:
         """The moves under way, of all partitions or of some."""
         topics: dict[str, ListPartitionReassignmentsTopics] = {}
-        for one in partitions or ():
-            topic = topics.setdefault(one.topic, ListPartitionReassignmentsTopics(name=one.topic))
-            topic.partition_indexes.append(one.partition)
+        for partition in partitions or ():
+            topic = topics.setdefault(
+                partition.topic, ListPartitionReassignmentsTopics(name=partition.topic)
+            )
+            topic.partition_indexes.append(partition.partition)
         response = await self.controller_request(
             ListPartitionReassignmentsRequest(
                 timeout_ms=self.settings.request_timeout_ms,
@@ -134,11 +136,11 @@ class PartitionCalls(AdminChannel):
         )
         raise_for(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.name, one.partition_index): Reassignment(
-                tuple(map(BrokerId, one.replicas)),
-                tuple(map(BrokerId, one.adding_replicas)),
-                tuple(map(BrokerId, one.removing_replicas)),
+            TopicPartition(topic.name, answer.partition_index): Reassignment(
+                tuple(map(BrokerId, answer.replicas)),
+                tuple(map(BrokerId, answer.adding_replicas)),
+                tuple(map(BrokerId, answer.removing_replicas)),
             )
             for topic in response.topics
-            for one in topic.partitions
+            for answer in topic.partitions
         }

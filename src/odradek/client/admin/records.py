@@ -35,10 +35,12 @@ class RecordCalls(AdminChannel):
 
         async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[int]:
             topics: dict[str, DeleteRecordsTopic] = {}
-            for one in partitions:
-                topic = topics.setdefault(one.topic, DeleteRecordsTopic(name=one.topic))
+            for partition in partitions:
+                topic = topics.setdefault(partition.topic, DeleteRecordsTopic(name=partition.topic))
                 topic.partitions.append(
-                    DeleteRecordsPartition(partition_index=one.partition, offset=before[one])
+                    DeleteRecordsPartition(
+                        partition_index=partition.partition, offset=before[partition]
+                    )
                 )
             response = await connection.request(
                 DeleteRecordsRequest(
@@ -47,11 +49,11 @@ class RecordCalls(AdminChannel):
                 DeleteRecordsResponse,
             )
             return {
-                TopicPartition(answered.name, one.partition_index): error_for(one.error_code)
-                if one.error_code
-                else one.low_watermark
+                TopicPartition(answered.name, answer.partition_index): error_for(answer.error_code)
+                if answer.error_code
+                else answer.low_watermark
                 for answered in response.topics
-                for one in answered.partitions
+                for answer in answered.partitions
             }
 
         return await ask_leaders(self.cluster, before, ask, self.settings.default_api_timeout_ms)

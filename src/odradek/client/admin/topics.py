@@ -123,7 +123,9 @@ class TopicCalls(AdminChannel):
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, Topic]:
         """Every topic there is, by name."""
         response = await self.describe_metadata(None)
-        found = (topic_from(one, None) for one in response.topics if not one.error_code)
+        found = (
+            topic_from(described, None) for described in response.topics if not described.error_code
+        )
         return {
             topic.name: topic
             for topic in sorted(found, key=lambda topic: topic.name)
@@ -133,8 +135,10 @@ class TopicCalls(AdminChannel):
     async def describe_topics(self, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
         response = await self.describe_metadata(list(names))
         return {
-            one.name or "": error_for(one.error_code) if one.error_code else topic_from(one, None)
-            for one in response.topics
+            described.name or "": error_for(described.error_code)
+            if described.error_code
+            else topic_from(described, None)
+            for described in response.topics
         }
 
     async def describe_topic_partitions(

@@ -132,8 +132,10 @@ class TransactionCalls(CoordinatorChannel):
 
         response = await self.ask_broker(broker.id, ask)
         return [
-            TransactionListing(one.transactional_id, one.producer_id, one.transaction_state, broker)
-            for one in response.transaction_states
+            TransactionListing(
+                state.transactional_id, state.producer_id, state.transaction_state, broker
+            )
+            for state in response.transaction_states
         ]
 
     async def describe_transactions(
@@ -146,25 +148,25 @@ class TransactionCalls(CoordinatorChannel):
                 DescribeTransactionsRequest(transactional_ids=ids), DescribeTransactionsResponse
             )
             return {
-                one.transactional_id: error_for(one.error_code)
-                if one.error_code
+                state.transactional_id: error_for(state.error_code)
+                if state.error_code
                 else TransactionDescription(
-                    transactional_id=one.transactional_id,
-                    coordinator=self.known_coordinator(KeyType.TRANSACTION, one.transactional_id),
-                    state=one.transaction_state,
-                    producer_id=one.producer_id,
-                    producer_epoch=one.producer_epoch,
-                    timeout_ms=one.transaction_timeout_ms,
+                    transactional_id=state.transactional_id,
+                    coordinator=self.known_coordinator(KeyType.TRANSACTION, state.transactional_id),
+                    state=state.transaction_state,
+                    producer_id=state.producer_id,
+                    producer_epoch=state.producer_epoch,
+                    timeout_ms=state.transaction_timeout_ms,
                     started_ms=None
-                    if one.transaction_start_time_ms < 0
-                    else one.transaction_start_time_ms,
+                    if state.transaction_start_time_ms < 0
+                    else state.transaction_start_time_ms,
                     partitions=tuple(
                         TopicPartition(topic.topic, index)
-                        for topic in one.topics
+                        for topic in state.topics
                         for index in topic.partitions
                     ),
                 )
-                for one in response.transaction_states
+                for state in response.transaction_states
             }
 
         return await self.ask_coordinators(KeyType.TRANSACTION, transactional_ids, ask)
@@ -213,12 +215,12 @@ class TransactionCalls(CoordinatorChannel):
                 WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse
             )
             return {
-                TopicPartition(topic.name, one.partition_index): error_for(one.error_code)
-                if one.error_code
+                TopicPartition(topic.name, answer.partition_index): error_for(answer.error_code)
+                if answer.error_code
                 else True
                 for answered in response.markers
                 for topic in answered.topics
-                for one in topic.partitions
+                for answer in topic.partitions
             }
 
         answers = await ask_leaders(
@@ -235,10 +237,13 @@ class TransactionCalls(CoordinatorChannel):
         True is an end that was decided now, or before by the same identity. An identity that was
         fenced meanwhile gets an error, and its transaction was aborted.
         """
-        known = {one.transactional_id: one for one in identities}
+        known = {identity.transactional_id: identity for identity in identities}
 
         async def ask(connection: Connection, ids: list[str]) -> dict[str, bool | KafkaError]:
-            return {one: await _end(connection, known[one], is_commit) for one in ids}
+            return {
+                transactional_id: await _end(connection, known[transactional_id], is_commit)
+                for transactional_id in ids
+            }
 
         return await self.ask_coordinators(KeyType.TRANSACTION, known, ask)
 
@@ -250,7 +255,10 @@ class TransactionCalls(CoordinatorChannel):
         async def ask(
             connection: Connection, ids: list[str]
         ) -> dict[str, FencedProducer | KafkaError]:
-            return {one: await _fence(connection, one) for one in ids}
+            return {
+                transactional_id: await _fence(connection, transactional_id)
+                for transactional_id in ids
+            }
 
         return await self.ask_coordinators(KeyType.TRANSACTION, transactional_ids, ask)
 
@@ -289,10 +297,10 @@ async def _ask_producers(
         DescribeProducersResponse,
     )
     return {
-        TopicPartition(topic.name, one.partition_index): error_for(
-            one.error_code, one.error_message
+        TopicPartition(topic.name, answer.partition_index): error_for(
+            answer.error_code, answer.error_message
         )
-        if one.error_code
+        if answer.error_code
         else [
             PartitionProducer(
                 producer.producer_id,
@@ -304,8 +312,8 @@ async def _ask_producers(
                 if producer.current_txn_start_offset < 0
                 else producer.current_txn_start_offset,
             )
-            for producer in one.active_producers
+            for producer in answer.active_producers
         ]
         for topic in response.topics
-        for one in topic.partitions
+        for answer in topic.partitions
     }

@@ -91,8 +91,8 @@ class ConfigEntry:
             is_sensitive=answer.is_sensitive,
             type=answer.config_type,
             synonyms=tuple(
-                ConfigSynonym(one.name, one.value, ConfigSource(one.source))
-                for one in answer.synonyms
+                ConfigSynonym(synonym.name, synonym.value, ConfigSource(synonym.source))
+                for synonym in answer.synonyms
             ),
             documentation=answer.documentation,
         )
@@ -147,10 +147,10 @@ class LogDirectory:
             total_bytes=answer.total_bytes,
             usable_bytes=answer.usable_bytes,
             replicas={
-                TopicPartition(topic.name, one.partition_index): LogDirectoryReplica(
-                    one.partition_size, one.offset_lag, one.is_future_key
+                TopicPartition(topic.name, partition.partition_index): LogDirectoryReplica(
+                    partition.partition_size, partition.offset_lag, partition.is_future_key
                 )
                 for topic in answer.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             },
         )

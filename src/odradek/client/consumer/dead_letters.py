@@ -170,7 +170,7 @@ class Retrying:
         if settings.key_deserializer is not None or settings.value_deserializer is not None:
             raise ValueError("Retrying forwards bytes: deserialize in the handler")
         self.topics = list(topics)
-        self.delays = [Delay.parse(one) for one in delays]
+        self.delays = [Delay.parse(delay) for delay in delays]
         self._consumer = consumer
         self._producer = producer
         self._handler = handler
@@ -262,7 +262,7 @@ class Retrying:
             topic,
             error,
         )
-        kept: Headers = [one for one in record.headers if not one[0].startswith(PREFIX)]
+        kept: Headers = [header for header in record.headers if not header[0].startswith(PREFIX)]
         delay_ms = 0 if delay is None else delay.delay_ms
         told = story.after(error, self._clock.now_ms(), delay_ms)
         return _Forward(topic, record, kept + told)
@@ -308,9 +308,9 @@ class Retrying:
     async def _send(self, forwards: list[_Forward]) -> "list[asyncio.Future[RecordMetadata]]":
         return [
             await self._producer.send(
-                one.topic, one.record.value, one.record.key, headers=one.headers
+                forward.topic, forward.record.value, forward.record.key, headers=forward.headers
             )
-            for one in forwards
+            for forward in forwards
         ]
 
 

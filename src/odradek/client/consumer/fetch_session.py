@@ -28,8 +28,8 @@ _LAST_EPOCH = 2_147_483_647
 _Key = tuple[str, TopicId]
 
 
-class Wanted(NamedTuple):
-    """Where to read a partition from."""
+class FetchPosition(NamedTuple):
+    """What a request asks of a partition: the offset, leader epoch and limit."""
 
     topic_id: TopicId
     fetch_offset: int
@@ -43,40 +43,41 @@ class FetchSession:
     def __init__(self) -> None:
         self.session_id = 0
         self.epoch = _INITIAL_EPOCH
-        self._partitions: dict[TopicPartition, Wanted] = {}
+        self._partitions: dict[TopicPartition, FetchPosition] = {}
         self._by_id: dict[TopicId, str] = {}
 
     def next_request(
-        self, wanted: Mapping[TopicPartition, Wanted]
+        self, positions: Mapping[TopicPartition, FetchPosition]
     ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """What the next request has to name; it is sent with `session_id` and `epoch`."""
+        """Returns the partitions that the next request names, and those that it forgets.
+
+        The request is sent with `session_id` and `epoch`.
+        """
         is_full = self.epoch == _INITIAL_EPOCH
         known = {} if is_full else self._partitions
         topics: dict[_Key, FetchTopic] = {}
         forgotten: dict[_Key, ForgottenTopic] = {}
-        for partition, want in wanted.items():
+        for partition, position in positions.items():
             before = known.get(partition)
-            if before == want:
+            if before == position:
                 continue
-            if before is not None and before.topic_id != want.topic_id:
+            if before is not None and before.topic_id != position.topic_id:
                 _forget(forgotten, partition, before)
-            _add(topics, partition, want)
+            _add(topics, partition, position)
         for partition, before in known.items():
-            if partition not in wanted:
+            if partition not in positions:
                 _forget(forgotten, partition, before)
-        self._partitions = dict(wanted)
-        self._by_id = {want.topic_id: partition.topic for partition, want in wanted.items()}
+        self._partitions = dict(positions)
+        self._by_id = {
+            position.topic_id: partition.topic for partition, position in positions.items()
+        }
         return list(topics.values()), list(forgotten.values())
 
     def name_of(self, topic_id: TopicId) -> str | None:
         return self._by_id.get(topic_id)
 
-    def wanted(self, partition: TopicPartition) -> Wanted | None:
-        """What was asked of a partition in the request under way."""
-        return self._partitions.get(partition)
-
     def answered(self, response: FetchResponse) -> bool:
-        """Moves on by the answer; False if the session is lost and a full request must follow."""
+        """Takes over an answer; returns False if the session is lost and a full request follows."""
         code = response.error_code
         if code:
             if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -92,26 +93,28 @@ class FetchSession:
         return True
 
     def failed(self) -> None:
-        """No answer came: start again with a full request that also closes the old session."""
+        """No answer came: the next request is a full one, which also closes the old session."""
         self.epoch = _INITIAL_EPOCH
 
 
-def _add(topics: dict[_Key, FetchTopic], partition: TopicPartition, want: Wanted) -> None:
-    key = (partition.topic, want.topic_id)
+def _add(
+    topics: dict[_Key, FetchTopic], partition: TopicPartition, position: FetchPosition
+) -> None:
+    key = (partition.topic, position.topic_id)
     if key not in topics:
-        topics[key] = FetchTopic(topic=partition.topic, topic_id=want.topic_id)
+        topics[key] = FetchTopic(topic=partition.topic, topic_id=position.topic_id)
     topics[key].partitions.append(
         FetchPartition(
             partition=partition.partition,
-            current_leader_epoch=want.leader_epoch,
-            fetch_offset=want.fetch_offset,
-            partition_max_bytes=want.max_bytes,
+            current_leader_epoch=position.leader_epoch,
+            fetch_offset=position.fetch_offset,
+            partition_max_bytes=position.max_bytes,
         )
     )
 
 
 def _forget(
-    forgotten: dict[_Key, ForgottenTopic], partition: TopicPartition, before: Wanted
+    forgotten: dict[_Key, ForgottenTopic], partition: TopicPartition, before: FetchPosition
 ) -> None:
     key = (partition.topic, before.topic_id)
     if key not in forgotten:

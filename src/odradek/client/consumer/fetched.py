@@ -1,8 +1,8 @@
-"""What one fetch brought for one partition, and how it becomes records.
+"""The answer of a fetch about one partition, and how records are made from it.
 
 Batches are decoded one at a time, when records are asked for. Control batches and, for
-read_committed, the batches of aborted transactions are passed over: a broker names those with
-each answer, and the abort marker in the log says where each of them ends.
+read_committed, the batches of aborted transactions are passed over: the broker lists aborted
+transactions in each answer, and each ends at its abort marker in the log.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ _LAST_OFFSET_DELTA_POSITION = 23
 
 
 class ConsumerRecord(NamedTuple):
-    """A record as it was read, its key and value deserialized if the consumer was told how."""
+    """A record as the consumer returns it, deserialized if the consumer has deserializers."""
 
     topic: str
     partition: int
@@ -53,7 +53,10 @@ Deserialize = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], Clien
 def deserializer_of(
     key_of: Callable[[bytes], Any] | None, value_of: Callable[[bytes], Any] | None
 ) -> Deserialize | None:
-    """Deserializes records in one go: those before the first that cannot be, and why it cannot."""
+    """Returns a function that deserializes records, or None if there are no deserializers.
+
+    The function returns the records before the first one that fails, and its error.
+    """
     if key_of is None and value_of is None:
         return None
 
@@ -82,7 +85,7 @@ def deserializer_of(
 
 
 def end_of_batches(buffer: Buffer) -> tuple[int, int]:
-    """The offset after the last whole batch (-1 if there is none), and where that batch ends.
+    """Returns the offset after the last whole batch (-1 if there is none), and where it ends.
 
     The last batch of an answer may be cut off: brokers count bytes, not batches.
     """
@@ -130,13 +133,15 @@ class Fetched:
     ) -> None:
         self.partition = partition
         self.next_offset = start_offset
-        # Of the last batch that `next_offset` has passed or stands in, shown or not: a marker
-        # may be younger than the records before it.
+        # The leader epoch of the last batch that `next_offset` has reached, also if its records are
+        # passed over: a marker may have a newer epoch than the records before it.
         self.leader_epoch = -1
         self.size_bytes = len(buffer)
         self._buffer = buffer
         self._end = end_of_batches(buffer)[1]
-        self._aborted = sorted(aborted or (), key=lambda one: one.first_offset, reverse=True)
+        self._aborted = sorted(
+            aborted or (), key=lambda transaction: transaction.first_offset, reverse=True
+        )
         self._aborted_producers: set[int] = set()
         self._read_committed = read_committed
         self._check_crcs = check_crcs
@@ -146,7 +151,10 @@ class Fetched:
         self._batches = self._walk()
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Up to `limit` records of one batch; none at the end. Moves `next_offset` past them."""
+        """Returns up to `limit` records of one batch and moves `next_offset` past them.
+
+        At the end it returns none.
+        """
         while self._index >= len(self._records):
             records = next(self._batches, None)
             if records is None:

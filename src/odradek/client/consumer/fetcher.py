@@ -1,10 +1,10 @@
-"""Keeps records on hand: fetches ahead of what the consumer takes.
+"""Fetches records ahead of `poll`, so that it finds them in memory.
 
-One task, woken by whatever happens, as in `sender`. For each broker there is at most one fetch
-under way, in that broker's session. A partition is fetched again while less than two answers
-of it wait to be taken: one is being read while the next is on its way. As long as a partition
-of a broker has enough, that broker is not asked at all, so that its session keeps its
-partitions and no long poll for an idle one holds up a busy one.
+One task does it, as in `sender`. There is at most one fetch under way to each broker, in the fetch
+session with that broker. A partition is fetched again while fewer than two answers of it wait to be
+taken: one is read while the next is fetched. While any partition of a broker has two answers
+waiting, that broker is not asked at all. So its fetch session keeps all partitions, and a long poll
+for an idle partition does not delay a busy one.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from collections import deque
 from typing import NamedTuple
 
 from odradek.client.cluster import LONG_POLLS, NO_BROKER, Broker, Cluster
-from odradek.client.consumer.fetch_session import FetchSession, Wanted
+from odradek.client.consumer.fetch_session import FetchPosition, FetchSession
 from odradek.client.consumer.fetched import ConsumerRecord, Fetched, deserializer_of, end_of_batches
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.errors import (
@@ -33,11 +33,11 @@ from odradek.protocol.types import NO_TOPIC_ID, BrokerId, TopicPartition
 _log = logging.getLogger("odradek.client")
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
-_ANSWERS_ON_HAND = 2
+_MAX_ANSWERS_WAITING = 2
 
 
 class _Node:
-    """What is under way with one broker."""
+    """The fetch session with one broker, and whether a fetch is under way."""
 
     __slots__ = ("is_busy", "session")
 
@@ -47,7 +47,7 @@ class _Node:
 
 
 class _Asked(NamedTuple):
-    """The states a request was made from, and their generations then."""
+    """A partition of a request, with its generation and offset when the request was made."""
 
     state: PartitionState
     generation: int
@@ -64,7 +64,7 @@ class Fetcher:
         self._nodes: dict[BrokerId, _Node] = {}
         self._fetches: set[asyncio.Task[None]] = set()
         # Answers with records, in the order of their arrival.
-        self._on_hand: deque[tuple[PartitionState, int, Fetched]] = deque()
+        self._fetched: deque[tuple[PartitionState, int, Fetched]] = deque()
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._read_committed = settings.isolation_level == "read_committed"
         self._deserialize = deserializer_of(
@@ -106,7 +106,7 @@ class Fetcher:
             broker = positions.leader_or_replica(state, now_s)
             if broker == NO_BROKER:
                 self._cluster.refresh_soon()
-            elif len(state.buffered) >= _ANSWERS_ON_HAND:
+            elif len(state.buffered) >= _MAX_ANSWERS_WAITING:
                 full.add(broker)
             elif state.not_before_s > now_s:
                 self._loop.call_at(state.not_before_s, self.wake)
@@ -128,7 +128,7 @@ class Fetcher:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """A fault of ours: nobody may wait for ever on a consumer that no longer works."""
+        """A defect ended the fetcher: waiting calls are woken, and they raise `failure`."""
         self.failure = error
         self._notify()
 
@@ -172,14 +172,14 @@ class Fetcher:
 
     def _request(
         self, session: FetchSession, states: list[PartitionState]
-    ) -> tuple[dict[TopicPartition, Wanted], FetchRequest]:
+    ) -> tuple[dict[TopicPartition, FetchPosition], FetchRequest]:
         view, settings = self._cluster.view, self._settings
-        wanted: dict[TopicPartition, Wanted] = {}
+        wanted: dict[TopicPartition, FetchPosition] = {}
         for state in states:
             topic = view.topics.get(state.partition.topic)
             if topic is None or not state.is_fetchable:
                 continue
-            wanted[state.partition] = Wanted(
+            wanted[state.partition] = FetchPosition(
                 topic.id,
                 state.fetch_offset,
                 state.leader_epoch,
@@ -227,8 +227,8 @@ class Fetcher:
             _log.info("fetch session lost: %s", error_for(response.error_code))
             return
         endpoints = [
-            Broker(BrokerId(one.node_id), one.host, one.port, one.rack)
-            for one in response.node_endpoints
+            Broker(BrokerId(endpoint.node_id), endpoint.host, endpoint.port, endpoint.rack)
+            for endpoint in response.node_endpoints
         ]
         for topic in response.responses:
             name = topic.topic or session.name_of(topic.topic_id)
@@ -256,8 +256,7 @@ class Fetcher:
         records = answer.records
         if records is None or not len(records):
             return
-        # What was decoded is a view into the frame: pieces that are written later are a
-        # broker's affair.
+        # Decoded records are a view into the frame; only a broker sends other kinds of records.
         buffer: Buffer = records  # type: ignore[assignment]
         next_offset, _ = end_of_batches(buffer)
         if next_offset < 0:
@@ -280,7 +279,7 @@ class Fetcher:
         state.failures = 0
         state.fetch_offset = next_offset
         state.buffered.append(fetched)
-        self._on_hand.append((state, state.generation, fetched))
+        self._fetched.append((state, state.generation, fetched))
         self._notify()
 
     def _refused(self, question: _Asked, answer: PartitionData, endpoints: list[Broker]) -> None:
@@ -302,7 +301,7 @@ class Fetcher:
 
     def _out_of_range(self, state: PartitionState, offset: int) -> None:
         if state.preferred_replica != NO_BROKER:
-            # A follower may be behind; the leader decides.
+            # A follower may lag behind, so the leader is asked.
             state.preferred_replica = NO_BROKER
             return
         if state.buffered:
@@ -328,10 +327,10 @@ class Fetcher:
     # Taking
 
     def take(self, limit: int) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Up to `limit` records that are on hand; moves the positions past them."""
+        """Returns up to `limit` records that were fetched, and moves the positions past them."""
         taken: dict[TopicPartition, list[ConsumerRecord]] = {}
         kept: list[tuple[PartitionState, int, Fetched]] = []
-        on_hand = self._on_hand
+        on_hand = self._fetched
         while limit > 0 and on_hand:
             state, generation, fetched = on_hand[0]
             if (
@@ -376,10 +375,9 @@ class Fetcher:
         return records
 
     async def wait(self, timeout_s: float) -> None:
-        """Returns when there may be something to take, or when the time is over.
+        """Returns when there may be records to take, or when the time is over.
 
-        Several may wait, and each has a future of its own: if one of them is cancelled, the
-        others go on.
+        Several callers may wait. Each has a future of its own, so that one can be cancelled.
         """
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters[waiter] = None

@@ -1,16 +1,15 @@
-"""The newest record of a key, without reading the topic: for compacted topics, as tables are read.
+"""Looks up the newest record of a key without reading the topic, as in a table.
 
     async with Consumer(bootstrap_servers="localhost:9092") as consumer:
         customer = await consumer.get("customers", b"4711")
         if customer is not None and customer.value is not None:
             print(customer.value, customer.offset)
 
-None says that the topic has no record of the key; a record without a value is a tombstone, the
-key was deleted at its offset. Only Odradek answers such questions: from any other broker comes
-`UnsupportedVersion`.
+None means that the topic has no record of the key. A record without a value is a tombstone: the
+key was deleted at its offset. Only Odradek has this API; other brokers give `UnsupportedVersion`.
 
-The partition follows from the key as Kafka's own producer, and ours, choose it (murmur2). Name
-it if the topic is written otherwise (librdkafka takes crc32 unless told), or ask all of them.
+The partition is computed from the key as Kafka's producer and ours do it (murmur2). If the topic is
+written with another partitioner (librdkafka's default is crc32), name the partition or ask all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,29 +36,29 @@ from odradek.protocol.types import LeaderEpoch, Offset, TopicPartition
 
 
 class LookUp(NamedTuple):
-    """What a leader answered about keys of one partition."""
+    """The answer of a leader about keys of one partition."""
 
-    # One for each key, in their order; None where there is no record.
+    # One record for each key, in their order; None where there is no record.
     records: list[ConsumerRecord | None]
-    # From the files of the broker, for all keys.
+    # How much the broker read from its files, for all keys.
     bytes_read: int
-    # Of the partition: not indexed yet, so the broker reads them if need be.
+    # How much of the partition is not indexed yet, so that the broker has to read it.
     unindexed_bytes: int
 
 
 def partition_of(key: bytes, partitions: Sequence[int]) -> int:
-    """Where Kafka's producer puts a key."""
+    """Returns the partition that Kafka's producer chooses for a key."""
     return partitions[hash_of_key(key) % len(partitions)]
 
 
 async def look_up(
     cluster: Cluster,
-    wanted: Mapping[TopicPartition, Sequence[bytes]],
+    keys_by_partition: Mapping[TopicPartition, Sequence[bytes]],
     *,
     read_committed: bool,
     timeout_ms: int,
 ) -> dict[TopicPartition, LookUp]:
-    """Asks the leaders for keys of their partitions; raises what one of them refused."""
+    """Asks the leaders for keys of their partitions; raises an error that one of them answers."""
 
     async def ask(connection: Connection, partitions: list[TopicPartition]) -> Answers[LookUp]:
         if not connection.supports(LookUpRequest):
@@ -67,30 +66,32 @@ async def look_up(
                 f"{connection.address} does not look up keys: only Odradek does, others must be"
                 " read from the beginning"
             )
-        request = _request(cluster, partitions, rest, read_committed)
+        request = _request(cluster, partitions, remaining, read_committed)
         response = await connection.request(request, LookUpResponse, timeout_ms=timeout_ms)
         answers: Answers[LookUp] = {}
         for topic in response.topics:
             for answer in topic.partitions:
-                where = TopicPartition(topic.name, answer.partition_index)
-                answers[where] = _answer(where, rest[where], answer)
+                topic_partition = TopicPartition(topic.name, answer.partition_index)
+                answers[topic_partition] = _answer(
+                    topic_partition, remaining[topic_partition], answer
+                )
         return answers
 
     found: dict[TopicPartition, LookUp] = {}
-    rest: Mapping[TopicPartition, Sequence[bytes]] = wanted
-    while rest:
-        answers = await ask_leaders(cluster, rest, ask, timeout_ms)
-        for where, answer in answers.items():
+    remaining: Mapping[TopicPartition, Sequence[bytes]] = keys_by_partition
+    while remaining:
+        answers = await ask_leaders(cluster, remaining, ask, timeout_ms)
+        for topic_partition, answer in answers.items():
             if isinstance(answer, KafkaError):
                 raise answer
-            found[where] = _joined(found.get(where), answer)
+            found[topic_partition] = _joined(found.get(topic_partition), answer)
         if not any(isinstance(answer, LookUp) and answer.records for answer in answers.values()):
             raise BadResponse("a broker answered a look-up without a word about any key")
-        # A response holds so much and no more: what did not fit is asked for again.
-        rest = {
-            where: keys[len(found[where].records) :]
-            for where, keys in wanted.items()
-            if len(found[where].records) < len(keys)
+        # A response is limited in size: keys that did not fit are asked for again.
+        remaining = {
+            topic_partition: keys[len(found[topic_partition].records) :]
+            for topic_partition, keys in keys_by_partition.items()
+            if len(found[topic_partition].records) < len(keys)
         }
     return found
 
@@ -108,39 +109,42 @@ def _joined(before: LookUp | None, answer: LookUp) -> LookUp:
 def _request(
     cluster: Cluster,
     partitions: Iterable[TopicPartition],
-    wanted: Mapping[TopicPartition, Sequence[bytes]],
+    keys_by_partition: Mapping[TopicPartition, Sequence[bytes]],
     read_committed: bool,
 ) -> LookUpRequest:
     topics: dict[str, LookUpTopic] = {}
-    for one in partitions:
-        known = cluster.view.partition(one)
-        topics.setdefault(one.topic, LookUpTopic(name=one.topic)).partitions.append(
+    for partition in partitions:
+        known = cluster.view.partition(partition)
+        topics.setdefault(partition.topic, LookUpTopic(name=partition.topic)).partitions.append(
             LookUpPartition(
-                partition_index=one.partition,
+                partition_index=partition.partition,
                 current_leader_epoch=-1 if known is None else known.leader_epoch,
-                keys=[LookUpKey(key=key) for key in wanted[one]],
+                keys=[LookUpKey(key=key) for key in keys_by_partition[partition]],
             )
         )
     return LookUpRequest(isolation_level=int(read_committed), topics=list(topics.values()))
 
 
 def _answer(
-    where: TopicPartition, keys: Sequence[bytes], answer: LookUpPartitionResult
+    topic_partition: TopicPartition, keys: Sequence[bytes], answer: LookUpPartitionResult
 ) -> LookUp | KafkaError:
     if answer.error_code:
         return error_for(answer.error_code, answer.error_message)
     records = [
-        _record(where, key, result) for key, result in zip(keys, answer.results, strict=False)
+        _record(topic_partition, key, result)
+        for key, result in zip(keys, answer.results, strict=False)
     ]
     return LookUp(records, answer.bytes_read, answer.unindexed_bytes)
 
 
-def _record(where: TopicPartition, key: bytes, result: LookUpResult) -> ConsumerRecord | None:
+def _record(
+    topic_partition: TopicPartition, key: bytes, result: LookUpResult
+) -> ConsumerRecord | None:
     if result.offset < 0:
         return None
     return ConsumerRecord(
-        where.topic,
-        where.partition,
+        topic_partition.topic,
+        topic_partition.partition,
         Offset(result.offset),
         result.timestamp,
         result.timestamp_type,
@@ -152,7 +156,7 @@ def _record(where: TopicPartition, key: bytes, result: LookUpResult) -> Consumer
 
 
 def newest(records: Iterable[ConsumerRecord | None]) -> ConsumerRecord | None:
-    """Of records of one key in several partitions, where no order of offsets holds."""
+    """Returns the record with the highest timestamp: offsets of partitions do not compare."""
     present = [record for record in records if record is not None]
     return max(present, key=lambda record: record.timestamp_ms, default=None)
 
@@ -166,28 +170,28 @@ async def get_records(
     partition: int | None = None,
     all_partitions: bool = False,
 ) -> list[ConsumerRecord | None]:
-    """The newest record of each key; what `Consumer.get` and `get_many` do."""
+    """Returns the newest record of each key, for `Consumer.get` and `get_many`."""
     if partition is not None and all_partitions:
         raise ValueError("give partition or all_partitions, not both")
     timeout_ms = settings.default_api_timeout_ms
     encoded = [key.encode() if isinstance(key, str) else bytes(key) for key in keys]
-    wanted: dict[TopicPartition, list[bytes]] = {}
+    keys_by_partition: dict[TopicPartition, list[bytes]] = {}
     if partition is not None:
-        wanted[TopicPartition(topic, partition)] = encoded
+        keys_by_partition[TopicPartition(topic, partition)] = encoded
     else:
         known = (await cluster.topic(topic, timeout_ms)).all_partitions
         for key in encoded:
             for index in known if all_partitions else (partition_of(key, known),):
-                wanted.setdefault(TopicPartition(topic, index), []).append(key)
+                keys_by_partition.setdefault(TopicPartition(topic, index), []).append(key)
     answers = await look_up(
         cluster,
-        wanted,
+        keys_by_partition,
         read_committed=settings.isolation_level == "read_committed",
         timeout_ms=timeout_ms,
     )
     found: dict[bytes, list[ConsumerRecord | None]] = {}
-    for where, answer in answers.items():
-        for key, record in zip(wanted[where], answer.records, strict=True):
+    for topic_partition, answer in answers.items():
+        for key, record in zip(keys_by_partition[topic_partition], answer.records, strict=True):
             found.setdefault(key, []).append(record)
     return _deserialized(settings, [newest(found[key]) for key in encoded])
 
@@ -204,5 +208,5 @@ def _deserialized(
     done, fault = deserialize([record for record in records if record is not None])
     if fault is not None:
         raise fault
-    rest = iter(done)
-    return [None if record is None else next(rest) for record in records]
+    remaining = iter(done)
+    return [None if record is None else next(remaining) for record in records]

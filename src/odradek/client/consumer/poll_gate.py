@@ -1,10 +1,11 @@
-"""What must happen while the user polls, and how long ago that was.
+"""Work of a group that must run inside `poll`, and the time since the last poll.
 
-The work of a group is done by a task in the background, but the user's listeners must not run
-beside the user's own code. So the task hands such work over here, and `poll` runs it.
+A background task keeps a consumer in its group, but the user's rebalance listeners must not run
+concurrently with the user's own code. So the task hands such work over with `run`, and `poll` does
+it with `serve`.
 
-Invariant: what was handed over is finished exactly once, whether it worked, raised or was
-never started because the consumer was closed; whoever handed it over goes on then.
+Invariant: work that was handed over ends exactly once, whether it succeeded, raised, or was never
+started because the consumer was closed; then `run` returns.
 """
 
 import asyncio
@@ -37,33 +38,33 @@ class PollGate:
         self._last_poll_s = self._loop.time()
 
     def touched(self) -> None:
-        """The user took a record that poll() had brought before: nobody sleeps here."""
+        """The program took a record from the iterator, which counts as a poll."""
         self._last_poll_s = self._loop.time()
         self._polled.set()
 
     def wake(self) -> None:
-        """Something happened that a waiting poll() should look at."""
+        """Wakes a waiting poll(), because the state of the group has changed."""
         self._on_work()
 
     def idle_s(self) -> float:
-        """How long ago the last poll was; 0 while there is one."""
+        """Returns the time since the last poll; 0 while a poll is under way."""
         return 0.0 if self._polling else self._loop.time() - self._last_poll_s
 
     async def next_poll(self) -> None:
-        """Returns when there is a poll, at once if one is under way."""
+        """Returns when the next poll begins, at once if a poll is under way."""
         if not self._polling:
             self._polled.clear()
             await self._polled.wait()
 
     async def run(self, work: Work) -> None:
-        """Has `poll` do the work and returns when it is done; its errors are the user's to see."""
+        """Hands work over to `poll` and returns when it is done; `poll` raises its errors."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((work, done))
         self._on_work()
         await done
 
     async def serve(self) -> None:
-        """Does what waits; raises the first error after all of it."""
+        """Does the work that waits; then raises its first error."""
         fault: Exception | None = None
         while self._waiting:
             work, done = self._waiting.popleft()
@@ -76,7 +77,7 @@ class PollGate:
             finally:
                 if not done.done():
                     done.set_result(None)
-            # Let the background task say what comes next before records are handed out.
+            # The background task may hand over more work before records are returned.
             await asyncio.sleep(0)
         if fault is not None:
             raise fault

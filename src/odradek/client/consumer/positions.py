@@ -1,4 +1,4 @@
-"""Where a consumer is in each of its partitions.
+"""The positions of a consumer in its partitions, and how they are looked up and validated.
 
 A partition's state:
 
@@ -6,14 +6,14 @@ A partition's state:
                      ^               |                    |
                      +-- out of range + ------ truncated -+
 
-A look-up that fails raises its error from the next poll() and stays wanted: it is made again after
-that, and it is the same one, whatever `auto.offset.reset` says.
+If a look-up fails, the next poll() raises its error, and the same look-up is made again after that,
+whatever `auto.offset.reset` says.
 
 `seek` gives a position at any time. Only a partition with a position that needs no validation
-is fetched. `generation` rises whenever the position jumps, so that answers to what was asked
-before are recognised and dropped.
+is fetched. `generation` rises whenever the position jumps, so that answers to earlier requests are
+recognised and dropped.
 
-Invariants: `position <= fetch_offset`; what lies between is in `buffered`.
+Invariant: `position <= fetch_offset`, and the records between are in `buffered`.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class PartitionState:
         self.buffered: deque[Fetched] = deque()
         self.generation = 0
         self.is_paused = False
-        # The time to look the position up by, if it has to be looked up.
+        # The timestamp by which the position is looked up, if it has to be.
         self.reset_to: int | None = None
         self.needs_validation = False
         self.leader_epoch = -1
@@ -136,9 +136,9 @@ class Positions:
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.assigned: dict[TopicPartition, PartitionState] = {}
-        # Topics to know of even while none of their partitions is assigned.
+        # Topics whose metadata is kept even while none of their partitions is assigned.
         self.subscribed: frozenset[str] = frozenset()
-        # Gives a new partition its position; a group has it start from what was committed.
+        # Called for a new partition; a group replaces it and starts from the committed offset.
         self.start: Callable[[PartitionState], None] = self.reset
         self._cluster = cluster
         self._settings = settings
@@ -152,13 +152,15 @@ class Positions:
         """Makes these the assigned partitions; those that stay keep their positions."""
         wanted = list(dict.fromkeys(partitions))
         before = self.assigned
-        topics = {one.topic for one in wanted}
-        for topic in {one.topic: None for one in before}:
+        topics = {partition.topic for partition in wanted}
+        for topic in {partition.topic: None for partition in before}:
             if topic not in topics and topic not in self.subscribed:
                 self._cluster.untrack(topic)
-        self.assigned = {one: before.get(one) or self._new_state(one) for one in wanted}
-        for one, state in self.assigned.items():
-            if one not in before:
+        self.assigned = {
+            partition: before.get(partition) or self._new_state(partition) for partition in wanted
+        }
+        for partition, state in self.assigned.items():
+            if partition not in before:
                 self.start(state)
         self._on_change()
 
@@ -168,7 +170,7 @@ class Positions:
         return state
 
     def reset(self, state: PartitionState) -> None:
-        """Looks a position up as `auto.offset.reset` says, or makes poll() raise."""
+        """Looks a position up by `auto.offset.reset`, or makes poll() raise if that is none."""
         policy = self._settings.auto_offset_reset
         if policy == "none":
             state.fault = NoOffset(
@@ -183,7 +185,7 @@ class Positions:
             state.request_reset(EARLIEST if policy == "earliest" else LATEST)
 
     def leader_or_replica(self, state: PartitionState, now_s: float) -> BrokerId:
-        """Where to fetch from: the closer replica that the leader named, or the leader."""
+        """Returns the broker to fetch from: a closer replica that the leader named, or itself."""
         if state.preferred_replica != NO_BROKER:
             if now_s < state.preferred_until_s:
                 return state.preferred_replica
@@ -210,7 +212,8 @@ class Positions:
             await asyncio.gather(self._settling, return_exceptions=True)
 
     def _note_leaders(self) -> None:
-        """A new leader may lack what the old one had: its log is compared with our position."""
+        """Marks positions for validation where the leader is new: its log may lack records that the
+        old leader had."""
         if self._view_version == self._cluster.view.version:
             return
         self._view_version = self._cluster.view.version
@@ -240,22 +243,22 @@ class Positions:
                     for state in self.assigned.values()
                     if state.reset_to is not None and state.fault is None
                 }
-                doubtful = {
+                unvalidated = {
                     state.partition: state
                     for state in self.assigned.values()
                     if state.needs_validation and state.fault is None
                 }
-                if not resets and not doubtful:
+                if not resets and not unvalidated:
                     return
                 try:
                     if resets:
                         await self._look_up(resets)
-                    if doubtful:
-                        await self._validate(doubtful)
+                    if unvalidated:
+                        await self._validate(unvalidated)
                     failures.reset()
                 except (ClientError, KafkaError) as error:
                     if not is_retriable(error) and not isinstance(error, TimeoutError):
-                        self._blame((resets | doubtful).values(), error)
+                        self._blame((resets | unvalidated).values(), error)
                         return
                     _log.warning("positions could not be looked up, trying again: %s", error)
                     await failures.wait()
@@ -264,18 +267,18 @@ class Positions:
             self._on_change()
 
     def _blame(self, states: Iterable[PartitionState], error: BaseException) -> None:
-        """Makes poll() raise this. What had to be looked up is still to be looked up: whoever asked
-        for the beginning of a topic that was not there yet still means its beginning."""
+        """Makes poll() raise the error. The look-up stays requested: a consumer that asked for the
+        beginning of a topic that does not exist yet still means its beginning."""
         for state in states:
             state.fault = error
             state.needs_validation = False
 
     async def _look_up(self, states: dict[TopicPartition, PartitionState]) -> None:
-        wanted = {one: state.reset_to or 0 for one, state in states.items()}
-        generations = {one: state.generation for one, state in states.items()}
+        timestamps = {partition: state.reset_to or 0 for partition, state in states.items()}
+        generations = {partition: state.generation for partition, state in states.items()}
         answers = await list_offsets(
             self._cluster,
-            wanted,
+            timestamps,
             read_committed=self._settings.isolation_level == "read_committed",
             timeout_ms=self._settings.default_api_timeout_ms,
         )
@@ -287,7 +290,7 @@ class Positions:
             if isinstance(answer, KafkaError):
                 self._blame([state], answer)
             elif answer.offset < 0:
-                # Nothing is that new: wait for what comes.
+                # No record is that new: the position is the end of the log.
                 state.reset_to = LATEST
                 beyond.append(state)
             else:
@@ -296,19 +299,21 @@ class Positions:
             await self._look_up({state.partition: state for state in beyond})
 
     async def _validate(self, states: dict[TopicPartition, PartitionState]) -> None:
-        generations = {one: state.generation for one, state in states.items()}
+        generations = {partition: state.generation for partition, state in states.items()}
 
         async def ask(
             connection: Connection, partitions: list[TopicPartition]
         ) -> Answers[EpochEndOffset]:
             topics: dict[str, OffsetForLeaderTopic] = {}
-            for one in partitions:
-                topic = topics.setdefault(one.topic, OffsetForLeaderTopic(topic=one.topic))
+            for partition in partitions:
+                topic = topics.setdefault(
+                    partition.topic, OffsetForLeaderTopic(topic=partition.topic)
+                )
                 topic.partitions.append(
                     OffsetForLeaderPartition(
-                        partition=one.partition,
-                        current_leader_epoch=states[one].leader_epoch,
-                        leader_epoch=states[one].position_epoch,
+                        partition=partition.partition,
+                        current_leader_epoch=states[partition].leader_epoch,
+                        leader_epoch=states[partition].position_epoch,
                     )
                 )
             response = await connection.request(
@@ -318,11 +323,11 @@ class Positions:
                 OffsetForLeaderEpochResponse,
             )
             return {
-                TopicPartition(answered.topic, one.partition): error_for(one.error_code)
-                if one.error_code
-                else one
+                TopicPartition(answered.topic, answer.partition): error_for(answer.error_code)
+                if answer.error_code
+                else answer
                 for answered in response.topics
-                for one in answered.partitions
+                for answer in answered.partitions
             }
 
         timeout_ms = self._settings.default_api_timeout_ms
@@ -337,7 +342,8 @@ class Positions:
                 self._compare(state, answer)
 
     def _compare(self, state: PartitionState, end: EpochEndOffset) -> None:
-        """The leader says where our epoch ends in its log; beyond, we read what was cut off."""
+        """Compares the position with the end of its leader epoch in the leader's log: a position
+        behind that end means that the log was truncated."""
         state.needs_validation = False
         position = state.position
         if position is None:
@@ -345,11 +351,11 @@ class Positions:
         if end.leader_epoch >= 0 and end.end_offset >= position:
             return
         known = end.leader_epoch >= 0 and end.end_offset >= 0
-        where = f"from offset {end.end_offset} on" if known else "somewhere before"
-        _log.warning("%s was truncated %s; it was read up to %d", state.partition, where, position)
+        extent = f"from offset {end.end_offset} on" if known else "somewhere before"
+        _log.warning("%s was truncated %s; it was read up to %d", state.partition, extent, position)
         if self._settings.auto_offset_reset == "none":
             state.fault = LogTruncated(
-                f"{state.partition} was truncated {where} and auto.offset.reset=none: seek()"
+                f"{state.partition} was truncated {extent} and auto.offset.reset=none: seek()"
                 " to where to go on",
                 [state.partition],
             )

@@ -73,8 +73,10 @@ class Holdings:
 
     def _drop(self, partitions: Iterable[TopicPartition]) -> None:
         gone = set(partitions)
-        self.owned = [one for one in self.owned if one not in gone]
-        self._positions.assign(one for one in self._positions.assigned if one not in gone)
+        self.owned = [partition for partition in self.owned if partition not in gone]
+        self._positions.assign(
+            partition for partition in self._positions.assigned if partition not in gone
+        )
 
     async def _tell(self, name: str, partitions: Sequence[TopicPartition]) -> None:
         told = getattr(self.listener, name, None)

@@ -91,8 +91,8 @@ class ClassicMembership:
         self._gate = gate
         self._group_id = group_id
         # Settings may serve many consumers, and some assignors remember things.
-        self._assignors: list[Assignor] = [copy.copy(one) for one in settings.assignors]
-        self._is_cooperative = all(one.is_cooperative for one in self._assignors)
+        self._assignors: list[Assignor] = [copy.copy(assignor) for assignor in settings.assignors]
+        self._is_cooperative = all(assignor.is_cooperative for assignor in self._assignors)
         self._member_id = ""
         self._generation = -1
         self._last_known_as = GroupMetadata(group_id, group_instance_id=settings.group_instance_id)
@@ -220,13 +220,15 @@ class ClassicMembership:
                 await holdings.lose(holdings.owned)
             elif self._is_cooperative:
                 wanted = set(self._subscription.topics)
-                await holdings.revoke([one for one in holdings.owned if one.topic not in wanted])
+                await holdings.revoke(
+                    [partition for partition in holdings.owned if partition.topic not in wanted]
+                )
             else:
                 await holdings.revoke(holdings.owned)
 
         if self._is_cooperative and self._dropped_because is None:
             wanted = set(self._subscription.topics)
-            if all(one.topic in wanted for one in self._holdings.owned):
+            if all(partition.topic in wanted for partition in self._holdings.owned):
                 return
         await self._gate.run(work)
 
@@ -242,8 +244,8 @@ class ClassicMembership:
             group_instance_id=settings.group_instance_id,
             protocol_type=_PROTOCOL_TYPE,
             protocols=[
-                JoinGroupRequestProtocol(name=one.name, metadata=self._told(one))
-                for one in self._assignors
+                JoinGroupRequestProtocol(name=assignor.name, metadata=self._told(assignor))
+                for assignor in self._assignors
             ],
             reason=self._rejoin_reason,
         )
@@ -306,15 +308,15 @@ class ClassicMembership:
             return []
         told = decode_versioned(ConsumerProtocolAssignment, response.assignment)
         return [
-            TopicPartition(one.topic, index)
-            for one in told.assigned_partitions
-            for index in one.partitions
+            TopicPartition(topic.topic, index)
+            for topic in told.assigned_partitions
+            for index in topic.partitions
         ]
 
     def _assignor(self, joined: JoinGroupResponse) -> Assignor:
-        for one in self._assignors:
-            if one.name == joined.protocol_name:
-                return one
+        for assignor in self._assignors:
+            if assignor.name == joined.protocol_name:
+                return assignor
         raise error_for(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"The coordinator chose {joined.protocol_name!r}, which this member does not offer.",
@@ -333,7 +335,7 @@ class ClassicMembership:
                 assignor.assigned(assigned, generation)
             holdings = self._holdings
             before, now = set(holdings.owned), set(assigned)
-            revoked = [one for one in holdings.owned if one not in now]
+            revoked = [partition for partition in holdings.owned if partition not in now]
             self._is_stable = True
             try:
                 if revoked:
@@ -343,7 +345,9 @@ class ClassicMembership:
                     )
                     await holdings.revoke(revoked)
             finally:
-                await holdings.gain(assigned, [one for one in assigned if one not in before])
+                await holdings.gain(
+                    assigned, [partition for partition in assigned if partition not in before]
+                )
 
         _log.info(
             "group %s: generation %d, %s",
@@ -354,7 +358,9 @@ class ClassicMembership:
         await self._gate.run(work)
         self.metadata_changed()
         wanted = set(self._subscription.topics)
-        if self._generation == generation and any(one.topic not in wanted for one in assigned):
+        if self._generation == generation and any(
+            partition.topic not in wanted for partition in assigned
+        ):
             self.request_rejoin("the subscription changed while joining")
 
     def _drop_out(self, reason: str) -> None:

@@ -218,7 +218,10 @@ class ConsumerMembership:
                 ),
                 server_assignor=settings.group_remote_assignor if says_all else None,
                 topic_partitions=(
-                    [TopicPartitions(topic_id=one, partitions=some) for one, some in owned]
+                    [
+                        TopicPartitions(topic_id=topic_id, partitions=indexes)
+                        for topic_id, indexes in owned
+                    ]
                     if says_owned
                     else None
                 ),
@@ -249,7 +252,8 @@ class ConsumerMembership:
             self._interval_s = response.heartbeat_interval_ms / 1000
         if response.assignment is not None:
             self._target = [
-                (one.topic_id, list(one.partitions)) for one in response.assignment.topic_partitions
+                (topic.topic_id, list(topic.partitions))
+                for topic in response.assignment.topic_partitions
             ]
             self._target_changed.set()
 
@@ -295,9 +299,13 @@ class ConsumerMembership:
         holdings = self._holdings
         before, now = set(holdings.owned), set(assigned)
         try:
-            await holdings.revoke([one for one in holdings.owned if one not in now])
+            await holdings.revoke(
+                [partition for partition in holdings.owned if partition not in now]
+            )
         finally:
-            await holdings.gain(assigned, [one for one in assigned if one not in before])
+            await holdings.gain(
+                assigned, [partition for partition in assigned if partition not in before]
+            )
 
     async def _learn_names(self, topic_ids: Iterable[TopicId]) -> bool:
         """Whether every topic that was assigned by id is known by name."""

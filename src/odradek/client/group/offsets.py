@@ -91,10 +91,10 @@ class GroupOffsets:
         )
         passing: KafkaError | None = None
         for answered in response.topics:
-            for one in answered.partitions:
-                if not one.error_code:
+            for answer in answered.partitions:
+                if not answer.error_code:
                     continue
-                error = error_for(one.error_code)
+                error = error_for(answer.error_code)
                 self._coordinator.forget_if_moved(error)
                 if not is_retriable(error):
                     raise error
@@ -156,7 +156,7 @@ class GroupOffsets:
         except KafkaError as error:
             self._coordinator.forget_if_moved(error)
             raise
-        return {one: found.get(one) for one in partitions}
+        return {partition: found.get(partition) for partition in partitions}
 
 
 def may_retry(error: BaseException) -> bool:
@@ -177,12 +177,12 @@ def _is_of_members(error: BaseException) -> bool:
 def _found(topics: Iterable[object]) -> dict[TopicPartition, OffsetAndMetadata | None]:
     found: dict[TopicPartition, OffsetAndMetadata | None] = {}
     for topic in topics:
-        for one in topic.partitions:  # type: ignore[attr-defined] # both classes have them
-            raise_for(one.error_code)
-            if one.committed_offset >= 0:
-                partition = TopicPartition(topic.name, one.partition_index)  # type: ignore[attr-defined]
+        for answer in topic.partitions:  # type: ignore[attr-defined] # both classes have them
+            raise_for(answer.error_code)
+            if answer.committed_offset >= 0:
+                partition = TopicPartition(topic.name, answer.partition_index)  # type: ignore[attr-defined]
                 found[partition] = OffsetAndMetadata(
-                    one.committed_offset, one.metadata or "", one.committed_leader_epoch
+                    answer.committed_offset, answer.metadata or "", answer.committed_leader_epoch
                 )
     return found
 

@@ -1,13 +1,13 @@
-"""Records on their way out, gathered into batches by partition.
+"""Gathers the records of a producer into batches, one queue of batches for each partition.
 
-Purpose: `append` puts a record into the open batch of its partition and returns the future of
-its delivery; the sender takes batches out. Place: between the producer, which calls `append`
-a hundred thousand times a second, and the sender, which works a batch at a time.
+The producer calls `append` for every record, a hundred thousand times a second: it puts the record
+into the open batch of its partition and returns the future of its delivery. The sender takes
+batches out.
 
 Invariants, asserted where state moves:
 - A batch is in its partition's queue, or in flight, or done, and is done exactly once.
 - The batches of a queue are in the order in which their records were sent (`ProducerBatch.order`),
-  whatever was put back or split in whatever order.
+  also after batches were put back or split.
 - `free_bytes` is `buffer.memory` less what all batches that are not done hold, so it is
   `buffer.memory` again when no batch is left.
 - Sequence numbers of a partition are kept for as long as the producer's epoch lasts: a number
@@ -24,13 +24,13 @@ from odradek.client.settings import ProducerSettings
 from odradek.protocol.records import HEADER_SIZE, BatchBuilder, Headers, decode_records
 from odradek.protocol.types import NO_TOPIC_ID, Offset, TopicPartition
 
-# A record's length, attributes, timestamp, offset and header count, and the lengths of its key
-# and value, at their largest: what a record takes beside its own bytes.
+# The most bytes that a record takes beside its key, value and headers: its length, attributes,
+# timestamp, offset and header count, and the lengths of key and value.
 RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went. The offset is -1 if nobody was asked to say (acks=0)."""
+    """Where a record was written. The offset is -1 with acks=0, where brokers do not answer."""
 
     topic: str
     partition: int
@@ -99,7 +99,8 @@ class ProducerBatch:
 
     @property
     def was_renumbered(self) -> bool:
-        """The epoch ended after this was sent: an answer to that says nothing of the new one."""
+        """Whether the batch got a new epoch after it was sent: an answer to the old one does not
+        count."""
         return self.sent_epoch != self.producer_epoch
 
     @property
@@ -121,7 +122,7 @@ class ProducerBatch:
         )
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
-        """Tells every record's future where the record is."""
+        """Completes the future of every record with its offset."""
         topic, partition = self.queue.topic_partition
         new, offset = tuple.__new__, base_offset
         for future, timestamp_ms, on_delivery in self.deliveries:
@@ -135,19 +136,19 @@ class ProducerBatch:
                 offset += 1
 
     def fail(self, error: BaseException, record_errors: dict[int, BaseException]) -> None:
-        """Tells every record's future what went wrong; single records may have their own fault."""
+        """Fails the future of every record; single records may have an error of their own."""
         for index, (future, _, on_delivery) in enumerate(self.deliveries):
             reason = record_errors.get(index, error)
             if not future.done():
                 future.set_exception(reason)
-                # Nobody has to look at the future: the sender has logged what went wrong.
+                # The sender has logged the error, so asyncio need not if the future is not awaited.
                 future.exception()
             if on_delivery is not None:
                 _call_back(future, on_delivery, None, reason)
 
 
 class _OneForAll(list[Delivery]):
-    """One delivery for all records of a batch: whichever of them are asked for, it is this."""
+    """The single delivery of a batch that was appended as a whole: any slice of it is itself."""
 
     def __getitem__(self, which: Any) -> Any:
         return self if isinstance(which, slice) else super().__getitem__(which)
@@ -168,7 +169,7 @@ def _call_back(
 
 
 class SequenceState:
-    """How far the sequence numbers of one partition have come; `idempotence` moves them."""
+    """The sequence numbers of one partition; `idempotence` changes them."""
 
     __slots__ = (
         "in_flight",
@@ -191,7 +192,8 @@ class SequenceState:
         self.is_known_to_broker = False
         # Sent at least once and not done, by sequence: those to be sent again are among them.
         self.in_flight: list[ProducerBatch] = []
-        # What follows a batch whose fate is unknown, until the fate of all before is known.
+        # The first sequence behind a batch of which it is unknown whether the broker has it,
+        # until the outcome of all batches before is known.
         self.unresolved_sequence: int | None = None
 
 
@@ -210,7 +212,7 @@ class PartitionQueue:
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        # The id that the topic had when the producer last looked.
+        # The id that the topic had in the last metadata.
         self.topic_id = NO_TOPIC_ID
         self.batches: deque[ProducerBatch] = deque()
         self.open_batch: ProducerBatch | None = None
@@ -220,7 +222,7 @@ class PartitionQueue:
         self.ready_leader: int | None = None
 
     def put_back(self, batch: ProducerBatch) -> None:
-        """Queues a batch that was taken out, or a part of one, where its records belong."""
+        """Puts a batch that was taken out, or a part of it, back at its place in the order."""
         position = 0
         for queued in self.batches:
             assert queued.order != batch.order, "a batch is in its queue once"
@@ -243,7 +245,7 @@ class Accumulator:
     ) -> None:
         self.incomplete: dict[ProducerBatch, None] = {}
         self.free_bytes = settings.buffer_memory
-        # Those who wait for room: bytes needed and whom to wake, first come first.
+        # Callers that wait for room, in order: the bytes that they need, and their futures.
         self.waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.opened_since_pause = 0
         self._queues: dict[TopicPartition, PartitionQueue] = {}
@@ -265,7 +267,7 @@ class Accumulator:
         return queue
 
     def forget(self, topic: str, may_drop: Callable[[PartitionQueue], bool]) -> bool:
-        """Forgets a topic that is not used any more; returns False if it has something to do.
+        """Forgets an idle topic; returns False if it has batches that are not done.
 
         A queue is dropped only if `may_drop` agrees: the sequence numbers of the producer's
         current epoch must survive, because a broker takes the first number used again for a
@@ -283,10 +285,10 @@ class Accumulator:
         return size_bytes <= self.free_bytes and not self.waiters
 
     async def room(self, size_bytes: int, deadline_s: float) -> None:
-        """Returns when there is room; whoever asked first gets it first.
+        """Returns when there is room for a record; callers get room in the order of their calls.
 
-        The caller appends at once, without awaiting anything. If it does not (it was cancelled,
-        or something raised), the room goes to whoever waits behind it.
+        The caller must append at once, without awaiting anything. If it does not (it was cancelled,
+        or something raised), the room goes to the next caller.
         """
         while not self.has_room(size_bytes):
             waiter: asyncio.Future[None] = self._loop.create_future()
@@ -302,7 +304,7 @@ class Accumulator:
                 ) from None
             finally:
                 self.waiters = deque(entry for entry in self.waiters if entry[1] is not waiter)
-                # After this turn of the caller it is plain whether the room was used.
+                # Called after the caller's turn, when it has used the room or has not.
                 self._loop.call_soon(self._wake_waiters)
             if self._closed:
                 raise ClientClosed("the producer was closed while send() waited for room")
@@ -310,7 +312,7 @@ class Accumulator:
                 return
 
     def _wake_waiters(self) -> None:
-        """Wakes those for whom there is room now, in the order in which they asked."""
+        """Wakes the callers for which there is room now, in the order of their calls."""
         free = self.free_bytes
         for size_bytes, waiter in self.waiters:
             if size_bytes > free:
@@ -350,7 +352,7 @@ class Accumulator:
         """Adds a batch that is full already, for which the caller found room.
 
         `on_delivery` is called once with the metadata of its first record, or with the error;
-        if brokers want the batch in pieces, once for each of them.
+        if the batch has to be split, once for each part.
         """
         queue.open_batch = None
         batch = self._enqueue(queue, builder)
@@ -378,14 +380,14 @@ class Accumulator:
         return batch
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
-        """The oldest batch, which takes no more records from now on."""
+        """Removes and returns the oldest batch, which takes no more records from now on."""
         batch = queue.batches.popleft()
         if queue.open_batch is batch:
             queue.open_batch = None
         return batch
 
     def split(self, batch: ProducerBatch) -> list[ProducerBatch]:
-        """Puts the records of a batch that is too large back as two batches."""
+        """Splits a batch that is too large for the broker into two, and queues both."""
         records = decode_records(batch.build())
         half = max(1, len(records) // 2)
         parts = [records[:half], records[half:]]
@@ -408,7 +410,7 @@ class Accumulator:
         return pieces
 
     def finish(self, batch: ProducerBatch) -> None:
-        """The batch is done, well or not: its memory is free again."""
+        """The batch is acknowledged or has failed: its memory is free again."""
         assert not batch.done, "a batch is done once"
         batch.done = True
         del self.incomplete[batch]
@@ -419,9 +421,11 @@ class Accumulator:
         self._wake_waiters()
 
     async def flushed(self) -> None:
-        """Returns when every batch there is now is done."""
+        """Returns when every batch that exists now is done."""
         last = self._opened
-        while batch := next((one for one in self.incomplete if one.number <= last), None):
+        while batch := next(
+            (unfinished for unfinished in self.incomplete if unfinished.number <= last), None
+        ):
             if batch.done_waiter is None:
                 batch.done_waiter = self._loop.create_future()
             await asyncio.shield(batch.done_waiter)

@@ -113,11 +113,11 @@ class BatchOutcomes:
             if self._idempotence is not None:
                 self._idempotence.failed(batch, sequence_unused=self._has_attempts_left(batch))
             record_errors: dict[int, BaseException] = {
-                one.batch_index: error_for(
+                record_error.batch_index: error_for(
                     code if len(answer.record_errors) == 1 else ErrorCode.INVALID_RECORD,
-                    one.batch_index_error_message or answer.error_message,
+                    record_error.batch_index_error_message or answer.error_message,
                 )
-                for one in answer.record_errors
+                for record_error in answer.record_errors
             }
             if record_errors:
                 others = "another record of its batch was refused, so the whole batch was"

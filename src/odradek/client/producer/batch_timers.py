@@ -1,7 +1,7 @@
-"""When a batch has lingered, and when it has taken too long.
+"""The timers of batches: `linger.ms` and `delivery.timeout.ms`.
 
-Every batch of a producer lingers equally long and expires equally late, so the order of opening
-is the order of both: two queues and one timer serve any number of batches.
+Both times are the same for every batch of a producer, so batches linger and expire in the order in
+which they were opened. Two queues and one timer serve any number of batches.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from odradek.client.producer.accumulator import ProducerBatch
 
 
 class BatchTimers:
-    """Calls `on_due` when the oldest batch is due for something."""
+    """Calls `on_due` when the oldest batch has lingered or has expired."""
 
     def __init__(self, linger_s: float, delivery_s: float, on_due: Callable[[], None]) -> None:
         self.linger_s = linger_s
@@ -31,7 +31,7 @@ class BatchTimers:
         self.set()
 
     def was_split(self, pieces: list[ProducerBatch]) -> None:
-        """They inherit the age of the batch they were, and expire in its place."""
+        """The parts of a batch have the age of that batch, and expire in its place."""
         expiring = self._expiring
         position = 0
         while position < len(expiring) and expiring[position].created_s < pieces[0].created_s:
@@ -40,7 +40,7 @@ class BatchTimers:
             expiring.insert(position, piece)
 
     def lingered(self) -> Iterator[ProducerBatch]:
-        """The batches that are still open and have lingered, each once."""
+        """Yields the batches that are still open and have lingered, each once."""
         now_s, lingering = self._loop.time(), self._lingering
         while lingering:
             batch = lingering[0]
@@ -52,7 +52,7 @@ class BatchTimers:
                 yield batch
 
     def expired(self) -> Iterator[ProducerBatch]:
-        """The batches that are not done and whose time is over, each once."""
+        """Yields the batches that are not done within `delivery.timeout.ms`, each once."""
         now_s, expiring = self._loop.time(), self._expiring
         while expiring:
             batch = expiring[0]
@@ -63,7 +63,7 @@ class BatchTimers:
                 yield batch
 
     def set(self) -> None:
-        """Sets the timer for the next moment at which anything can be due."""
+        """Sets the timer for the next time at which a batch can linger or expire."""
         at_s = float("inf")
         if self._lingering:
             at_s = self._lingering[0].created_s + self.linger_s

@@ -1,6 +1,6 @@
-"""Sequence numbers: how retries write no record twice and keep the order of a partition.
+"""Sequence numbers, with which retries write no record twice and keep the order of a partition.
 
-Theory. A broker remembers, for each producer id and partition, the epoch and the last five
+A broker remembers, for each producer id and partition, the epoch and the last five
 batches by sequence number. It appends a batch only if its first sequence follows the last one;
 it answers a batch it has already with the offset it gave then. So a batch keeps its number
 when it is sent again, batches of a partition are sent again one at a time and in order, and a
@@ -9,20 +9,20 @@ acknowledge the record and drop it. Therefore the numbers of a partition are kep
 the epoch lasts, however long the partition is idle and whatever happens to its topic
 (`may_forget`).
 
-A gap that nobody can fill (a batch expired after it was sent, the broker lost its state) ends
-the epoch: the producer raises its epoch by one and the batches of that partition, in order,
-start again from 0. Other partitions finish what they have in flight under the old epoch first,
-and so does the same one what it sent before the gap: the broker may have that already, and would
-take it for something new under another epoch.
+A gap that cannot be filled (a batch expired after it was sent, or the broker lost its state) ends
+the epoch: the producer bumps its epoch, and the batches of that partition, in order, start again
+from 0. Batches of other partitions that are in flight are finished under the old epoch first, and
+so are batches of the same partition from before the gap: the broker may have them already, and
+would append them again under another epoch.
 
 A broker that does not know a producer accepts whichever batch comes first (KIP-360). So batches of
 one partition overtake each other unless the first is acknowledged before the second is sent. A
 broker may not know us because we are new, because the topic was deleted and created again, or
-because we were silent for `producer.id.expiration.ms`; the sender tells what it knows of this.
+because we were idle for `producer.id.expiration.ms`.
 
-Place: pure state, no I/O, no clock; the sender asks and tells. Invariant, for each partition:
-`in_flight` is ordered as the records were sent, and all of it carries the partition's own id and
-epoch.
+This is pure state without I/O and without a clock; the sender calls it. Invariant, for each
+partition: `in_flight` is ordered as the records were sent, and its batches carry the producer id
+and epoch of the partition.
 """
 
 from odradek.client.producer.accumulator import PartitionQueue, ProducerBatch
@@ -31,13 +31,13 @@ from odradek.protocol.errors import RetriableError as _Retriable
 
 _LAST_EPOCH = 32_767
 _SEQUENCE_MASK = 0x7FFFFFFF
-# After so long a silence a broker may have forgotten the producer. Its producer.id.expiration.ms,
-# one day by default, is not known to clients; a shorter time here costs one round trip.
+# After this time without a batch a broker may have forgotten the producer. Clients do not know its
+# producer.id.expiration.ms, one day by default; a shorter time here costs one round trip.
 _REMEMBERED_S = 60.0
 
 
 class Idempotence:
-    """The producer's id and epoch, and the rules that move sequence numbers."""
+    """The producer's id and epoch, and the rules for sequence numbers."""
 
     def __init__(self) -> None:
         self.producer_id = -1
@@ -55,7 +55,7 @@ class Idempotence:
         self.producer_epoch = producer_epoch
 
     def may_forget(self, queue: PartitionQueue) -> bool:
-        """Whether the numbers of an idle partition are of no use any more.
+        """Returns whether the sequence numbers of an idle partition are not needed any more.
 
         They are needed while the epoch lasts in which they were used. In a later epoch, or under
         another producer id, the partition starts from 0 in any case.
@@ -75,10 +75,10 @@ class Idempotence:
         queue.sequences.is_known_to_broker = False
 
     def may_send(self, queue: PartitionQueue, batch: ProducerBatch, now_s: float) -> bool:
-        """Whether the oldest waiting batch of a partition may go out now."""
+        """Returns whether the oldest waiting batch of a partition may be sent now."""
         state = queue.sequences
         if batch.has_sequence:
-            # It is sent again: only the oldest in flight may be, one at a time.
+            # The batch is sent again: only the oldest in flight may be, one at a time.
             return not state.in_flight or state.in_flight[0] is batch
         if state.unresolved_sequence is not None:
             return False
@@ -101,7 +101,7 @@ class Idempotence:
         batch.sent_epoch = batch.producer_epoch
 
     def completed(self, batch: ProducerBatch, now_s: float) -> None:
-        """The broker has the batch."""
+        """The broker has acknowledged the batch."""
         state = batch.queue.sequences
         if batch.producer_epoch == state.producer_epoch and not batch.was_renumbered:
             state.last_acknowledged_sequence = batch.last_sequence
@@ -110,7 +110,7 @@ class Idempotence:
         self._forget(batch)
 
     def failed(self, batch: ProducerBatch, *, sequence_unused: bool) -> None:
-        """The batch failed for good; `sequence_unused` if the broker said it took nothing."""
+        """The batch has failed; with `sequence_unused` the broker has not appended it."""
         is_oldest = batch.queue.sequences.in_flight[:1] == [batch]
         self._forget(batch)
         if not batch.has_sequence:
@@ -122,7 +122,7 @@ class Idempotence:
 
     @staticmethod
     def split(batch: ProducerBatch, pieces: list[ProducerBatch]) -> None:
-        """The broker took nothing of a batch: its pieces share out its numbers."""
+        """The broker refused a batch as too large: its parts divide its sequence numbers."""
         if not batch.has_sequence:
             return
         sequence = batch.base_sequence
@@ -134,20 +134,20 @@ class Idempotence:
         in_flight[position : position + 1] = pieces
 
     def expired(self, batch: ProducerBatch) -> None:
-        """The batch was given up after it was sent: whether the broker has it is unknown."""
+        """The batch failed after it was sent: it is unknown whether the broker has it."""
         self._forget(batch)
         if batch.has_sequence:
             self._leave_gap(batch)
 
     def _leave_gap(self, batch: ProducerBatch) -> None:
-        """What was sent before it is decided under this epoch; what comes after it, in the next."""
+        """Batches that were sent before the gap end in this epoch, later ones in the next."""
         state = batch.queue.sequences
         follower = (batch.last_sequence + 1) & _SEQUENCE_MASK
         state.unresolved_sequence = max(state.unresolved_sequence or 0, follower)
         self._unresolved[batch.queue] = None
 
     def may_retry(self, batch: ProducerBatch, code: int, log_start_offset: int) -> bool:
-        """Whether a batch that the broker refused is to be sent again."""
+        """Returns whether a batch that the broker refused is sent again."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
             if log_start_offset != -1 and not batch.was_renumbered:
                 self._request_bump(batch.queue)
@@ -158,7 +158,7 @@ class Idempotence:
         return isinstance(error_for(code), _Retriable)
 
     def _judge_gap(self, batch: ProducerBatch) -> None:
-        """A gap is real when nothing that we still have in hand could fill it."""
+        """Returns whether a gap is real: no batch that is still in flight can fill it."""
         state = batch.queue.sequences
         if state.in_flight[:1] == [batch] and (
             state.unresolved_sequence is not None or not batch.was_renumbered
@@ -166,7 +166,7 @@ class Idempotence:
             self._request_bump(batch.queue)
 
     def settle(self) -> None:
-        """Ends epochs that have to end. The sender calls it before it takes batches out."""
+        """Bumps the epoch if a gap requires it. The sender calls it before it takes batches out."""
         for queue in list(self._unresolved):
             state = queue.sequences
             if state.in_flight:
@@ -181,11 +181,11 @@ class Idempotence:
 
     def _bump(self) -> None:
         if not self.has_producer_id:
-            # A new id has been asked for; the partitions start again with it.
+            # A new producer id was requested; the partitions start again with it.
             return
         self._bump_required = False
         if self.producer_epoch >= _LAST_EPOCH:
-            # The epochs of this id are used up: the sender asks for a new id.
+            # This producer id has no more epochs: the sender requests a new one.
             self.set_producer_id(-1, -1)
             return
         self.producer_epoch += 1
@@ -196,7 +196,7 @@ class Idempotence:
         self._to_rewrite.clear()
 
     def new_producer_id(self, producer_id: int, producer_epoch: int) -> None:
-        """The broker gave an id: partitions that waited for a new epoch start again with it."""
+        """Takes a producer id; partitions that waited for a new epoch start again with it."""
         self._bump_required = False
         self.set_producer_id(producer_id, producer_epoch)
         for queue in self._to_rewrite:

@@ -1,7 +1,7 @@
 """Kafka's murmur2: the hash that spreads keys over partitions.
 
 Every client that hashes the same key with it chooses the same partition, so the bits matter:
-they are those of Apache Kafka's Java client, seed included.
+the result and the seed are those of Apache Kafka's Java client.
 """
 
 from struct import unpack_from

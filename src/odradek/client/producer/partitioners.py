@@ -1,8 +1,8 @@
-"""Which partition a record goes to when the caller names none.
+"""Chooses the partition of a record when the caller names none.
 
-A key decides by its murmur2 hash over *all* partitions, so it stays put while the number of
-partitions does. A record without a key goes to any partition with a leader: the same one until
-a batch's worth of bytes went there (fewer, fuller batches), then another.
+A key decides by its murmur2 hash over *all* partitions, so a key keeps its partition as long as the
+number of partitions stays the same. Records without a key go to one partition that has a leader,
+until `batch.size` bytes have gone there, and then to another: that makes fewer and fuller batches.
 
 A partitioner of the user's own is a function `(key, all_partitions, available_partitions)`
 that returns one of the partitions; the signature is the one aiokafka and kafka-python use.
@@ -19,12 +19,12 @@ PartitionFunction = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 
 @lru_cache(maxsize=16384)
 def hash_of_key(key: bytes) -> int:
-    """The hash as Kafka maps it to a partition: without its sign bit. Keys repeat, so remember."""
+    """Returns the murmur2 hash without its sign bit, as Kafka uses it; cached, as keys repeat."""
     return murmur2(key) & 0x7FFFFFFF
 
 
 class DefaultPartitioner:
-    """By key if there is one, else sticky: what Kafka's producer does unless told otherwise."""
+    """By key if there is one, else sticky: the default of Kafka's producer."""
 
     __slots__ = ("_ignore_keys", "_randomness", "_sticky", "_switch_bytes")
 

@@ -1,4 +1,4 @@
-"""Batches as a Produce request, and the key by which each finds its answer."""
+"""Makes a Produce request of batches, with the key under which the answer names each batch."""
 
 from odradek.client.cluster import ClusterView
 from odradek.client.producer.accumulator import ProducerBatch
@@ -9,7 +9,7 @@ from odradek.protocol.messages.produce import (
 )
 from odradek.protocol.types import NO_TOPIC_ID, TopicId
 
-# From this version on topics go by id.
+# From this version on topics are named by id.
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 Key = tuple[str | TopicId, int]
@@ -25,7 +25,10 @@ def produce_request(
     timeout_ms: int,
     transactional_id: str | None = None,
 ) -> tuple[ProduceRequest, int, dict[Key, ProducerBatch]]:
-    """The request, its version (older than asked for if a topic's id is not known), the keys."""
+    """Returns the request, its version and the batches by key.
+
+    The version is older than `version` if the id of a topic is not known.
+    """
     topics: dict[str, TopicProduceData] = {}
     for batch in batches:
         name = batch.queue.topic_partition.topic

@@ -1,12 +1,12 @@
-"""The producer: records in, acknowledgements out.
+"""The producer: sends records and returns a future for the delivery of each.
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
         delivery = await producer.send("clicks", b"value", key=b"user-7")
         where = await delivery            # RecordMetadata: topic, partition, offset, timestamp
 
-`send` awaits only what is not in its hands (a topic's metadata, room in the buffer) and returns
-the future of the delivery. `accumulator` gathers records into batches and `sender` sends them;
-this module is the face of both, and its `send` is the path that must be fast.
+`send` waits only for a topic's metadata and for room in the buffer, and returns the future of the
+delivery. `accumulator` gathers records into batches and `sender` sends them; this module is the
+public face of both. Its `send` is called for every record, so it must be fast.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ from odradek.protocol.types import TopicPartition
 from odradek.wording import counted
 from odradek.world import World
 
-# The length of a header's name and of its value, at their largest.
+# The most bytes that the lengths of a header's name and value take.
 _HEADER_OVERHEAD = 10
-# A record alone in its batch.
+# The header of a batch: a record must fit a request even if it is alone in its batch.
 _EMPTY_RECORD_BYTES = RECORD_OVERHEAD + HEADER_SIZE
 _BATCHES_BETWEEN_PAUSES = 4
 
@@ -54,7 +54,7 @@ class ProducerRecord:
 
 
 class ProducerInterceptor(Protocol):
-    """Sees every record go out and every outcome come back."""
+    """Sees every record before it is sent, and every outcome."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """The record to send instead, or the same."""
@@ -66,7 +66,7 @@ class ProducerInterceptor(Protocol):
 
 
 class _Target:
-    """A topic as the hot path needs it; made anew when metadata changes."""
+    """What `send` needs to know of a topic; it is made again when metadata changes."""
 
     __slots__ = ("all_partitions", "available_partitions", "is_used", "last_used_s", "queues")
 
@@ -116,7 +116,7 @@ class Producer:
         self._closed = False
 
     async def start(self) -> Self:
-        """Starts the background work; `send` does it too. Brokers are asked when needed."""
+        """Starts the background work, as `send` does; brokers are contacted when needed."""
         self._parts()
         return self
 
@@ -154,7 +154,7 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> "asyncio.Future[RecordMetadata]":
-        """Puts a record on its way and returns the future of its delivery.
+        """Adds a record to a batch and returns the future of its delivery.
 
         Waits, up to `max.block.ms`, for a topic's metadata and for room in the buffer. The
         future need not be awaited: `flush` waits for all. `on_delivery(metadata, error)` is
@@ -162,8 +162,8 @@ class Producer:
         """
         sender = self._sender
         if sender is not None and sender.accumulator.opened_since_pause >= _BATCHES_BETWEEN_PAUSES:
-            # A loop of sends that never has to wait must not keep the sender from running. The
-            # pause comes first: between finding room and using it nothing is awaited.
+            # A loop of sends that never waits must not keep the sender from running. The pause
+            # comes first, because nothing may be awaited between finding room and using it.
             sender.accumulator.opened_since_pause = 0
             await asyncio.sleep(0)
         if self._is_transactional:
@@ -218,7 +218,7 @@ class Producer:
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Sends a record and returns where it went."""
+        """Sends a record, waits for its delivery and returns its metadata."""
         return await (
             await self.send(
                 topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
@@ -236,7 +236,7 @@ class Producer:
             await self._sender.flush()
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Sends what is left, waits for it, and ends; what `timeout_ms` cuts off has failed."""
+        """Sends the remaining records and waits for them; after `timeout_ms` they fail."""
         if self._closed:
             return
         self._closed = True
@@ -260,33 +260,34 @@ class Producer:
     # Transactions
 
     async def init_transactions(self) -> None:
-        """Once, before the first transaction: fences older producers with our transactional id.
+        """Must be called once, before the first transaction.
 
-        What such a producer left open is aborted before this returns.
+        It fences older producers with the same transactional id; a transaction that such a
+        producer left open is aborted before this returns.
         """
         await self._transactional("init_transactions()").initialise()
 
     async def begin_transaction(self) -> None:
-        """What is sent from now on is part of a transaction."""
+        """Begins a transaction: every record that is sent from now on is part of it."""
         self._transactional("begin_transaction()").begin()
 
     async def commit_transaction(self) -> None:
-        """Waits for all that was sent and makes it visible.
+        """Waits for the delivery of all records and commits them.
 
-        `MustAbort` says that something was lost, so only `abort_transaction` can follow;
-        `ProducerFenced`, that this producer must be closed. After a time-out, call it again.
+        Raises `MustAbort` if a record failed: only `abort_transaction` can follow. Raises
+        `ProducerFenced` if this producer must be closed. After a time-out, call it again.
         """
         await self._transactional("commit_transaction()").commit()
 
     async def abort_transaction(self) -> None:
-        """Makes sure that nothing of the transaction becomes visible."""
+        """Aborts the transaction: consumers with `read_committed` will not see its records."""
         await self._transactional("abort_transaction()").abort()
 
     async def hand_over_transaction(self) -> Identity:
-        """Waits for all that was sent and leaves the transaction open when this producer closes.
+        """Waits for the records in flight; the transaction stays open when this producer closes.
 
-        `Admin.end_transactions` commits or aborts it, wherever that runs, unless another producer
-        of the same transactional id or `transaction.timeout.ms` has aborted it before.
+        `Admin.end_transactions` commits or aborts it, in this process or another, unless a newer
+        producer of the same transactional id or `transaction.timeout.ms` has aborted it before.
         """
         return await self._transactional("hand_over_transaction()").hand_over()
 
@@ -302,8 +303,10 @@ class Producer:
         """
         who = GroupMetadata(group) if isinstance(group, str) else group
         whole = {
-            TopicPartition(*one): OffsetAndMetadata(given) if isinstance(given, int) else given
-            for one, given in offsets.items()
+            TopicPartition(*partition): OffsetAndMetadata(given)
+            if isinstance(given, int)
+            else given
+            for partition, given in offsets.items()
         }
         await self._transactional("send_offsets_to_transaction()").send_offsets(whole, who)
 
@@ -331,7 +334,7 @@ class Producer:
             raise TransactionError(f"{what} needs a transactional producer: set transactional.id")
         return sender.transactions
 
-    # What `send` finds not ready
+    # When `send` has to wait
 
     async def _ready(
         self, topic: str, partition: int | None, size_bytes: int
@@ -349,7 +352,7 @@ class Producer:
         deadline_s = asyncio.get_running_loop().time() + settings.max_block_ms / 1000
         described = await cluster.topic(topic, settings.max_block_ms)
         if partition is not None and partition not in described.partitions:
-            # Partitions may have been added since; what is not there now is a mistake.
+            # Partitions may have been added; a partition that is not known now does not exist.
             await cluster.refresh()
             described = await cluster.topic(topic, settings.max_block_ms)
             if partition not in described.partitions:
@@ -377,7 +380,7 @@ class Producer:
         return target
 
     def _metadata_changed(self) -> None:
-        """Makes the targets anew; a topic that nobody used for long is forgotten."""
+        """Makes the targets again; a topic that was idle for `metadata.max.idle.ms` is dropped."""
         cluster, sender = self._cluster, self._sender
         if cluster is None or sender is None:
             return
@@ -409,7 +412,7 @@ class Producer:
 
 
 def _size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """The most bytes a record takes; refuses what is not bytes."""
+    """Returns the most bytes that a record can take; raises unless key and value are bytes."""
     size = _EMPTY_RECORD_BYTES
     if value is not None:
         if type(value) is not bytes:

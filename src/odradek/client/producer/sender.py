@@ -48,7 +48,7 @@ _log = logging.getLogger("odradek.client")
 
 
 class _Node:
-    """What is under way with one leader."""
+    """The requests and the connection attempt that are under way to one leader."""
 
     __slots__ = ("connecting", "failures", "in_flight")
 
@@ -106,10 +106,10 @@ class Sender:
         self.failure: BaseException | None = None
         cluster.on_change(self._wake.set)
 
-    # What others tell
+    # Called by the producer, the accumulator and the transactions
 
     def mark_ready(self, queue: PartitionQueue) -> None:
-        """There is something to send in a queue: a full batch, or one that waited long enough."""
+        """A batch of the queue can be sent: it is full, or it has lingered long enough."""
         if queue.ready_leader is not None or not queue.batches:
             return
         self._ready.add(queue)
@@ -124,7 +124,7 @@ class Sender:
         self._timers.opened(batch, lingers=lingers)
 
     def queue(self, partition: TopicPartition, topic_id: TopicId) -> PartitionQueue:
-        """The queue of a partition of a topic that has this id now."""
+        """Returns the queue of a partition; `topic_id` is the id that its topic has now."""
         queue = self.accumulator.queue(partition)
         if topic_id not in (NO_TOPIC_ID, queue.topic_id):
             if queue.topic_id != NO_TOPIC_ID and self.idempotence is not None:
@@ -236,7 +236,7 @@ class Sender:
             self._send(node, connection, batches)
 
     def _drain(self, queues: dict[PartitionQueue, None]) -> list[ProducerBatch]:
-        """At most one batch of each ready queue, as many as fit into a request."""
+        """Returns at most one batch of each ready queue, as many as fit into a request."""
         batches: list[ProducerBatch] = []
         seen: list[PartitionQueue] = []
         again: list[PartitionQueue] = []
@@ -266,7 +266,8 @@ class Sender:
         return batches
 
     def _may_send(self, queue: PartitionQueue, batch: ProducerBatch, now_s: float) -> bool:
-        """If not, then an answer or the end of a back-off marks the queue as ready again."""
+        """Returns whether a batch may be sent now. If not, an answer or the end of a back-off will
+        mark the queue as ready again."""
         if batch.retry_at_s > now_s:
             self._loop.call_at(batch.retry_at_s, self.mark_ready, queue)
             return False
@@ -353,7 +354,7 @@ class Sender:
 
     def _ask_for_id(self, idempotence: Idempotence) -> None:
         if self.transactions is not None:
-            # It comes with init_transactions().
+            # init_transactions() brings the producer id.
             return
         if not self._asking_for_id and self.accumulator.incomplete:
             self._asking_for_id = True
@@ -383,8 +384,8 @@ class Sender:
             return
         response = future.result()
         endpoints = [
-            Broker(BrokerId(one.node_id), one.host, one.port, one.rack)
-            for one in response.node_endpoints
+            Broker(BrokerId(endpoint.node_id), endpoint.host, endpoint.port, endpoint.rack)
+            for endpoint in response.node_endpoints
         ]
         for topic in response.responses:
             for answer in topic.partition_responses:
@@ -414,13 +415,13 @@ class Sender:
     # The end
 
     def close(self) -> None:
-        """No more records come: what there is goes out without lingering."""
+        """No more records will come: batches are sent without lingering."""
         self._closing = True
         self.accumulator.close()
         self.mark_all_ready()
 
     def _give_up(self, error: BaseException) -> None:
-        """A fault of ours: nobody may wait for ever on a producer that no longer works."""
+        """A defect ended the sender: every record fails, so that no caller waits for ever."""
         self.failure = error
         self._outcomes.abandon(error)
 

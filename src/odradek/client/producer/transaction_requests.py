@@ -1,6 +1,6 @@
-"""What a transactional producer asks its coordinators, one function a question.
+"""The requests of a transactional producer to its coordinators, one function per request.
 
-Each asks once and raises what the answer says; whether to ask again is the caller's decision.
+Each function sends its request once and raises the error of the answer; the caller retries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,9 +33,9 @@ from odradek.protocol.messages.txn_offset_commit import (
 )
 from odradek.protocol.types import TopicPartition
 
-# Newer ones are for brokers among themselves.
+# Newer versions are used between brokers only.
 _LAST_ADD_PARTITIONS = 3
-# The last versions in which a transaction keeps the epoch of the one before.
+# The last versions in which a transaction keeps the epoch of the transaction before.
 _LAST_END_WITHOUT_EPOCH = 4
 _LAST_COMMIT_WITHOUT_ANNOUNCING = 4
 
@@ -51,12 +51,12 @@ class Identity(NamedTuple):
 
 
 def has_version_2(features: Mapping[str, int]) -> bool:
-    """Whether a coordinator with these features gives every transaction an epoch of its own."""
+    """Returns whether a coordinator with these features bumps the epoch with every transaction."""
     return features.get(_FEATURE, 0) >= _FIRST_WITH_EPOCHS
 
 
 def end_version(features: Mapping[str, int]) -> int | None:
-    """The newest EndTxn that may be sent to it; None is the newest that both know."""
+    """Returns the newest version of EndTxn to use; None is the newest that both sides know."""
     return None if has_version_2(features) else _LAST_END_WITHOUT_EPOCH
 
 
@@ -66,7 +66,10 @@ async def initialise(
     settings: ProducerSettings,
     known: tuple[int, int] = (-1, -1),
 ) -> tuple[int, int]:
-    """A producer id and an epoch that fences every producer before us; `known` is raised by one."""
+    """Returns a producer id and an epoch that fences every earlier producer of this id.
+
+    With `known`, the epoch of that identity is bumped.
+    """
     response = await coordinator.ask(
         InitProducerIdRequest(
             transactional_id=transactional_id,
@@ -99,9 +102,9 @@ async def add_partitions(
     _raise_for(
         coordinator,
         [
-            one.partition_error_code
+            result.partition_error_code
             for topic in response.results_by_topic_v3_and_below
-            for one in topic.results_by_partition
+            for result in topic.results_by_partition
         ],
     )
 
@@ -127,7 +130,10 @@ async def commit_offsets(
     *,
     announces: bool,
 ) -> None:
-    """Stores offsets with the group's coordinator; `announces` in version 2 of transactions."""
+    """Commits offsets at the group's coordinator.
+
+    In version 2 of transactions this also adds the group to the transaction (`announces`).
+    """
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for (name, index), committed in offsets.items():
         topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name=name))
@@ -154,7 +160,7 @@ async def commit_offsets(
         max_version=None if announces else _LAST_COMMIT_WITHOUT_ANNOUNCING,
     )
     _raise_for(
-        coordinator, [one.error_code for topic in response.topics for one in topic.partitions]
+        coordinator, [answer.error_code for topic in response.topics for answer in topic.partitions]
     )
 
 
@@ -168,13 +174,13 @@ def end_request(who: Identity, is_commit: bool) -> EndTxnRequest:
 
 
 async def end(
-    coordinator: Coordinator, who: Identity, is_commit: bool, *, raises_epoch: bool
+    coordinator: Coordinator, who: Identity, is_commit: bool, *, bumps_epoch: bool
 ) -> tuple[int, int] | None:
-    """Commits or aborts; in version 2 the answer is the identity for the next transaction."""
+    """Commits or aborts; in version 2 it returns the identity for the next transaction."""
     response = await coordinator.ask(
         end_request(who, is_commit),
         EndTxnResponse,
-        max_version=None if raises_epoch else _LAST_END_WITHOUT_EPOCH,
+        max_version=None if bumps_epoch else _LAST_END_WITHOUT_EPOCH,
     )
     _raise_for(coordinator, [response.error_code])
     if response.producer_id < 0:
@@ -183,7 +189,7 @@ async def end(
 
 
 def _raise_for(coordinator: Coordinator, codes: Iterable[int]) -> None:
-    """Raises the error that decides: one that asking again does not cure, before the others."""
+    """Raises the first error that is not retriable, else the first error."""
     errors: list[KafkaError] = [error_for(code) for code in codes if code]
     for error in errors:
         coordinator.forget_if_moved(error)

@@ -1,7 +1,8 @@
 """Sequence numbers of a transactional producer.
 
-As in `idempotence`, but the producer's epoch belongs to the coordinator of its transactions: a
-gap that nobody can fill ends the transaction, and the epoch that comes after it ends the gap.
+They work as in `idempotence`, but only the transaction coordinator bumps the producer's epoch. So a
+gap in the sequence that cannot be filled fails the transaction, and the epoch that follows it
+starts from 0 again.
 """
 
 from odradek.client.producer.accumulator import PartitionQueue, ProducerBatch
@@ -15,7 +16,7 @@ class TransactionalSequences(Idempotence):
         self.must_restart = False
 
     def restart(self, producer_id: int, producer_epoch: int) -> None:
-        """A new identity: every partition starts again from 0 when it is next written to."""
+        """Takes a new identity: every partition starts again from 0 at its next batch."""
         self.must_restart = False
         self.new_producer_id(producer_id, producer_epoch)
         for queue in list(self._unresolved):
@@ -26,13 +27,13 @@ class TransactionalSequences(Idempotence):
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
             return log_start_offset == -1
         if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            # Only if one before it has still to arrive.
+            # Only if a batch before it has still to arrive.
             state = batch.queue.sequences
             return state.unresolved_sequence is None and state.in_flight[:1] != [batch]
         return isinstance(error_for(code), RetriableError)
 
     def settle(self) -> None:
-        """Nothing ends an epoch here: the transaction fails, and its end brings a new one."""
+        """Does nothing: the end of the failed transaction brings the new epoch."""
 
     def expired(self, batch: ProducerBatch) -> None:
         super().expired(batch)

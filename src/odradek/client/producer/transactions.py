@@ -8,21 +8,22 @@
                     +-------------------------------
     any --> fenced                                         another producer has our id: close
 
-Theory. The coordinator keeps, for a transactional id, the producer id and its epoch; raising the
-epoch fences whoever had it before. In version 1 of the protocol partitions are announced to the
-coordinator (AddPartitionsToTxn) before anything is written to them, and the epoch stays from
-one transaction to the next. In version 2 (KIP-890) the leader of a partition announces it, and
-every transaction has an epoch of its own, which the answer to EndTxn brings: so nothing that is
-late can end up in a later transaction. The coordinator's `transaction.version` feature decides.
+The coordinator keeps the producer id and its epoch for each transactional id; bumping the epoch
+fences the producer that had it before. In version 1 of the protocol the producer adds partitions to
+the transaction (AddPartitionsToTxn) before it writes to them, and the epoch stays the same from one
+transaction to the next. In version 2 (KIP-890) the leader of a partition adds it, and every
+transaction has an epoch of its own, which the answer to EndTxn brings: so a late request cannot
+become part of a later transaction. The coordinator's feature `transaction.version` decides.
 
-Place: the producer calls it, the sender asks it whether a batch may go out. `Outbox` is what it
-needs of the sender. Invariant: EndTxn is sent only when no batch is on its way any more.
+The producer calls this object, and the sender asks it whether a batch may be sent. `Outbox` is what
+it needs of the sender. Invariant: EndTxn is sent only when no batch is in flight any more.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from enum import Enum
+from functools import partial
 from typing import Protocol, TypeVar
 
 from odradek.client.cluster import Cluster
@@ -56,7 +57,7 @@ _log = logging.getLogger("odradek.client")
 
 T = TypeVar("T")
 
-# The last version of Produce that does not announce partitions by itself.
+# The last version of Produce in which the leader does not add its partition to the transaction.
 LAST_PRODUCE_OF_VERSION_1 = 11
 
 _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
@@ -74,8 +75,8 @@ _ABORTABLE = {
 }
 # After these the coordinator does not know our id and epoch any more.
 _NEED_NEW_EPOCH = {ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
-# What a leader says that no abort cures. A wrong epoch is not among them: the coordinator may
-# have raised it for a time-out, and says itself if it is somebody else's.
+# Errors of a leader after which an abort does not help. A wrong epoch is not among them: the
+# coordinator may have bumped it for a time-out, and it tells itself whether we are fenced.
 _FATAL_FOR_BATCHES = {
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -145,7 +146,7 @@ class Transactions:
         assert self._outbox is not None
         return self._outbox
 
-    # What the user calls
+    # Called by the producer
 
     async def initialise(self) -> None:
         if self.state is not State.OUT:
@@ -202,31 +203,32 @@ class Transactions:
     ) -> None:
         self._is_started = True
         if not self.has_version_2:
-            await self._until_done(lambda: add_offsets(self._coordinator, self._who, group))
+            await self._until_done(lambda: add_offsets(self._coordinator, self._identity, group))
         coordinator = self._group_coordinators.get(group.group_id)
         if coordinator is None:
             coordinator = Coordinator(self._cluster, KeyType.GROUP, group.group_id)
             self._group_coordinators[group.group_id] = coordinator
         await self._until_done(
             lambda: commit_offsets(
-                coordinator, self._who, offsets, group, announces=self.has_version_2
+                coordinator, self._identity, offsets, group, announces=self.has_version_2
             )
         )
 
     async def hand_over(self) -> Identity:
-        """Waits for all that was sent and leaves the transaction open, for somebody else to end.
+        """Waits for the batches in flight and leaves the transaction open, for others to end.
 
-        Who has the identity ends it with `Admin.end_transactions`; only `close` may follow here.
+        The holder of the returned identity ends it with `Admin.end_transactions`. After this call
+        the producer can only be closed.
         """
         self.check_open("hand_over()")
         await self._within("hand_over()", self.outbox.flush())
         self.check_open("hand_over()")
-        who = self._who
+        who = self._identity
         self.state = State.HANDED_OVER
         return who
 
     def check_open(self, what: str) -> None:
-        """Raises unless a transaction is open and well."""
+        """Raises unless a transaction is open and has not failed."""
         if self.state is not State.OPEN:
             raise self._wrong(what)
 
@@ -249,10 +251,11 @@ class Transactions:
             return fault
         return TransactionError(f"{what}: {self.state.value}")
 
-    # What the sender asks and tells
+    # Called by the sender
 
     def may_produce(self, partition: TopicPartition) -> bool:
-        """Whether a batch may go out; if not, the queue is marked as ready when it may."""
+        """Returns whether a batch may be sent. If not, the queue is marked as ready as soon as the
+        partition is part of the transaction."""
         if self.has_version_2:
             self._is_started = True
             return True
@@ -266,7 +269,7 @@ class Transactions:
         return False
 
     def batch_failed(self, error: BaseException) -> None:
-        """A batch is lost, so its transaction is."""
+        """A batch has failed, so its transaction can only be aborted."""
         code = error.code if isinstance(error, KafkaError) else None
         if isinstance(error, TransactionAborted | TransactionError) or not self.is_open:
             return
@@ -276,7 +279,8 @@ class Transactions:
             self._break(error)
 
     def step(self) -> None:
-        """Called by the sender's task: what must not happen in the middle of an answer."""
+        """Drops unsent batches of a failed transaction. The sender's task calls it between answers,
+        because it must not happen while an answer is handled."""
         if self._must_drop:
             self._must_drop = False
             fault = TransactionAborted(f"the transaction failed: {self._fault}")
@@ -285,11 +289,14 @@ class Transactions:
     async def _add(self) -> None:
         while self._to_add and self.state in {State.OPEN, State.COMMITTING}:
             adding = sorted(self._to_add)
-            await self._until_done(lambda: add_partitions(self._coordinator, self._who, adding))  # noqa: B023
+            await self._until_done(partial(self._add_once, adding))
             self._is_started = True
             self._added.update(adding)
             self._to_add.difference_update(adding)
             self.outbox.mark_all_ready()
+
+    async def _add_once(self, partitions: list[TopicPartition]) -> None:
+        await add_partitions(self._coordinator, self._identity, partitions)
 
     def _add_ended(self, task: "asyncio.Task[None]") -> None:
         self._adding = None
@@ -305,11 +312,12 @@ class Transactions:
     # Ending
 
     async def _ended(self, *, is_commit: bool) -> None:
-        """Goes on in the background when the caller does not wait; who calls again is told."""
+        """Waits for the end of the transaction, which goes on if the caller is cancelled; a later
+        call waits for the same end."""
         if self._ending is None:
             self._is_commit = is_commit
             self._ending = self._loop.create_task(self._end(is_commit=is_commit))
-            # Whoever waits sees its exception; the state shows it to everybody else.
+            # A caller that waits gets the exception; later calls learn it from the state.
             self._ending.add_done_callback(_look)
         ending = self._ending
         try:
@@ -337,7 +345,7 @@ class Transactions:
             if not is_lost:
                 identity = await self._until_done(
                     lambda: end(
-                        self._coordinator, self._who, is_commit, raises_epoch=self.has_version_2
+                        self._coordinator, self._identity, is_commit, bumps_epoch=self.has_version_2
                     )
                 )
                 if identity is not None:
@@ -349,17 +357,18 @@ class Transactions:
         await self._note_version()
 
     async def _renew(self) -> None:
-        """A new epoch, because numbers were lost with records that may or may not be there."""
+        """Gets a new epoch, because it is unknown whether batches that failed are in the log, so
+        their sequence numbers cannot be used again."""
         known = (self._sequences.producer_id, self._sequences.producer_epoch)
         identity = await self._until_done(
             lambda: initialise(self._coordinator, self.transactional_id, self._settings, known)
         )
         self._sequences.restart(*identity)
 
-    # Small things
+    # Requests to the coordinator
 
     @property
-    def _who(self) -> Identity:
+    def _identity(self) -> Identity:
         return Identity(
             self.transactional_id, self._sequences.producer_id, self._sequences.producer_epoch
         )
@@ -391,7 +400,7 @@ class Transactions:
         _log.info("transaction %s: asking again: %s", self.transactional_id, error)
 
     def _judge(self, error: ClientError | KafkaError) -> BaseException:
-        """What an error of the coordinator means for the transaction."""
+        """Takes over what an error of the coordinator means, and returns the error to raise."""
         code = error.code if isinstance(error, KafkaError) else None
         if code in _FENCED:
             fault = ProducerFenced(
@@ -429,7 +438,7 @@ class Transactions:
         self.outbox.wake()
 
     async def abandon(self) -> None:
-        """The producer closes: what is open does not wait for its time-out.
+        """The producer closes: an open transaction is aborted instead of waiting for its time-out.
 
         A commit or an abort whose caller was interrupted goes on and is waited for, so that its
         outcome is not left to the coordinator's time-out.

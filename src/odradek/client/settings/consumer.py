@@ -42,20 +42,22 @@ def _check_assignors(value: object) -> tuple[Assignor, ...]:
     elif isinstance(value, Iterable):
         given = list(value)
     found: list[Assignor] = []
-    for one in given:
-        if isinstance(one, str):
+    for item in given:
+        if isinstance(item, str):
             try:
-                found.append(assignor_named(one))
+                found.append(assignor_named(item))
             except KeyError:
                 raise SettingsError(
-                    f"there is no assignor {one!r}; known are"
+                    f"there is no assignor {item!r}; known are"
                     f" {', '.join(known_names())}, and those given to register()"
                 ) from None
-        elif isinstance(getattr(one, "name", None), str) and callable(getattr(one, "assign", None)):
-            found.append(one)
+        elif isinstance(getattr(item, "name", None), str) and callable(
+            getattr(item, "assign", None)
+        ):
+            found.append(item)
         else:
             raise SettingsError("must be names of assignors, or objects with a name and assign()")
-    if not found or len({one.name for one in found}) < len(found):
+    if not found or len({assignor.name for assignor in found}) < len(found):
         raise SettingsError("must name at least one assignor, and none twice")
     return tuple(found)
 

@@ -1,4 +1,4 @@
-from odradek.client.consumer.fetch_session import FetchSession, Wanted
+from odradek.client.consumer.fetch_session import FetchPosition, FetchSession
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchResponse, FetchTopic, ForgottenTopic
 from odradek.protocol.types import TopicId, TopicPartition
@@ -8,8 +8,8 @@ TWO = TopicId(b"2" * 16)
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def want(offset: int, topic_id: TopicId = ONE) -> Wanted:
-    return Wanted(topic_id, offset, 3, 1000)
+def want(offset: int, topic_id: TopicId = ONE) -> FetchPosition:
+    return FetchPosition(topic_id, offset, 3, 1000)
 
 
 def named(topics: list[FetchTopic]) -> list[tuple[str, int, int]]:

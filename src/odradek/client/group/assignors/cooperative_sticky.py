@@ -31,7 +31,11 @@ class CooperativeStickyAssignor:
             for partition in member.owned:
                 holders.setdefault(partition, set()).add(member.member_id)
         return {
-            member_id: [one for one in mine if member_id in holders.get(one, {member_id})]
+            member_id: [
+                topic_partition
+                for topic_partition in mine
+                if member_id in holders.get(topic_partition, {member_id})
+            ]
             for member_id, mine in shares.items()
         }
 

@@ -16,9 +16,9 @@ class RangeAssignor:
 
     def assign(self, partitions: Partitions, members: Sequence[Member]) -> Assigned:
         ordered = in_order(members)
-        assigned: dict[str, list[TopicPartition]] = {one.member_id: [] for one in ordered}
+        assigned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in ordered}
         for topic in sorted(partitions):
-            readers = [one for one in ordered if topic in one.topics]
+            readers = [member for member in ordered if topic in member.topics]
             if not readers:
                 continue
             indexes = sorted(partitions[topic])

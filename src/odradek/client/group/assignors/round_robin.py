@@ -12,8 +12,8 @@ class RoundRobinAssignor:
 
     def assign(self, partitions: Partitions, members: Sequence[Member]) -> Assigned:
         ordered = in_order(members)
-        assigned: dict[str, list[TopicPartition]] = {one.member_id: [] for one in ordered}
-        wanted = {topic for one in ordered for topic in one.topics}
+        assigned: dict[str, list[TopicPartition]] = {member.member_id: [] for member in ordered}
+        wanted = {topic for member in ordered for topic in member.topics}
         turn = 0
         for partition in all_partitions(partitions):
             if partition.topic not in wanted:

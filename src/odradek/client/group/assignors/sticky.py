@@ -72,7 +72,7 @@ def _with_owned(member: Member) -> Member:
     if told is None:
         return member
     owned = tuple(
-        TopicPartition(one.topic, index) for one in told.previous for index in one.partitions
+        TopicPartition(topic.topic, index) for topic in told.previous for index in topic.partitions
     )
     return replace(member, owned=owned, generation=told.generation)
 
@@ -81,7 +81,7 @@ def shared(partitions: Partitions, members: Sequence[Member]) -> _Shares:
     """The algorithm: keep what may be kept, then hand out the rest."""
     ordered = in_order(members)
     read = {topic for member in ordered for topic in member.topics}
-    there = [one for one in all_partitions(partitions) if one.topic in read]
+    there = [partition for partition in all_partitions(partitions) if partition.topic in read]
     claims = _claims(there, ordered)
     if not ordered:
         return {}
@@ -156,7 +156,9 @@ def _share_by_topic(there: list[TopicPartition], members: list[Member], claims: 
     load = {member_id: len(mine) for member_id, mine in claims.items()}
     owner = {partition: member_id for member_id, mine in claims.items() for partition in mine}
     unowned = [partition for partition in there if partition not in owner]
-    for partition in sorted(unowned, key=lambda one: (len(readers[one.topic]), one)):
+    for partition in sorted(
+        unowned, key=lambda topic_partition: (len(readers[topic_partition.topic]), topic_partition)
+    ):
         lightest = min(readers[partition.topic], key=load.__getitem__)
         owner[partition] = lightest
         load[lightest] += 1
@@ -164,7 +166,7 @@ def _share_by_topic(there: list[TopicPartition], members: list[Member], claims: 
     while moved:
         moved = False
         # From the most loaded first. Every move lowers the sum of the squares, so it ends.
-        for partition in sorted(there, key=lambda one: -load[owner[one]]):
+        for partition in sorted(there, key=lambda topic_partition: -load[owner[topic_partition]]):
             lightest = min(readers[partition.topic], key=load.__getitem__)
             if load[owner[partition]] > load[lightest] + 1:
                 load[owner[partition]] -= 1
