@@ -1,9 +1,12 @@
-"""What the cluster agrees on, and each broker's picture of it.
+"""The metadata that the brokers of a cluster share, and each broker's image of it.
 
-`store` is the interface. `memory` and `sqlite` implement it on the one `tree`; `service` lets the
-brokers of a machine share a `sqlite` store, which they see through `remote`; `zookeeper` is an
-ensemble. `layout` says which paths and values there are; `image` is the picture, and `keeper`
-keeps it current.
+- `store` is the interface of the metadata store. `memory` and `sqlite` implement it on the same
+  `tree`; `service` lets the brokers of one machine share a `sqlite` store, which they reach through
+  `remote`; `zookeeper` uses an ensemble.
+- `paths` and `node_values` say which nodes there are and what they hold; `store_setup` and
+  `topic_operations` write several of them at once; `compare_and_set` is the way to change them.
+- `image` is what a broker knows about its cluster, built by `image_builder`; `cache` keeps it
+  current.
 """
 
 from odradek.metadata.cache import MetadataCache

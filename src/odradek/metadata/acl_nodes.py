@@ -1,8 +1,8 @@
-"""Access rules in the store: a node for each resource pattern, as Kafka keeps them.
+"""The nodes of access rules (ACLs): one for each resource pattern, as Kafka stores them.
 
-Literal ones (and those for `*`) lie at `/kafka-acl/Topic/NAME`, prefixed ones at
-`/kafka-acl-extended/prefixed/Topic/NAME`. A pattern whose entries were all removed
-keeps its node, without any. Slashes in names, over which Kafka stumbles, are escaped.
+Literal patterns (and `*`) are at `/kafka-acl/Topic/NAME`, prefixed ones at
+`/kafka-acl-extended/prefixed/Topic/NAME`. A pattern whose entries were all removed keeps its node,
+with an empty list. Slashes in names are escaped, unlike in Kafka, which fails on them.
 """
 
 import json
@@ -24,7 +24,7 @@ LITERAL_ACLS: Final = "/kafka-acl"
 PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
 ROOTS: Final = (LITERAL_ACLS + "/", PREFIXED_ACLS + "/")
 
-# All that can be seen in ASCII, but for the slash and the percent sign.
+# All printable ASCII characters except the slash and the percent sign.
 _PLAIN: Final = " !\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~"
 
 
@@ -37,13 +37,13 @@ def acl_path(resource: ResourcePattern) -> str:
 
 
 def nodes_above(resource: ResourcePattern) -> list[str]:
-    """Those that the node of a pattern hangs on, the topmost first."""
+    """Returns the paths of the parents of a pattern's node, the topmost first."""
     steps = acl_path(resource).split("/")[1:-1]
     return ["/" + "/".join(steps[: depth + 1]) for depth in range(len(steps))]
 
 
 def resource_of(path: str) -> ResourcePattern | None:
-    """What the node at a path is about; None if it is only on the way to others."""
+    """Returns the pattern of the node at a path; None if it is only a parent of such nodes."""
     for root, pattern in zip(ROOTS, (PatternType.LITERAL, PatternType.PREFIXED), strict=True):
         if path.startswith(root):
             kind, _, name = path[len(root) :].partition("/")
@@ -69,7 +69,7 @@ def encode_entries(entries: Iterable[AccessEntry]) -> bytes:
 def decode_entries(path: str, value: bytes) -> tuple[AccessEntry, ...]:
     try:
         acls = json.loads(value)["acls"]
-        # Twice the same entry is the same as once.
+        # Drops duplicates.
         return tuple(dict.fromkeys(_entry(path, acl) for acl in acls))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise MalformedNode(path, "it is not a list of access rules") from None

@@ -1,11 +1,11 @@
 """Keeps a broker's `ClusterImage` current: follows the store and publishes each new image.
 
-Invariant: `image` only moves forward, and each published change begins where the one before
-ended. A reader takes `keeper.image` once and uses that picture throughout.
+Invariant: `image` only moves forward, and each published change begins at the image that was
+published before. A reader takes `cache.image` once and uses that image throughout.
 
-A path leaves `_unread` only when the image holds what was read there. So a read that fails
-loses nothing: with the store back, its watch says `EVERYTHING`, all is read again, and the
-difference is published. A read that somebody gave up waiting for goes on.
+A path leaves `_unread` only when the image holds what was read there, so no change is missed if a
+read fails: when the store is available again, its watch reports `EVERYTHING`, all nodes are read
+again, and the difference is published. A read goes on even if its caller was cancelled.
 """
 
 import asyncio
@@ -16,9 +16,15 @@ from typing import Final, TypeVar
 from odradek import invariants
 from odradek.invariants import InvariantViolation
 from odradek.metadata.image import ClusterImage, ImageChange, difference
-from odradek.metadata.image_builder import Affected, Drawing, at_once, changing, drawing
+from odradek.metadata.image_builder import (
+    AffectedParts,
+    Steps,
+    build_change,
+    build_image,
+    run_at_once,
+)
 from odradek.metadata.json_fields import MalformedNode
-from odradek.metadata.malformed_nodes import is_needed_to_start, mended
+from odradek.metadata.malformed_nodes import is_needed_to_start, last_known_node
 from odradek.metadata.paths import broker_path, partition_state_path, topic_config_path, topic_path
 from odradek.metadata.store import (
     EVERYTHING,
@@ -34,9 +40,9 @@ logger = logging.getLogger("odradek.metadata")
 
 T = TypeVar("T")
 
-# Nodes of which an image is drawn at once: less than a millisecond's work.
-_FEW_NODES: Final = 100
-_PATHS_A_STEP: Final = 500
+# From so few nodes an image is built in one step: it takes less than a millisecond.
+_MAX_NODES_AT_ONCE: Final = 100
+_PATHS_PER_STEP: Final = 500
 
 
 class MetadataCache:
@@ -45,8 +51,8 @@ class MetadataCache:
         self.image = ClusterImage()
         self._watch: Watch | None = None
         self._unread: dict[str, None] = {}
-        # What was complained of already, as it was then.
-        self._nonsense: dict[str, Node] = {}
+        # Malformed nodes that were logged already, as they were then.
+        self._malformed: dict[str, Node] = {}
         self._refreshing = asyncio.Lock()
         self._newer = asyncio.Event()
         self._subscribers: list[Callable[[ImageChange], None]] = []
@@ -54,7 +60,7 @@ class MetadataCache:
 
     @property
     def store(self) -> MetadataStore:
-        """For reading. Changes go through `odradek.metadata.compare_and_set`."""
+        """The store, for reading. Changes go through `odradek.metadata.compare_and_set`."""
         return self._store
 
     def subscribe(
@@ -71,17 +77,18 @@ class MetadataCache:
             self._preparations.append(prepare)
 
     async def load(self) -> ClusterImage:
-        """Draws the first image; call it before `run` when others need one to start with."""
+        """Builds the first image. The broker calls it before `run`, because its components need an
+        image to start with."""
         if self._watch is None:
-            # Watch first, read afterwards: what changes in between is read twice, not missed.
+            # Watches first and reads afterwards: a change in between is read twice, not missed.
             self._watch = self._store.watch()
         if self.image.number == 0:
             await self.caught_up(EVERYTHING)
         return self.image
 
     async def run(self) -> None:
-        """Follows the store until cancelled, or until `SessionExpired`: the store was closed.
-        While the store is away the image stays as it is."""
+        """Follows the store until cancelled, or until `SessionExpired` because the store was
+        closed. While the store is not available the image stays as it is."""
         await self.load()
         assert self._watch is not None  # load has made it
         while True:
@@ -91,23 +98,24 @@ class MetadataCache:
                 logger.info("the cluster's image waits for the metadata store: %s", error)
 
     async def caught_up(self, *paths: str) -> ClusterImage:
-        """The image with every change that was notified so far, and with what the nodes at
-        `paths` hold now: a broker that has just written names what it wrote."""
+        """Returns an image with every change that was notified so far, and with what the nodes at
+        `paths` hold now. A broker that has just written passes the paths that it wrote."""
         noticed = self._watch.pending() if self._watch is not None else []
         refreshing = asyncio.get_running_loop().create_task(self._refresh([*noticed, *paths]))
-        # A client that hangs up takes its own request with it, but not the news of others: they
-        # have left the watch already, and nobody would look for them again.
-        refreshing.add_done_callback(_let_go)
+        # If the caller is cancelled, the read goes on: the notified paths have left the watch, and
+        # would not be read again.
+        refreshing.add_done_callback(_ignore_exception)
         await asyncio.shield(refreshing)
         return self.image
 
     async def write(self, *operations: Operation) -> list[int]:
-        """A multi whose effect is in `image` when it returns.
+        """Writes a multi, whose effect is in `image` when this returns.
 
-        After `OutcomeUnknown` the change may have happened, and may be in the image or not yet:
-        the caller reads its nodes back from the store before it tries again or gives up.
-        After any other error nothing happened. That the image cannot be read again just now is
-        no error of the write: it follows when the store is back."""
+        After `OutcomeUnknown` the change may have been carried out, and may be in the image or not
+        yet: the caller reads its nodes back from the store before it tries again or gives up. After
+        any other error nothing was changed. If the change was written but cannot be read again now,
+        no error is raised: the image follows when the store is available again.
+        """
         versions = await self._store.multi(*operations)
         try:
             await self.caught_up(*(operation.path for operation in operations))
@@ -123,7 +131,7 @@ class MetadataCache:
 
     async def _refresh(self, paths: Iterable[str]) -> None:
         self._unread.update(dict.fromkeys(paths))
-        # One at a time: two that read by turns could publish the older state last.
+        # One at a time: two concurrent reads could publish the older state last.
         async with self._refreshing:
             unread, self._unread = self._unread, {}
             try:
@@ -133,26 +141,26 @@ class MetadataCache:
                 raise
 
     async def _read_again(self, paths: Iterable[str]) -> None:
-        affected = Affected()
+        affected = AffectedParts()
         timeslice = Timeslice.of_running_loop()
         for number, path in enumerate(paths, start=1):
-            if not number % _PATHS_A_STEP and timeslice.is_over():
+            if not number % _PATHS_PER_STEP and timeslice.is_over():
                 await timeslice.next_turn()
             affected.add(path)
         if affected.everything:
             nodes = await self._store.read_tree("/")
             number = self.image.number + 1
-            after = await self._drawn(nodes, lambda: drawing(nodes, number, self.image))
+            after = await self._built(nodes, lambda: build_image(nodes, number, self.image))
             if self.image.number == 0 or after != self.image._replace(number=after.number):
                 await self._prepare_and_publish(difference(self.image, after))
             return
         nodes = await self._read_nodes(affected)
-        change = await self._drawn(nodes, lambda: changing(self.image, affected, nodes))
+        change = await self._built(nodes, lambda: build_change(self.image, affected, nodes))
         if change is not None:
             await self._prepare_and_publish(change)
 
     async def _prepare_and_publish(self, change: ImageChange) -> None:
-        """Nobody else publishes meanwhile: `_refreshing` is held."""
+        """No other image is published meanwhile, because `_refreshing` is held."""
         for prepare in self._preparations:
             await prepare(change)
         if change.before is not self.image or change.after.number <= self.image.number:
@@ -165,9 +173,9 @@ class MetadataCache:
             change.after.check(change.before, change.topics)
         self._publish(change)
 
-    async def _read_nodes(self, affected: Affected) -> dict[str, Node]:
-        """Topics one by one, all else in one request: a broker that dies or returns changes
-        hundreds of partitions at a time."""
+    async def _read_nodes(self, affected: AffectedParts) -> dict[str, Node]:
+        """Reads whole topics one by one, and all other nodes in one request: a broker that dies or
+        returns changes hundreds of partitions at a time."""
         nodes: dict[str, Node] = {}
         paths: list[str] = []
         for topic, partitions in affected.topics.items():
@@ -182,23 +190,24 @@ class MetadataCache:
         nodes.update((path, node) for path, node in zip(paths, found, strict=True) if node)
         return nodes
 
-    async def _drawn(self, nodes: dict[str, Node], draw: Callable[[], Drawing[T]]) -> T:
-        """What is drawn from the nodes; a node that holds nonsense counts as it was before."""
+    async def _built(self, nodes: dict[str, Node], build: Callable[[], Steps[T]]) -> T:
+        """Returns what is built from the nodes. A malformed node is replaced by what is known of it
+        from the present image."""
         timeslice = Timeslice.of_running_loop()
         while True:
             try:
-                if len(nodes) <= _FEW_NODES:
-                    return at_once(draw())
-                return await timeslice.run(draw())
+                if len(nodes) <= _MAX_NODES_AT_ONCE:
+                    return run_at_once(build())
+                return await timeslice.run(build())
             except MalformedNode as error:
                 path = error.path
                 if self.image.number == 0 and is_needed_to_start(path):
                     raise
                 node = nodes.pop(path)
-                if self._nonsense.get(path) != node:
-                    self._nonsense[path] = node
+                if self._malformed.get(path) != node:
+                    self._malformed[path] = node
                     logger.error("%s; it is ignored until it is put right", error)
-                last_known = mended(path, node, self.image)
+                last_known = last_known_node(path, node, self.image)
                 if last_known is not None:
                     nodes[path] = last_known
 
@@ -210,7 +219,7 @@ class MetadataCache:
             subscriber(change)
 
 
-def _let_go(refreshing: "asyncio.Task[None]") -> None:
-    """Its failure was told to whoever waited for it; if nobody did any more, that is all right."""
+def _ignore_exception(refreshing: "asyncio.Task[None]") -> None:
+    """Marks the exception as retrieved: the caller that waited for the task may be gone."""
     if not refreshing.cancelled():
         refreshing.exception()

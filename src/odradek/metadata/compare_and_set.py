@@ -1,30 +1,30 @@
 """The one way in which a broker changes nodes of the metadata store: compare-and-set.
 
-Many brokers, and many requests on one broker, change the same nodes. Whoever computes a new value
-from an old one must not overwrite what somebody else wrote in between. So every change
+Many brokers, and many requests on one broker, change the same nodes. A change that computes a new
+value from an old one must not overwrite what another one wrote in between. So every change
 
 1. reads the node with its version (from the store, or from an image that holds the version),
 2. computes the new value,
-3. writes it in one multi that checks that version, and the controller's epoch where the change is
-   made in the controller's name,
-4. begins again at 1 when the version has passed. After `OutcomeUnknown` it reads back first: the
-   change may have happened, or may yet happen, and then the version has passed too.
+3. writes it in one multi that checks that version, and also the controller epoch if the change is
+   one that the controller could make,
+4. begins again at 1 if the node has another version. After `OutcomeUnknown` it reads back first:
+   the change may have been written, or may still be, and then the node has another version too.
 
-The number of tries is bounded: `Contended` says that others were faster every time.
+The number of tries is bounded: `Contended` says that other changes came first every time.
 
 - `change_node` does all four steps for a single node: settings, access rules, credentials, blocks
   of producer ids.
 - `write` does steps 3 and the reading back of step 4 for changes of several nodes that are decided
   from the image; the caller decides again while the outcome is not `WRITTEN`, and counts its tries
   with `Tries`.
-- `attempt` is step 3 alone, for those who react to a refusal in their own way (the in-sync sets,
-  the registration, the controller's seat).
+- `attempt` is step 3 alone, for callers that handle a refusal in their own way (in-sync sets,
+  registrations, the election of the controller).
 
 Nothing outside `odradek.metadata` calls `MetadataStore.multi` or `MetadataCache.write`; a test
 checks it. `attempt` refuses an operation that overwrites blindly.
 
 A node whose value becomes empty is kept. If it were deleted and created again, its version would
-begin at 0 again, and a change that was computed from the former node could pass for a new one.
+begin at 0 again, and a change that was computed from the earlier node could be accepted.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,18 +49,18 @@ from odradek.metadata.store import (
     Set,
 )
 
-# Each lost race means that somebody else's change was written, so this many must have been.
+# Each lost race means that another change was written.
 MAX_LOST_RACES: Final = 100
 # Each unknown outcome means that the connection to the store was lost.
 MAX_UNKNOWN_OUTCOMES: Final = 5
 
 Change = Callable[[bytes | None], bytes | None]
-"""Computes a node's new value from its present one. None stands for a node that is missing. The
-same value, or None, means that nothing is to be changed. It may raise, and may be called again."""
+"""Computes a node's new value from its present one, which is None if the node is missing. If it
+returns the same value, or None, nothing is changed. It may raise, and may be called again."""
 
 
 class Contended(MetadataError):
-    """Others changed the same nodes first, every time."""
+    """Other changes of the same nodes came first, every time."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -69,26 +69,26 @@ class Contended(MetadataError):
 
 
 class Fenced(Exception):
-    """There is another controller: nothing was changed, and nothing may be."""
+    """There is another controller: nothing was changed, and this one must resign."""
 
 
 class Outcome(Enum):
     """What became of a change of several nodes."""
 
     WRITTEN = auto()
-    # Somebody else was faster. Nothing was changed; the image shows what the nodes hold now.
+    # Another change came first. Nothing was changed; the image shows what the nodes hold now.
     LATE = auto()
-    # It may have happened or may yet happen. The image shows what the nodes hold now.
+    # It may have been written, or may still be. The image shows what the nodes hold now.
     UNKNOWN = auto()
 
 
 class Tries:
-    """Counts the tries of one change, and ends it when there were too many."""
+    """Counts the tries of one change, and raises when there were too many."""
 
     __slots__ = ("_lost_races", "_unknown", "_what")
 
     def __init__(self, what: str) -> None:
-        """`what` is changed; the words are for the error."""
+        """`what` names what is changed, for the error."""
         self._what = what
         self._lost_races = 0
         self._unknown = 0
@@ -112,8 +112,9 @@ class Tries:
 
 
 async def attempt(images: MetadataCache, *operations: Operation) -> list[int]:
-    """One multi, whose effect is in the image when this returns. See `MetadataCache.write` for what
-    it raises; the caller handles `BadVersion`, `NodeExists`, `NoNode` and `OutcomeUnknown`."""
+    """Writes one multi, whose effect is in the image when this returns. See `MetadataCache.write`
+    for what it raises; the caller handles `BadVersion`, `NodeExists`, `NoNode` and
+    `OutcomeUnknown`."""
     blind = _blind(operations)
     if blind is not None:
         raise InvariantViolation("metadata store", f"{blind} overwrites whatever is there")
@@ -126,11 +127,11 @@ async def write(
     fence: int | None = None,
     under_controller: bool = False,
 ) -> Outcome:
-    """One multi of a change that was decided from the image.
+    """Writes one multi of a change that was decided from the image.
 
-    `fence` is the version of the controller epoch's node on which a controller rests: raises
-    `Fenced` once it has passed. With `under_controller` the change is made by another broker, in
-    the controller's name: then the epoch in the image is checked. Otherwise neither is."""
+    `fence` is the version of the controller epoch's node in which a controller was elected: raises
+    `Fenced` if the node has another version. With `under_controller` another broker makes a change
+    that the controller could make too: then the epoch in the image is checked."""
     epoch = images.image.controller_epoch_version if fence is None else fence
     checks: list[Operation] = []
     if (under_controller or fence is not None) and epoch >= 0:
@@ -159,13 +160,14 @@ async def change_node(
     requires: Sequence[str] = (),
     is_own_if_equal: bool = True,
 ) -> bytes | None:
-    """Changes one node to what `change` computes, however many others change it too. Returns the
-    value that the node has now.
+    """Changes one node to what `change` computes, even if others change it at the same time.
+    Returns the value that the node has now.
 
-    `parents` are made with the node if they are missing, topmost first. `requires` are nodes that
-    must exist when the change is made: raises `NoNode` if one does not. After an unknown outcome
-    the change counts as made if the node has the next version and the value that was written;
-    with `is_own_if_equal` false it never does, because somebody else may have written the same."""
+    `parents` are created with the node if they are missing, topmost first. `requires` are nodes
+    that must exist when the change is written: raises `NoNode` if one does not. After an unknown
+    outcome the change counts as written if the node has the next version and the value that was
+    written. With `is_own_if_equal` false it never does, because another broker may have written the
+    same value."""
     tries = Tries(path)
     checks = [Check(required) for required in requires]
     unknown: tuple[bytes, int] | None = None
@@ -202,8 +204,8 @@ async def _replacement(
 
 
 def _blind(operations: Sequence[Operation]) -> Operation | None:
-    """The first operation that would change a node whatever it holds. A node may be deleted in any
-    version if one above it is checked: a topic takes its partitions with it."""
+    """Returns the first operation that would change a node without a check of its version. A node
+    may be deleted without one if a node above it is checked, as with the partitions of a topic."""
     checked = tuple(
         operation.path + "/"
         for operation in operations

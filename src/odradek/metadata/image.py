@@ -189,7 +189,7 @@ class ImageChange(NamedTuple):
 
 
 def difference(before: ClusterImage, after: ClusterImage) -> ImageChange:
-    """What differs between any two images: for a picture drawn from scratch."""
+    """Returns what differs between any two images; for an image that was built from all nodes."""
     return ImageChange(
         before,
         after,

@@ -1,7 +1,8 @@
-"""How a `ClusterImage` is drawn from the nodes of the metadata store, whole or changed in part.
+"""Builds a `ClusterImage` from the nodes of the metadata store, from all of them or from changes.
 
-Drawing a topic of thousands of partitions takes tens of milliseconds, so it is done in steps
-(`drawing`, `changing`): whoever keeps the image lets others run in between (`world.timeslice`).
+Building a topic of thousands of partitions takes tens of milliseconds, so it is done in steps
+(`build_image`, `build_change`): the metadata cache lets other tasks run in between
+(`world.timeslice`).
 """
 
 from collections.abc import Collection, Generator, Mapping
@@ -49,9 +50,9 @@ from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 T = TypeVar("T")
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-# Half a millisecond's work each.
-_NODES_A_STEP: Final = 1000
-_PARTITIONS_A_STEP: Final = 200
+# Each takes about half a millisecond.
+_NODES_PER_STEP: Final = 1000
+_PARTITIONS_PER_STEP: Final = 200
 _SINGLES_UNDER: Final = (
     BROKER_CONFIGS + "/",
     GROUP_CONFIGS + "/",
@@ -60,14 +61,14 @@ _SINGLES_UNDER: Final = (
 )
 
 
-class Affected:
-    """What changed paths are about: which parts of the image to read again."""
+class AffectedParts:
+    """The parts of the image to read again, by the paths that changed."""
 
     __slots__ = ("brokers", "everything", "singles", "topics")
 
     def __init__(self) -> None:
         self.everything = False
-        # Topics to partitions whose state alone changed; `None` means the whole topic.
+        # For each topic the partitions of which only the state changed; None for the whole topic.
         self.topics: dict[str, dict[int, None] | None] = {}
         self.brokers: dict[str, None] = {}
         self.singles: dict[str, None] = {}
@@ -100,19 +101,19 @@ class Affected:
             self.topics[topic] = None
 
 
-Drawing = Generator[None, None, T]
-"""Steps of a millisecond or less; the last returns what was drawn."""
+Steps = Generator[None, None, T]
+"""A generator whose steps take a millisecond or less; it returns what was built."""
 
 
 def image_of(nodes: Mapping[str, Node], number: int = 1) -> ClusterImage:
-    """The image of a whole tree, at once."""
-    return at_once(drawing(nodes, number))
+    """Returns the image of a whole tree, built in one go."""
+    return run_at_once(build_image(nodes, number))
 
 
-def drawing(
+def build_image(
     nodes: Mapping[str, Node], number: int = 1, known: ClusterImage | None = None
-) -> "Drawing[ClusterImage]":
-    """Draws the image of a whole tree. Topics that are as in `known` are shared with it."""
+) -> "Steps[ClusterImage]":
+    """Builds the image of a whole tree. Topics that are equal in `known` are shared with it."""
     builder = ImageBuilder(ClusterImage(number=number - 1))
     states = yield from _states_in(nodes)
     prefix = TOPICS + "/"
@@ -122,8 +123,8 @@ def drawing(
             if "/" not in topic:
                 config = nodes.get(topic_config_path(topic))
                 old = None if known is None else known.topics.get(topic)
-                drawn = yield from _topic(topic, node, states.get(topic, {}), config, nodes)
-                builder.set_topic(topic, old if old == drawn else drawn)
+                built = yield from _topic(topic, node, states.get(topic, {}), config, nodes)
+                builder.set_topic(topic, old if old == built else built)
         elif path.startswith(BROKER_IDS + "/"):
             builder.set_broker(path[len(BROKER_IDS) + 1 :], node)
         else:
@@ -131,20 +132,20 @@ def drawing(
     return builder.build()
 
 
-def changing(
-    before: ClusterImage, affected: Affected, nodes: Mapping[str, Node]
-) -> "Drawing[ImageChange | None]":
-    """What follows from those nodes that were read again; one that is not there is gone."""
+def build_change(
+    before: ClusterImage, affected: AffectedParts, nodes: Mapping[str, Node]
+) -> "Steps[ImageChange | None]":
+    """Builds the change that follows from nodes that were read again; a missing one was deleted."""
     builder = ImageBuilder(before)
     states = yield from _states_in(nodes)
     for topic, partitions in affected.topics.items():
         found = states.get(topic, {})
         if partitions is None or topic not in before.topics:
             node, config = nodes.get(topic_path(topic)), nodes.get(topic_config_path(topic))
-            drawn = None
+            built = None
             if node is not None:
-                drawn = yield from _topic(topic, node, found, config, nodes)
-            builder.set_topic(topic, drawn)
+                built = yield from _topic(topic, node, found, config, nodes)
+            builder.set_topic(topic, built)
         else:
             builder.set_partitions(topic, {each: found.get(each) for each in partitions})
             yield
@@ -155,8 +156,8 @@ def changing(
     return builder.change()
 
 
-def at_once(steps: "Drawing[T]") -> T:
-    """Takes all steps: for what is known to be small."""
+def run_at_once(steps: "Steps[T]") -> T:
+    """Runs all steps without a pause; for few nodes."""
     while True:
         try:
             next(steps)
@@ -165,11 +166,11 @@ def at_once(steps: "Drawing[T]") -> T:
             return value
 
 
-def _states_in(nodes: Mapping[str, Node]) -> "Drawing[dict[str, dict[int, Node]]]":
-    """The state nodes of partitions in a tree, by topic and partition."""
+def _states_in(nodes: Mapping[str, Node]) -> "Steps[dict[str, dict[int, Node]]]":
+    """Returns the state nodes of partitions in a tree, by topic and partition."""
     states: dict[str, dict[int, Node]] = {}
     for number, (path, node) in enumerate(nodes.items()):
-        if not number % _NODES_A_STEP:
+        if not number % _NODES_PER_STEP:
             yield
         if path.endswith("/state"):
             parts = path.split("/")
@@ -179,7 +180,7 @@ def _states_in(nodes: Mapping[str, Node]) -> "Drawing[dict[str, dict[int, Node]]
 
 
 class ImageBuilder:
-    """Collects changes on top of an image. Tables are copied when they are first changed."""
+    """Collects changes to an image. A table is copied when it is first changed."""
 
     def __init__(self, before: ClusterImage) -> None:
         self._before = before
@@ -197,11 +198,11 @@ class ImageBuilder:
         return topics.get(name)
 
     def set_topic(self, name: str, image: TopicImage | None) -> None:
-        """The topic as it was drawn from its nodes; None if it is gone."""
+        """Sets a topic; None if it was deleted."""
         self._put_topic(name, image)
 
     def set_partitions(self, name: str, states: Mapping[int, Node | None]) -> None:
-        """The states of some partitions, the rest of their topic staying as it is."""
+        """Sets the states of some partitions of a topic."""
         topic = self.topic(name)
         if topic is None:
             return
@@ -256,8 +257,8 @@ class ImageBuilder:
         self._changed_brokers[broker_id] = None
 
     def set_single(self, path: str, node: Node | None) -> None:
-        """A node that stands for itself: the controller, the cluster's id, the settings of a
-        broker or a group, the access rules of a resource."""
+        """Sets what one node says: the controller, the cluster's id, the settings of a broker or a
+        group, the access rules of a resource."""
         if path == CONTROLLER:
             self._fields["controller_id"] = (
                 NO_LEADER if node is None else Controller.decode(node.value).broker_id
@@ -314,7 +315,7 @@ class ImageBuilder:
         self._acls.pop(resource, None)
         entries = () if node is None else acl_nodes.decode_entries(path, node.value)
         if entries:
-            # A pattern whose entries were all removed keeps its node, but is no rule.
+            # A pattern whose entries were all removed keeps its node, but there is no rule.
             self._acls[resource] = entries
 
     def build(self) -> ClusterImage:
@@ -332,7 +333,7 @@ class ImageBuilder:
         return ClusterImage(**values)
 
     def change(self) -> ImageChange | None:
-        """The new image and what differs, or nothing if nothing does."""
+        """Returns the new image and what differs; None if nothing does."""
         before = self._before
         configs_changed = self._configs is not None and self._configs != before.broker_configs
         if not (
@@ -362,13 +363,13 @@ def _topic(
     states: Mapping[int, Node],
     config: Node | None,
     nodes: Collection[str],
-) -> "Drawing[TopicImage]":
-    """The topic as its nodes say. `nodes` are all paths that were read."""
+) -> "Steps[TopicImage]":
+    """Builds a topic from its nodes. `nodes` are all paths that were read."""
     yield
     assignment = TopicAssignment.decode(topic_path(name), node.value)
     partitions: list[PartitionImage] = []
     for partition, replicas in enumerate(assignment.replicas):
-        if partition and not partition % _PARTITIONS_A_STEP:
+        if partition and not partition % _PARTITIONS_PER_STEP:
             yield
         partitions.append(
             _partition_image(
@@ -401,10 +402,10 @@ def _partition_image(  # noqa: PLR0917 - called for each of thousands of partiti
     adding: tuple[int, ...],
     removing: tuple[int, ...],
 ) -> PartitionImage:
-    # By position: a topic may have thousands of partitions, and is read whole when it changes.
+    # Positional arguments, because they are faster: a topic may have thousands of partitions.
     if node is None:
-        nobody = LeaderEpoch(-1)
-        return PartitionImage(partition, replicas, NO_LEADER, nobody, (), 0, -1, adding, removing)
+        no_epoch = LeaderEpoch(-1)
+        return PartitionImage(partition, replicas, NO_LEADER, no_epoch, (), 0, -1, adding, removing)
     state = PartitionState.decode(_state_path(topic, partition), node.value)
     return PartitionImage(
         partition,

@@ -9,7 +9,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 class MalformedNode(MetadataError):
-    """A node that does not hold what its path promises."""
+    """A node whose value is not what a node at its path must hold."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -22,7 +22,7 @@ def encode_fields(fields: Mapping[str, Json]) -> bytes:
 
 
 class JsonFields:
-    """The fields of a JSON object, each asked for by the type it must have."""
+    """The fields of a JSON object, each read by the type it must have."""
 
     __slots__ = ("_fields", "_path")
 

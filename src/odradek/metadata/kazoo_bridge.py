@@ -1,9 +1,8 @@
-"""kazoo from an asyncio loop, with what it lacks: watches of a whole tree, many reads in one
-request (both since ZooKeeper 3.6), and the session timeout that was agreed.
+"""Uses kazoo from an asyncio event loop, and adds what it lacks: watches of a whole tree, many
+reads in one request (both since ZooKeeper 3.6), and the negotiated session timeout.
 
-kazoo talks to ZooKeeper in a thread of its own. Whatever comes from there is handed to the loop
-in the order in which it came, many at a time. This is the only module that knows kazoo's inner
-names.
+kazoo talks to ZooKeeper in a thread of its own. Its results are handed to the event loop in the
+order in which they came, many at a time. This is the only module that uses kazoo's private names.
 """
 
 import asyncio
@@ -32,23 +31,23 @@ from kazoo.protocol.states import ZnodeStat
 
 from odradek.metadata.remembered_session import SessionKey
 
-# A client that waits long between attempts learns late that its ensemble is back.
+# A longer delay would let a client notice late that its ensemble is back.
 _RETRY: Final = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 0.5}
 _PERSISTENT_RECURSIVE: Final = 1
-# The kind of an error and of the end, among the parts of a request of many.
+# The type of an error, and of the end, among the parts of a multi request.
 _END: Final = -1
-# kazoo reads for two thirds of the timeout that the ensemble agreed to.
+# kazoo's read timeout is two thirds of the negotiated session timeout.
 _TIMEOUT_BY_READ_TIMEOUT: Final = 1.5
 
 
-# kazoo warns of each attempt to connect; the store says once that the connection is lost.
+# kazoo warns of each attempt to connect; the store logs once that the connection is lost.
 _kazoo_logger = logging.getLogger("odradek.metadata.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 
 
 class AddWatch:
-    """Asks for a notification of every change at a path and below, for as long as the
-    connection lasts. Looks as kazoo wants a request to look."""
+    """A request for notifications of every change at a path and below, while the connection lasts.
+    It has the interface of kazoo's own requests."""
 
     type = 106
 
@@ -63,8 +62,8 @@ class AddWatch:
 
 
 class ReadTogether:
-    """Reads many nodes, or the names below many, in one request and one answer. A node that is
-    missing is `None` among the results; other errors are in the answer as they are."""
+    """A request that reads many nodes, or the children of many. A node that is missing is None
+    among the results; other errors are among the results as exceptions."""
 
     type = 22
 
@@ -109,7 +108,7 @@ def _read_names(buffer: bytes, offset: int) -> tuple[list[str], int]:
 
 
 class WatchfulConnection(ConnectionHandler):  # type: ignore[misc]
-    """Hears every watch event, and the session timeout that the ensemble agreed to."""
+    """A connection that passes on every watch event, and knows the negotiated session timeout."""
 
     on_event: Callable[[str], None]
     agreed_timeout_ms: float = 0.0
@@ -125,7 +124,7 @@ class WatchfulConnection(ConnectionHandler):  # type: ignore[misc]
 
 
 class KazooBridge:
-    """One kazoo client, seen from the loop in which this was made."""
+    """One kazoo client, used from the event loop in which this object was made."""
 
     def __init__(
         self,
@@ -138,7 +137,7 @@ class KazooBridge:
         self._loop = asyncio.get_running_loop()
         self._on_state = on_state
         self._on_changes = on_changes
-        # Filled in kazoo's threads, emptied in the loop; a deque is safe for both.
+        # Filled in kazoo's threads, emptied in the event loop; a deque is thread-safe.
         self._arrived: deque[Callable[[], None]] = deque()
         self._changed: deque[str] = deque()
         self._is_coming = False
@@ -178,11 +177,11 @@ class KazooBridge:
         return self._call(AddWatch(path))
 
     def read_nodes(self, paths: Sequence[str]) -> asyncio.Future[Any]:
-        """Value and stat of each, or `None`."""
+        """Returns value and stat of each node, or None."""
         return self._call(ReadTogether([GetData(path, None) for path in paths]))
 
     def list_nodes(self, paths: Sequence[str]) -> asyncio.Future[Any]:
-        """The names below each, or `None`."""
+        """Returns the names of each node's children, or None."""
         return self._call(ReadTogether([GetChildren(path, None) for path in paths]))
 
     def _call(self, request: AddWatch | ReadTogether) -> asyncio.Future[Any]:
@@ -191,7 +190,7 @@ class KazooBridge:
         return self.awaited(result)
 
     def awaited(self, result: Any) -> asyncio.Future[Any]:
-        """kazoo's promise as one of the loop."""
+        """Returns a future of the event loop for a result of kazoo."""
         future = self._loop.create_future()
         result.rawlink(lambda done: self._hand_over(partial(_settle, future, done)))
         return future
@@ -209,7 +208,7 @@ class KazooBridge:
         self._arrived.append(call)
         if not self._is_coming:
             self._is_coming = True
-            with suppress(RuntimeError):  # a closed loop: nobody is left who could want it
+            with suppress(RuntimeError):  # The event loop is closed.
                 self._loop.call_soon_threadsafe(self._deliver)
 
     # In the loop
@@ -228,8 +227,8 @@ class KazooBridge:
 
 
 def end_session(hosts: str, timeout_s: float, key: SessionKey) -> bool:
-    """Takes up a session that somebody else had, and closes it; blocks. Whether it is over:
-    if it was already, then what is closed is a new one."""
+    """Resumes a session of another process and closes it; blocks. Returns whether the session is
+    over. If it was over already, a new session was opened and closed."""
     client = KazooClient(
         hosts,
         timeout=timeout_s,

@@ -1,6 +1,6 @@
-"""A store that lives in the same process: what `memory` and `sqlite` share.
+"""A session with a store in the same process, for `memory` and `sqlite`.
 
-Its sessions end when they are closed, and `memory` may also expire them.
+A session ends when it is closed; `memory` may also expire it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +23,7 @@ class LocalSession:
     """A `MetadataStore`."""
 
     def __init__(self, backend: Backend, session_id: int | None = None) -> None:
-        """Begins a session, or goes on with one that is alive."""
+        """Begins a session, or resumes one that is alive."""
         self._backend = backend
         self._tree = backend.tree
         self._sessions = Sessions()
@@ -71,7 +71,7 @@ class LocalSession:
         return self.watch_with(None)
 
     def watch_with(self, on_note: Callable[[], None] | None) -> PathWatch:
-        """A watch that also calls back whenever there is something to take from it."""
+        """Returns a watch that calls `on_note` whenever it has new paths."""
         self._sessions.require_open()
         return self._watches.add(PathWatch(on_note))
 
@@ -79,13 +79,13 @@ class LocalSession:
         self.end()
 
     def end(self) -> None:
-        """What `close` does, for those who cannot wait."""
+        """Closes the session without waiting."""
         if not self._sessions.closed:
             self._backend.end_session(self.session_id)
             self.leave()
 
     def leave(self) -> None:
-        """Lets go of the session without ending it."""
+        """Leaves the session without ending it."""
         self._sessions.close()
         self._tree.unlisten(self._notice)
         self._watches.expire()
@@ -94,7 +94,7 @@ class LocalSession:
         self._watches.note(paths)
 
     def renew(self) -> None:
-        """The session expires and the next begins: its ephemeral nodes are gone."""
+        """Expires the session, with its ephemeral nodes, and begins the next one."""
         self._backend.end_session(self.session_id)
         self._sessions.begin(self._tree.begin_session())
         self._watches.note([EVERYTHING])

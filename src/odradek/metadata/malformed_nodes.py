@@ -1,7 +1,8 @@
-"""What stands in for a node that holds nonsense, as somebody's hand may have left it.
+"""Replaces nodes that cannot be decoded, as an operator may have left them after a manual edit.
 
-A running broker goes on with what it knew, under the node's present version: so whoever changes
-that node next puts it right. A broker that starts knows nothing yet, and says what is wrong.
+A running broker goes on with what its image knows about the node, under the node's present version:
+the next change of that node repairs it. A broker that starts has no image yet, and does not start
+without the nodes that it needs.
 """
 
 from collections.abc import Iterable
@@ -22,16 +23,16 @@ from odradek.metadata.paths import BROKER_IDS, CONTROLLER
 from odradek.metadata.store import Node
 
 
-def mended(path: str, node: Node, image: ClusterImage) -> Node | None:
-    """The node with what `image` knows of it; None if it is as good as missing."""
+def last_known_node(path: str, node: Node, image: ClusterImage) -> Node | None:
+    """Returns the node with the value that `image` knows of it; None if it counts as missing."""
     value = _last_known(path, image)
     return None if value is None else node._replace(value=value)
 
 
 def is_needed_to_start(path: str) -> bool:
-    """Whether a broker that has no image yet would do harm without this node: it would take
-    a topic for deleted, or let in whom a rule keeps out. Who is there and who controls is found
-    out soon enough."""
+    """Returns whether a broker that has no image yet would do harm without this node: it would take
+    a topic for deleted, or ignore an access rule. It can start without the registrations of other
+    brokers and without the controller's, which are written again soon."""
     return path != CONTROLLER and not path.startswith(BROKER_IDS + "/")
 
 

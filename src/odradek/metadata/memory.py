@@ -1,8 +1,7 @@
-"""The store in memory: for `odradek up --memory`, for tests and for the simulation.
+"""The metadata store in memory: for `odradek up --memory`, for tests and for the simulation.
 
-Strong unless told otherwise. `StoreFaults` makes it as weak as ZooKeeper may be: notifications
-late, replies lost after or before the change. `MemorySession` can be cut off, expired and
-crashed from outside; what happens by chance comes from a seed.
+`StoreFaults` makes it as weak as ZooKeeper may be: notifications are late, replies are lost before
+or after the change. Tests cut, expire and crash a `MemorySession`. Random faults come from a seed.
 """
 
 import asyncio
@@ -25,14 +24,14 @@ from odradek.world import Randomness
 
 
 class LostReply(Enum):
-    """What became of a change whose reply is lost."""
+    """Whether a change whose reply is lost was carried out."""
 
     HAPPENED = auto()
     DID_NOT_HAPPEN = auto()
 
 
 class StoreFaults:
-    """Switches for what a real store may do. From one seed, the same every time."""
+    """The faults that a real store may have. A seed gives the same faults every time."""
 
     def __init__(
         self,
@@ -43,8 +42,8 @@ class StoreFaults:
         max_read_lag_s: float = 0.0,
         lost_replies: float = 0.0,
     ) -> None:
-        """With a lag of reads, each broker sees what others did only after a while, as from a
-        follower in an ensemble; what it did itself, and all before it, at once."""
+        """With a lag of reads, each broker sees the changes of other brokers late, as from a
+        follower in an ensemble. It sees its own changes, and all before them, at once."""
         self._randomness = randomness or Randomness(0)
         self.max_notification_delay_s = max_notification_delay_s
         self.max_operation_delay_s = max_operation_delay_s
@@ -63,7 +62,7 @@ class StoreFaults:
         return None
 
     def cut_reply(self) -> LostReply:
-        """What became of a change during which the connection was cut."""
+        """Returns what becomes of a change during which the connection is cut."""
         return list(LostReply)[self._randomness.below(2)]
 
     def notification_delay_s(self) -> float:
@@ -75,12 +74,12 @@ class StoreFaults:
     def operation_delay_s(self) -> float:
         return self._delay_s(self.max_operation_delay_s)
 
-    def _delay_s(self, longest_s: float) -> float:
-        return self._randomness.fraction() * longest_s if longest_s else 0.0
+    def _delay_s(self, max_delay_s: float) -> float:
+        return self._randomness.fraction() * max_delay_s if max_delay_s else 0.0
 
 
 class MemoryMetadata:
-    """The store itself; `connect` gives each broker its own line to it."""
+    """The store itself; `connect` gives each broker its own session."""
 
     def __init__(
         self, faults: StoreFaults | None = None, *, session_timeout_ms: int = 6_000
@@ -104,7 +103,7 @@ class MemoryMetadata:
         self.tree.end_session(session_id)
 
     async def close(self) -> None:
-        """Nothing to put away."""
+        """There is nothing to close."""
 
 
 class MemorySession(LocalSession):
@@ -117,10 +116,11 @@ class MemorySession(LocalSession):
         super().__init__(metadata)
         self._faults = metadata.faults
         self._timeout_s = metadata.session_timeout_s
-        # Whoever makes a change may be gone when its news arrive here: they are ours to hear.
+        # Notifications run in this broker's context, even if the broker that made the change is
+        # gone by then.
         self._context = copy_context()
         self._late: dict[str, None] = {}
-        # What this broker sees, if that is not the tree itself, and what it will see next.
+        # What this broker sees if its reads lag, and the changes that it will see next.
         self._view = View(self._tree) if self._faults.max_read_lag_s else None
         self._unseen: list[dict[str, Node | None]] = []
         self._delivery: asyncio.TimerHandle | None = None
@@ -128,12 +128,12 @@ class MemorySession(LocalSession):
         self._expiry: asyncio.TimerHandle | None = None
         self._cuts = 0
 
-    # What brokers ask
+    # For brokers
 
     def may_have_expired(self) -> bool:
         if self._cut_at is None or self._sessions.closed:
             return self._sessions.closed
-        # A real client hears from its store every third of the timeout, and goes by the last.
+        # A real client gets an answer from its store every third of the timeout.
         silent_s = asyncio.get_running_loop().time() - self._cut_at
         return silent_s >= self._timeout_s * 2 / 3
 
@@ -163,7 +163,7 @@ class MemorySession(LocalSession):
         try:
             versions = await self._backend.commit(session_id, operations)
         except OperationFailed:
-            # Refusals stand in the order of changes too: whoever hears one sees all before it.
+            # A refusal is ordered after the changes before it: the broker has seen them too.
             self._catch_up()
             raise
         if lost is LostReply.HAPPENED:
@@ -175,17 +175,17 @@ class MemorySession(LocalSession):
         self._stop_timers()
         await super().close()
 
-    # What happens to them
+    # For tests and the simulation
 
     def expire(self) -> None:
-        """What the store does to a session that was silent for too long."""
+        """Expires the session, as the store does after the session timeout."""
         if self._cut_at is None:
             self.renew()
         else:
             self._tree.end_session(self.session_id)
 
     def cut(self) -> None:
-        """The connection is lost."""
+        """Cuts the connection."""
         if self._cut_at is not None or self._sessions.closed:
             return
         loop = asyncio.get_running_loop()
@@ -195,7 +195,7 @@ class MemorySession(LocalSession):
         self._expiry = loop.call_later(self._timeout_s, self.expire)
 
     def reconnect(self) -> None:
-        """The connection is there again, with the old session or with a new one."""
+        """Restores the connection, with the old session if it is alive, else with a new one."""
         if self._cut_at is None or self._sessions.closed:
             return
         self._cut_at = None
@@ -207,8 +207,8 @@ class MemorySession(LocalSession):
             self.renew()
 
     def crash(self, *, is_noticed: bool = True) -> None:
-        """The broker dies. An embedded store notices at once; ZooKeeper, with `is_noticed`
-        false, when the session was silent for its timeout."""
+        """The broker dies. An embedded store notices at once; with `is_noticed` false the session
+        expires after its timeout, as in ZooKeeper."""
         self._stop_timers()
         if is_noticed:
             self._tree.end_session(self.session_id)
@@ -245,7 +245,7 @@ class MemorySession(LocalSession):
             self._watches.note(late)
 
     def _catch_up(self) -> None:
-        """Sees everything that has happened."""
+        """Lets the broker see every change so far."""
         if self._view is None or self._cut_at is not None:
             return
         if self._delivery is not None:
@@ -257,7 +257,7 @@ class MemorySession(LocalSession):
             self._watches.note(changes)
 
     def _lose_reply(self) -> None:
-        # Whoever reconnects may have missed notifications, and reads what has happened.
+        # A broker that reconnects may have missed notifications, and sees all changes so far.
         self._catch_up()
         if self._cut_at is None:
             self._watches.note([EVERYTHING])

@@ -36,8 +36,8 @@ class ClusterId(NamedTuple):
 
 
 class BrokerRegistration(NamedTuple):
-    """A live broker: where clients find it, by listener name. `epoch` is the version that the
-    node at `broker_epoch_path` got with this registration; -1 if whoever registered has none."""
+    """A live broker: its addresses, by listener name. `epoch` is the version that the node at
+    `broker_epoch_path` got with this registration; -1 if a broker of Kafka registered."""
 
     listeners: tuple[Listener, ...]
     security_protocols: Mapping[str, str]
@@ -86,9 +86,9 @@ class BrokerRegistration(NamedTuple):
 
 
 class LogDirectories(NamedTuple):
-    """The ids of the log directories that a broker had when it registered last, as in their
-    `meta.properties`: one that is missing at the next start was replaced. Earlier versions wrote
-    none."""
+    """The ids of the log directories that a broker had at its last registration, as in their
+    `meta.properties`. A directory that is missing at the next start was replaced. Earlier versions
+    stored no ids."""
 
     ids: tuple[str, ...]
 
@@ -101,7 +101,7 @@ class LogDirectories(NamedTuple):
 
 
 class TopicAssignment(NamedTuple):
-    """Which brokers hold which partition, the preferred leader first; index is the partition."""
+    """The replicas of each partition, the preferred leader first; the index is the partition."""
 
     topic_id: TopicId
     replicas: tuple[tuple[int, ...], ...]
@@ -140,17 +140,18 @@ class TopicAssignment(NamedTuple):
 
 
 class PartitionState(NamedTuple):
-    """Who leads a partition, since when, and which replicas are in sync: one node, so that one
-    compare-and-set changes all of it."""
+    """The leader, leader epoch and in-sync set of a partition. They are in one node, so that one
+    compare-and-set changes all of them."""
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: tuple[int, ...]
     controller_epoch: int
     is_recovering: bool = False
-    # Left the set when it became too small, and nothing was committed without them since.
+    # Left the set when it became too small; nothing was committed since (KIP-966).
     eligible: tuple[int, ...] = ()
-    # Without a leader: who was in sync last, and has lost its log since (KIP-966's last known ELR).
+    # The replica that was in sync last and lost its log, while there is no leader (KIP-966's last
+    # known ELR).
     last_known: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
@@ -166,7 +167,7 @@ class PartitionState(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _encoded_state(state: PartitionState) -> bytes:
-    # Remembered for the same reason as below.
+    # Cached for the same reason as below.
     fields: dict[str, Json] = {
         "version": 1,
         "leader": state.leader,
@@ -185,7 +186,7 @@ def _encoded_state(state: PartitionState) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _partition_state(value: bytes) -> PartitionState:
-    # Remembered, because thousands of partitions share a few leaders and in-sync sets.
+    # Cached, because thousands of partitions share a few leaders and in-sync sets.
     fields = JsonFields("", value)
     return PartitionState(
         BrokerId(fields.whole("leader")),
@@ -199,7 +200,7 @@ def _partition_state(value: bytes) -> PartitionState:
 
 
 class ConfigOverrides(NamedTuple):
-    """Settings of a topic, a broker or a group that differ from what they would be."""
+    """The settings of a topic, a broker or a group that override the defaults."""
 
     settings: Mapping[str, str]
 
@@ -232,7 +233,7 @@ class Controller(NamedTuple):
 
 
 class ProducerIdBlock(NamedTuple):
-    """Producer ids that a broker may give away, both ends included."""
+    """Producer ids that a broker may allocate, both ends included."""
 
     broker_id: BrokerId
     first: int

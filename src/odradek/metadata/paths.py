@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 from odradek.protocol.types import TopicId
 
 CLUSTER_DEFAULT: Final = "<default>"
-"""Stands for a broker id where dynamic settings are meant for the whole cluster."""
+"""Takes the place of a broker id for dynamic settings of the whole cluster."""
 
 CLUSTER_ID: Final = "/cluster/id"
 BROKER_IDS: Final = "/brokers/ids"
@@ -24,9 +24,9 @@ PRODUCER_ID_BLOCK: Final = "/latest_producer_id_block"
 DELETE_TOPICS: Final = "/admin/delete_topics"
 BROKER_EPOCHS: Final = "/odradek/broker_epochs"
 ID_NODE: Final = "id-"
-"""How the name of the node at `topic_id_path` begins."""
+"""The prefix of the name of the node at `topic_id_path`."""
 STORE_ID: Final = "/odradek/store_id"
-"""Tells one store from another that took its place, with the same cluster id perhaps."""
+"""An id of the store itself: a store that replaces a lost one may have the same cluster id."""
 
 
 def broker_path(broker_id: int | str) -> str:
@@ -34,8 +34,8 @@ def broker_path(broker_id: int | str) -> str:
 
 
 def broker_epoch_path(broker_id: int | str) -> str:
-    """A node that outlives the broker: its version is the broker's epoch, set again with every
-    registration, so that a `Check` of it lets in nobody who has restarted since. It holds
+    """A node that outlives the broker. Its version is the broker epoch, because every registration
+    sets it: a `Check` of the version fails if the broker has restarted since. It holds
     `LogDirectories`."""
     return f"{BROKER_EPOCHS}/{broker_id}"
 
@@ -45,9 +45,9 @@ def topic_path(topic: str) -> str:
 
 
 def topic_id_path(topic: str, topic_id: TopicId) -> str:
-    """A node that is there as long as this topic is, and not for another topic of the same name:
-    a `Check` of it binds a change to the topic's id. Topics that other versions, or Kafka, have
-    made lack it."""
+    """A node that exists as long as the topic with this id: a `Check` of it binds a change to this
+    topic, and not to another one of the same name. Topics that Kafka or other versions created
+    lack it."""
     return f"{TOPICS}/{topic}/{ID_NODE}{topic_id_text(topic_id)}"
 
 
@@ -65,7 +65,7 @@ def topic_config_path(topic: str) -> str:
 
 
 def broker_config_path(broker: int | str) -> str:
-    """`CLUSTER_DEFAULT` for the settings of all brokers."""
+    """`broker` is `CLUSTER_DEFAULT` for the settings of all brokers."""
     return f"{BROKER_CONFIGS}/{broker}"
 
 
@@ -78,7 +78,7 @@ def group_of_config_path(path: str) -> str:
 
 
 def user_config_path(user: str) -> str:
-    """Where SCRAM credentials are kept, by the names of the mechanisms."""
+    """The node with the SCRAM credentials of a user, by mechanism."""
     return f"{USER_CONFIGS}/{_node_name(user)}"
 
 
@@ -87,6 +87,6 @@ def user_of_config_path(path: str) -> str:
 
 
 def _node_name(name: str) -> str:
-    """Groups and users are called what people like, with slashes and dots."""
+    """Quotes the name of a group or a user, which may have slashes and dots."""
     quoted = quote(name, safe="")
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted

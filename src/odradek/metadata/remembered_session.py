@@ -1,11 +1,11 @@
-"""A session with ZooKeeper that is remembered on disk, so that the next life can end it.
+"""Stores the broker's session with ZooKeeper on disk, so that the next run can end it.
 
-ZooKeeper keeps the nodes of a killed broker for the session timeout. A broker that is started
-again knows better than to wait: it holds the lock of its directory, so whoever wrote the session
-down there is dead. It takes the session up with its password and closes it, and everything that
-the dead one held goes at once.
+ZooKeeper keeps the ephemeral nodes of a killed broker for the session timeout. A broker that is
+started again need not wait for that: it holds the lock of its directory, so the process that stored
+the session there is dead. It resumes the session with its password and closes it, and the ephemeral
+nodes are deleted at once.
 
-Invariant: what is written here is the session of the last process that held the directory.
+Invariant: the file holds the session of the last process that held the lock of the directory.
 """
 
 import json
@@ -31,7 +31,7 @@ class RememberedSession:
         self._path = path
 
     def note(self, key: SessionKey) -> None:
-        """Blocks. A directory that cannot be written costs the next life its patience, no more."""
+        """Stores the session; blocks. If that fails, the next run waits for the session timeout."""
         text = json.dumps({"session": key.session_id, "password": key.password.hex()})
         try:
             self._disk.replace(self._path, text.encode())
@@ -46,7 +46,7 @@ class RememberedSession:
             return None
 
     def forget(self) -> None:
-        """The session was closed by who had it."""
-        # It may not be there; and if it stays, ending a session that is over does nothing.
+        """Removes the file, because this broker closed the session."""
+        # The file may be missing. If it stays, ending a session that is over does nothing.
         with suppress(OSError):
             self._disk.remove(self._path)

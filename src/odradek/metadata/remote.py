@@ -1,13 +1,12 @@
-"""The metadata store of a machine as one of its brokers sees it: over a Unix socket.
+"""A broker's connection to the metadata service of its machine, over a Unix socket.
 
-The line to the service is kept up by a task: lost, it is tried again until it is there. While
-it is not, what is asked raises `StoreUnavailable`, and the broker goes on with what it knows.
+A task keeps the connection open and opens it again when it is lost. Meanwhile requests raise
+`StoreUnavailable`, and the broker goes on with the image that it has.
 
-How the broker knows that its session lives, by its own monotonic clock: a ping that the kernel
-has taken lies before the service, which expires nobody before it has read what lies there. So
-the session lives for its timeout from that moment, answered or not. When nobody listens at
-the socket there is no service that could expire it; the next one, which begins later, waits
-for the same timeout.
+The broker knows by its own monotonic clock whether its session is alive. The service reads all
+requests in its socket before it expires a session. So a ping that is in the kernel's socket buffer
+keeps the session alive for its timeout from that moment, answered or not. While no service listens
+at the socket, none can expire the session; the next one waits for the same timeout when it starts.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ from odradek.world.unix_sockets import socket_address
 
 logger = logging.getLogger("odradek.metadata")
 
-_SHORTEST_RETRY_S: Final = 0.01
+_MIN_RETRY_S: Final = 0.01
 _MAX_RETRY_S: Final = 0.1
 _PINGS_PER_TIMEOUT: Final = 3
 _CLOSING_S: Final = 1.0
@@ -40,7 +39,7 @@ _NEVER_S: Final = float("-inf")
 
 
 class SocketMetadata:
-    """Where the service is; `connect` gives a broker its line to it."""
+    """The address of the service; `connect` gives a broker its connection."""
 
     def __init__(self, path: str, world: World, *, session_timeout_ms: int = 6_000) -> None:
         self._path = path
@@ -60,7 +59,8 @@ class SocketMetadata:
 
 
 class SocketStore:
-    """A `MetadataStore`. Made within a running loop, where its task lives until `close`."""
+    """A `MetadataStore`. It is made in a running event loop, in which its task runs until
+    `close`."""
 
     def __init__(self, path: str, world: World, timeout_ms: int) -> None:
         self._path = path
@@ -69,12 +69,12 @@ class SocketStore:
         self._timeout_s = timeout_ms / 1000
         self._sessions = Sessions()
         self._watches = Watches()
-        self._line: _Line | None = None
+        self._connection: _Connection | None = None
         self._was_open = asyncio.Event()
         self._failure = f"the metadata service at {path} is away"
         self._secret = ""
-        self._lives_until_s = _NEVER_S
-        self._keeper = asyncio.get_running_loop().create_task(self._keep_line())
+        self._alive_until_s = _NEVER_S
+        self._connecting = asyncio.get_running_loop().create_task(self._stay_connected())
 
     # Sessions
 
@@ -89,7 +89,7 @@ class SocketStore:
         return False  # The service noticed the end of its connection.
 
     def may_have_expired(self) -> bool:
-        return self._sessions.closed or self._clock.monotonic_s() >= self._lives_until_s
+        return self._sessions.closed or self._clock.monotonic_s() >= self._alive_until_s
 
     # Requests
 
@@ -118,15 +118,15 @@ class SocketStore:
     async def _ask(self, method: str, argument: object) -> Any:
         self._sessions.require_open()
         if not self._was_open.is_set():
-            await self._wait_for_first_line()
-        line = self._line
-        if line is None or line.is_silent:
+            await self._wait_for_first_connection()
+        connection = self._connection
+        if connection is None or connection.is_silent:
             self._sessions.require_open()
             raise StoreUnavailable(self._failure)
-        return await line.ask(method, argument)
+        return await connection.ask(method, argument)
 
-    async def _wait_for_first_line(self) -> None:
-        """Only the first: brokers and service start together."""
+    async def _wait_for_first_connection(self) -> None:
+        """Waits for the first connection, because brokers and service start together."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._was_open.wait()
@@ -139,26 +139,26 @@ class SocketStore:
         self._sessions.close()
         self._watches.expire()
         self._was_open.set()
-        if self._line is not None and not self._line.is_silent:
+        if self._connection is not None and not self._connection.is_silent:
             try:
                 async with asyncio.timeout(_CLOSING_S):
-                    await self._line.ask("close")
+                    await self._connection.ask("close")
             except (MetadataError, TimeoutError):
-                pass  # the end of the connection says the same
-        self._keeper.cancel()
-        await asyncio.wait([self._keeper])
+                pass  # The service ends the session with the connection.
+        self._connecting.cancel()
+        await asyncio.wait([self._connecting])
 
-    # Keeping the line
+    # Staying connected
 
-    async def _keep_line(self) -> None:
-        retry_s = _SHORTEST_RETRY_S
+    async def _stay_connected(self) -> None:
+        retry_s = _MIN_RETRY_S
         while not self._sessions.closed:
-            line = _Line(self._watches)
+            connection = _Connection(self._watches)
             tried_s = self._clock.monotonic_s()
             try:
-                await self._open(line)
-                retry_s = _SHORTEST_RETRY_S
-                await self._keep(line)
+                await self._open_session(connection)
+                retry_s = _MIN_RETRY_S
+                await self._ping_until_lost(connection)
             except (OSError, StoreUnavailable) as error:
                 why = getattr(error, "strerror", None) or str(error)
                 self._failure = f"the metadata service at {self._path} is away: {why}"
@@ -167,65 +167,65 @@ class SocketStore:
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, _MAX_RETRY_S)
             finally:
-                self._line = None
-                line.drop()
+                self._connection = None
+                connection.drop()
 
-    async def _open(self, line: "_Line") -> None:
-        await self._open_connection(line)
+    async def _open_session(self, connection: "_Connection") -> None:
+        await self._open_connection(connection)
         greeted_s = self._clock.monotonic_s()
-        session_id, self._secret = await line.ask(
+        session_id, self._secret = await connection.ask(
             "hello", wire.PROTOCOL, self._timeout_ms, self.session_id, self._secret
         )
-        self._lives_until_s = greeted_s + self._timeout_s
-        self._line = line
+        self._alive_until_s = greeted_s + self._timeout_s
+        self._connection = connection
         self._sessions.begin(session_id)
         self._watches.note([EVERYTHING])
         self._was_open.set()
 
-    async def _open_connection(self, line: asyncio.Protocol) -> None:
+    async def _open_connection(self, connection: asyncio.Protocol) -> None:
         """Connects to the Unix socket; the simulation connects in its own network instead."""
         with socket_address(self._path) as address:
-            await asyncio.get_running_loop().create_unix_connection(lambda: line, address)
+            await asyncio.get_running_loop().create_unix_connection(lambda: connection, address)
 
-    async def _keep(self, line: "_Line") -> None:
-        """Pings until the line is lost."""
+    async def _ping_until_lost(self, connection: "_Connection") -> None:
+        """Pings the service until the connection is lost."""
         interval_s = self._timeout_s / _PINGS_PER_TIMEOUT
-        while not line.lost.is_set():
+        while not connection.lost.is_set():
             sent_s = self._clock.monotonic_s()
-            line.ping().add_done_callback(partial(self._answered, sent_s))
-            await line.flushed()
-            if line.is_flushed:
+            connection.ping().add_done_callback(partial(self._answered, sent_s))
+            await connection.flushed()
+            if connection.is_flushed:
                 self._prolong(sent_s)
             try:
                 async with asyncio.timeout(interval_s):
-                    await line.lost.wait()
+                    await connection.lost.wait()
             except TimeoutError:
-                line.note_silence(_PINGS_PER_TIMEOUT)
+                connection.note_silence(_PINGS_PER_TIMEOUT)
         self._sessions.lose()
-        if line.is_expired:
-            self._lives_until_s = _NEVER_S
+        if connection.is_expired:
+            self._alive_until_s = _NEVER_S
         self._failure = f"the metadata service at {self._path} is away"
         logger.warning("lost the connection to the metadata service at %s", self._path)
 
     def _prolong(self, since_s: float) -> None:
-        """If the session lived at that moment, it does for its timeout from then. If not even
-        that is certain, only an answer makes it so."""
-        if since_s < self._lives_until_s:
-            self._lives_until_s = since_s + self._timeout_s
+        """Extends the session's known life to its timeout after `since_s`, if the session was
+        certainly alive then. Otherwise only an answer shows that it is."""
+        if since_s < self._alive_until_s:
+            self._alive_until_s = since_s + self._timeout_s
 
     def _answered(self, sent_s: float, ping: asyncio.Future[Any]) -> None:
         if not ping.cancelled() and ping.exception() is None:
-            self._lives_until_s = max(self._lives_until_s, sent_s + self._timeout_s)
+            self._alive_until_s = max(self._alive_until_s, sent_s + self._timeout_s)
 
 
-class _Line(asyncio.Protocol):
-    """One connection: requests that wait for their replies, and changes as they come."""
+class _Connection(asyncio.Protocol):
+    """One connection: matches replies to requests, and passes notifications to the watches."""
 
     def __init__(self, watches: Watches) -> None:
         self._watches = watches
         self._reader = wire.FrameReader()
         self._transport: asyncio.Transport | None = None
-        # By number of request: who waits, and whether the request changes anything.
+        # By number of request: the future of its reply, and whether the request is a change.
         self._waiting: dict[int, tuple[asyncio.Future[Any], bool]] = {}
         self._last_request = 0
         self._unanswered_pings = 0
@@ -233,10 +233,10 @@ class _Line(asyncio.Protocol):
         self.is_expired = False
         self.lost = asyncio.Event()
 
-    # The transport's calls
+    # Callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transport of a Unix socket is none of asyncio's classes.
+        # uvloop's transport of a Unix socket does not inherit from asyncio's classes.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -271,13 +271,13 @@ class _Line(asyncio.Protocol):
         return self.ask("ping")
 
     async def flushed(self) -> None:
-        """Gives the loop the turn in which it writes: uvloop does so only at its end."""
+        """Waits until the event loop has written: uvloop writes at the end of a turn."""
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     @property
     def is_flushed(self) -> bool:
-        """Whether all that was sent lies before the service now, and not in our own buffer."""
+        """Whether everything sent is in the kernel's socket buffer, not in the process's own."""
         transport = self._transport
         return (
             transport is not None
@@ -286,8 +286,8 @@ class _Line(asyncio.Protocol):
         )
 
     def note_silence(self, max_pings: int) -> None:
-        """Lets nobody wait for a service that has stopped answering. The connection stays: if
-        it is only stopped, it will know us again."""
+        """Fails the requests that wait if the service has stopped answering. The connection stays
+        open: a service that was only paused still knows the session."""
         if self._unanswered_pings >= max_pings and not self.is_silent:
             self.is_silent = True
             self._fail_waiting()

@@ -1,14 +1,15 @@
-"""The metadata store of a machine, for its brokers: one process owns it, others reach it here.
+"""The metadata service of a machine: serves a SQLite store to the brokers over a Unix socket.
 
-A broker's connection is its session. The end of the connection is a crash, and its ephemeral
-nodes go at once; a connection that is open and silent for the session timeout is expired.
-Changes are pushed to everybody as soon as they are durable.
+A broker's connection is its session. When the connection ends, the broker has crashed, and its
+ephemeral nodes are deleted at once. A connection that is open but silent for the session timeout is
+expired. Changes are pushed to all brokers as soon as they are durable.
 
-When the service itself dies, nobody else has: it finds the sessions again in the store's file,
-and waits for the session timeout for each broker to come back with its session's secret.
+When the service itself is restarted, the brokers are still alive: it finds their sessions in the
+store's file, and waits for the session timeout for each broker to reconnect with the secret of its
+session.
 
-What a broker cannot do is hold up the others: one that does not read gets its changes late
-and together, and its requests wait in its own socket.
+A broker cannot delay the others: one that does not read gets its notifications later and combined,
+and its requests wait in its own socket.
 """
 
 import asyncio
@@ -27,22 +28,22 @@ from odradek.world.unix_sockets import listening_socket, remove_socket
 
 logger = logging.getLogger("odradek.metadata")
 
-# How often silence is looked for, at most and at least.
-_SHORTEST_CHECK_S: Final = 0.02
+# The shortest and longest interval between checks for silent connections.
+_MIN_CHECK_S: Final = 0.02
 _MAX_CHECK_S: Final = 1.0
-# A process that was itself stopped reads what lies in its sockets before it expires anybody.
+# A service that was itself paused reads what is in its sockets before it expires a session.
 _LAST_CHANCE_S: Final = 0.01
 
 
 class MetadataService:
-    """Serves a store at a Unix socket. `start` it, and `close` it before the store."""
+    """Serves a store at a Unix socket. It is closed before the store."""
 
     def __init__(self, metadata: SqliteMetadata, path: str, randomness: Randomness) -> None:
-        """Serves a store that keeps sessions, and that outlives the service."""
+        """`metadata` has durable sessions and outlives the service."""
         self._metadata = metadata
         self._path = path
         self._randomness = randomness
-        # Sessions of an earlier service, and when each is given up.
+        # Sessions of an earlier service whose brokers may reconnect.
         self._awaited = dict(metadata.found_sessions)
         self._ends: list[asyncio.TimerHandle] = []
         self._connections: dict[_Connection, None] = {}
@@ -50,10 +51,10 @@ class MetadataService:
         self._check: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
-        """Listens; raises `StoreUnavailable` with one line that says why not."""
+        """Listens; raises `StoreUnavailable` with the reason if it cannot."""
         loop = asyncio.get_running_loop()
         self._server = await self._listen(lambda: _Connection(self))
-        self._check = loop.call_later(_SHORTEST_CHECK_S, self._look_for_silence)
+        self._check = loop.call_later(_MIN_CHECK_S, self._expire_silent)
         for session_id, session in self._awaited.items():
             delay_s = session.timeout_ms / 1000
             self._ends.append(loop.call_later(delay_s, self._give_up, session_id))
@@ -69,7 +70,7 @@ class MetadataService:
         return await asyncio.get_running_loop().create_unix_server(connect, sock=listener)
 
     async def close(self) -> None:
-        """Stops listening and lets go of everybody; their sessions wait for the next service."""
+        """Stops listening and closes all connections. The sessions wait for the next service."""
         for timer in (self._check, *self._ends):
             if timer is not None:
                 timer.cancel()
@@ -81,7 +82,8 @@ class MetadataService:
             connection.drop()
 
     def begin(self, timeout_ms: int, former: int, secret: str) -> tuple[LocalSession, str]:
-        """The session that a broker had with an earlier service, or a new one; and its secret."""
+        """Returns the session that a broker had with an earlier service, or a new one, and its
+        secret."""
         awaited = self._awaited.get(former)
         if awaited is not None and awaited.secret == secret:
             del self._awaited[former]
@@ -101,15 +103,15 @@ class MetadataService:
     def remove(self, connection: "_Connection") -> None:
         self._connections.pop(connection, None)
 
-    def _look_for_silence(self) -> None:
+    def _expire_silent(self) -> None:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
-        shortest_s = _MAX_CHECK_S
+        interval_s = _MAX_CHECK_S
         for connection in self._connections:
-            shortest_s = min(shortest_s, connection.timeout_s / 6)
+            interval_s = min(interval_s, connection.timeout_s / 6)
             if connection.is_overdue(now_s):
                 loop.call_later(_LAST_CHANCE_S, connection.expire_if_overdue)
-        self._check = loop.call_later(max(shortest_s, _SHORTEST_CHECK_S), self._look_for_silence)
+        self._check = loop.call_later(max(interval_s, _MIN_CHECK_S), self._expire_silent)
 
 
 class _Connection(asyncio.Protocol):
@@ -118,7 +120,7 @@ class _Connection(asyncio.Protocol):
         self._reader = wire.FrameReader()
         self._session: LocalSession | None = None
         self._watch: PathWatch | None = None
-        # Under way, in the order in which they came.
+        # Changes that are being written, in the order in which they arrived.
         self._changes: dict[asyncio.Task[None], None] = {}
         self._is_paused = False
         self._is_dropped = False
@@ -127,10 +129,10 @@ class _Connection(asyncio.Protocol):
         self.timeout_s = _MAX_CHECK_S * 6
         self._methods: dict[str, Callable[..., Any]] = {}
 
-    # The transport's calls
+    # Callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transport of a Unix socket is none of asyncio's classes.
+        # uvloop's transport of a Unix socket does not inherit from asyncio's classes.
         self._transport = cast("asyncio.Transport", transport)
         self._service.add(self)
 
@@ -172,7 +174,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def drop(self) -> None:
-        """The service goes, and the session stays."""
+        """Closes the connection because the service stops; the session stays alive."""
         self._is_dropped = True
         if self._session is not None:
             self._session.leave()
@@ -188,7 +190,7 @@ class _Connection(asyncio.Protocol):
                 raise wire.NotOurProtocol("no greeting")
             self._greet(request, *arguments)
         elif method == "multi":
-            operations = [wire.decode_operation(one) for one in arguments[0]]
+            operations = [wire.decode_operation(operation) for operation in arguments[0]]
             self._start(self._commit(request, session.multi(*operations)))
         elif method == "close":
             session.end()
@@ -197,7 +199,7 @@ class _Connection(asyncio.Protocol):
         elif method == "ping":
             self._reply(request, None)
         elif self._changes:
-            # A broker that gave up waiting for its change reads afterwards what became of it.
+            # A broker that no longer waits for its change reads back whether it was written.
             answer = partial(self._methods[method], *arguments)
             self._start(self._answer_after(list(self._changes), request, answer))
         else:
@@ -222,8 +224,8 @@ class _Connection(asyncio.Protocol):
             "tree": lambda prefix: wire.encode_tree(tree.read_tree(prefix)),
         }
         self._watch = session.watch_with(self._push)
-        # Changes of a former connection that are still on their way come first: whoever reads
-        # afterwards knows what became of them.
+        # Changes of the broker's earlier connection that are still being written come first, so
+        # that the broker can read back whether they were.
         self._start(self._commit(request, session.multi(), [session.session_id, secret]))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
@@ -253,7 +255,7 @@ class _Connection(asyncio.Protocol):
             self._transport.write(wire.frame([request, None, result]))
 
     def _push(self) -> None:
-        """Sends what changed, unless the other side does not read: then it gathers."""
+        """Sends the changed paths, unless the broker does not read: then they are collected."""
         if self._watch is None or self._is_paused or self._transport.is_closing():
             return
         changed = self._watch.pending()

@@ -1,16 +1,16 @@
-"""What every `MetadataStore` keeps about its sessions and its watches."""
+"""The sessions and the watches of a `MetadataStore`, shared by all implementations."""
 
 import asyncio
 from collections.abc import Callable, Iterable
 
 from odradek.metadata.store import EVERYTHING, SessionExpired
 
-# Beyond this many paths, reading everything again is cheaper than remembering each.
+# With more changed paths than this, reading all nodes again is cheaper.
 _MAX_PATHS = 50_000
 
 
 class Sessions:
-    """The present session, and who waits for the next one."""
+    """The present session. Tasks can wait for the next one."""
 
     __slots__ = ("_changed", "_is_open", "closed", "session_id")
 
@@ -26,7 +26,7 @@ class Sessions:
         self._tell()
 
     def lose(self) -> None:
-        """No session until the next begins; `session_id` still names the last one."""
+        """There is no session until the next one begins; `session_id` is still that of the last."""
         self._is_open = False
 
     def close(self) -> None:
@@ -50,7 +50,7 @@ class Sessions:
 
 
 class PathWatch:
-    """A `Watch`: paths gather here until somebody asks for them."""
+    """A `Watch`: collects the paths of changed nodes until its reader takes them."""
 
     __slots__ = ("_changed", "_on_note", "_wakened", "closed")
 
@@ -97,8 +97,8 @@ class Watches:
         self._all: list[PathWatch] = []
 
     def add(self, watch: PathWatch) -> PathWatch:
-        # Those that their readers have closed are dropped here.
-        self._all = [*(one for one in self._all if not one.closed), watch]
+        # Watches that their readers have closed are dropped here.
+        self._all = [*(known for known in self._all if not known.closed), watch]
         return watch
 
     def note(self, paths: Iterable[str]) -> None:
@@ -106,7 +106,7 @@ class Watches:
             watch.note(paths)
 
     def expire(self) -> None:
-        """No more will come."""
+        """Closes all watches."""
         for watch in self._all:
             watch.close()
         self._all.clear()

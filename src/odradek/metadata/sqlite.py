@@ -1,13 +1,13 @@
-"""The store in a SQLite file: the default of a lone broker, and of `odradek up`.
+"""The metadata store in a SQLite file: the default of a lone broker, and of `odradek up`.
 
-One process owns the file. The tree is in memory and the file is its durable copy: read once
-at opening, written before a change is seen by anyone. Changes that arrive while a commit is
-on its way to the disk go together in the next one, and the waiting is done in a thread, so a
-slow disk delays metadata and nothing else (figures in docs/decisions/0005-metadata-store.md).
+One process owns the file. The tree is in memory, and the file is its durable copy: it is read once
+when it is opened, and written before a change is visible. Changes that arrive during a commit are
+written together in the next one. A worker thread waits for the disk, so that a slow disk delays
+metadata and nothing else (figures in docs/decisions/0005-metadata-store.md).
 
-Ephemeral nodes of a lone broker are never written: its sessions end with its process. For the
-service they are, with their sessions (`has_durable_sessions`): brokers outlive the service, and
-find their sessions again when it is back.
+The ephemeral nodes of a lone broker are never written, because its sessions end with its process.
+Those of the metadata service are, with their sessions (`has_durable_sessions`): brokers outlive the
+service, and resume their sessions when it is back.
 """
 
 import asyncio
@@ -60,14 +60,14 @@ _SCHEMA = (
 
 
 class DurableSession(NamedTuple):
-    """A session that outlives the process. Its secret tells its owner from others."""
+    """A session that outlives the process of the service. Only its broker knows the secret."""
 
     secret: str
     timeout_ms: int
 
 
 class _Waiting:
-    """A multi on its way to the disk."""
+    """A multi that waits to be written."""
 
     __slots__ = ("operations", "session_id", "versions")
 
@@ -83,12 +83,13 @@ class SqliteMetadata:
     """The store itself; `connect` gives a broker its session."""
 
     def __init__(self, path: str, world: World, *, has_durable_sessions: bool = False) -> None:
-        """Opens or makes the file; raises `StoreUnavailable` with one line that says why not."""
+        """Opens or creates the file; raises `StoreUnavailable` with the reason if it cannot."""
         self._path = path
         self._keeps_sessions = has_durable_sessions
         self._begun: dict[int, DurableSession] = {}
         self._ended: list[int] = []
-        # Ended, and not written down for want of room: they go along with the next change.
+        # Ended sessions that could not be written because the disk was full: the next change
+        # writes them.
         self._ended_unwritten: list[int] = []
         self._world = world
         self._waiting: list[_Waiting] = []
@@ -99,7 +100,7 @@ class SqliteMetadata:
         except sqlite3.Error as error:
             why = _why_not(error, path)
             raise StoreUnavailable(f"cannot open the metadata store {path}: {why}") from None
-        # As in ZooKeeper the high half counts beginnings, so numbers rise without being stored.
+        # As in ZooKeeper, the high half counts openings, so that numbers rise without being stored.
         self.tree = Tree(nodes, transaction=openings << 32, sessions=sessions)
         self.found_sessions: Mapping[int, DurableSession] = sessions
 
@@ -107,13 +108,13 @@ class SqliteMetadata:
         return LocalSession(self)
 
     def connect_durable(self, session: DurableSession) -> LocalSession:
-        """A new session that is written down with the first node it makes."""
+        """Returns a new session, which is written with the first node that it creates."""
         connected = LocalSession(self)
         self._begun[connected.session_id] = session
         return connected
 
     def reconnect(self, session_id: int) -> LocalSession:
-        """Goes on with a session that was found at opening, or that somebody has left."""
+        """Resumes a session that was found in the file, or whose connection was closed."""
         return LocalSession(self, session_id)
 
     def end_session(self, session_id: int) -> None:
@@ -134,7 +135,7 @@ class SqliteMetadata:
 
     def _start_committing(self) -> None:
         if self._committing is None:
-            # A task of its own: whoever came first may be cancelled while others wait.
+            # A task of its own: the first caller may be cancelled while others wait.
             self._committing = asyncio.get_running_loop().create_task(self._commit_waiting())
 
     async def close(self) -> None:
@@ -150,7 +151,7 @@ class SqliteMetadata:
                 try:
                     await self._commit_batch(batch)
                 finally:
-                    # Nobody waits for ever, even if the loop is being torn down.
+                    # No caller waits for ever, even if the event loop is being closed.
                     for waiting in batch:
                         _fail(waiting, OutcomeUnknown())
         finally:
@@ -181,7 +182,7 @@ class SqliteMetadata:
                 _fail(waiting, StoreUnavailable(f"the disk of {self._path} is full: {error}"))
             return
         except (sqlite3.Error, RuntimeError) as error:
-            # A RuntimeError is how an executor says that it has been shut down.
+            # An executor that was shut down raises RuntimeError.
             self._give_up(error, [waiting for waiting, _ in planned])
             return
         self.tree.apply(together.changes)
@@ -202,22 +203,23 @@ class SqliteMetadata:
                 begun = self._begun.pop(node.owner, None)
                 if begun is not None:
                     rows.sessions.append((node.owner, *begun))
-        # A session that ends during the write comes with the next one.
+        # A session that ends during the write is written with the next one.
         ended, self._ended, self._ended_unwritten = self._ended_unwritten + self._ended, [], []
         rows.ended = [(session_id,) for session_id in ended]
-        # A registration is nothing to be written unless sessions are kept.
+        # A registration is not written unless sessions are durable.
         if rows.nodes or rows.ephemeral or rows.ended or any(n is None for n in changes.values()):
             try:
                 await self._world.workers.run_blocking(lambda: _store(self._database, rows))
             except _DiskFull:
-                # Nothing was written: what was to go along waits for the next change.
+                # Nothing was written: sessions are written with the next change.
                 for session_id, secret, timeout_ms in rows.sessions:
                     self._begun[session_id] = DurableSession(secret, timeout_ms)
                 self._ended_unwritten += ended
                 raise
 
     def _give_up(self, error: Exception, planned: list[_Waiting]) -> None:
-        """After a failed write nobody knows what the disk holds: only a fresh start tells."""
+        """Fails for good: after a failed write it is not known what the file holds until it is
+        opened again."""
         self._failure = f"the metadata store {self._path} failed: {error}"
         for waiting in planned:
             _fail(waiting, OutcomeUnknown())
@@ -233,7 +235,7 @@ def _fail(waiting: _Waiting, error: MetadataError) -> None:
 
 
 class _Rows:
-    """What one commit writes: first what is gone, then what is there."""
+    """The rows that one commit deletes and inserts, in this order."""
 
     __slots__ = ("ended", "ephemeral", "gone", "nodes", "sessions")
 
@@ -261,17 +263,17 @@ _Content = tuple[dict[str, Node], int, dict[int, DurableSession]]
 def _open(
     path: str, has_durable_sessions: bool
 ) -> tuple[sqlite3.Connection, dict[str, Node], int, dict[int, DurableSession]]:
-    """The database, what it holds, how often it has been opened, and which sessions it keeps."""
-    # It holds the keys of users. SQLite gives its other files the rights of this one, and says
-    # itself what is wrong if it cannot be opened.
+    """Returns the database, its nodes, how often it has been opened, and its sessions."""
+    # Private, because it holds credentials of users. SQLite gives its other files the same
+    # permissions, and reports itself why it cannot open the file.
     with suppress(OSError):
         make_private(path)
-    # Commits run in a worker thread, one at a time, so the connection may change threads.
+    # Commits run in worker threads, one at a time, so the connection may be used by any thread.
     database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
         database.execute("pragma locking_mode = exclusive")
         database.execute("pragma journal_mode = wal")
-        # A commit returns when the log is on the disk: it survives a power cut.
+        # A commit returns when the write-ahead log is on the disk: it survives a power cut.
         database.execute("pragma synchronous = full")
         return database, *_load(database, has_durable_sessions)
     except sqlite3.Error:
@@ -311,7 +313,7 @@ def _load(database: sqlite3.Connection, has_durable_sessions: bool) -> _Content:
 
 
 class _DiskFull(Exception):
-    """There was no room, and nothing was written."""
+    """The disk is full, and nothing was written."""
 
 
 def _store(database: sqlite3.Connection, rows: _Rows) -> None:

@@ -1,26 +1,27 @@
-"""What the cluster agrees on: a small tree of versioned nodes, as every implementation offers it.
+"""The interface of the metadata store: a small tree of versioned nodes.
 
-It promises what ZooKeeper promises and no more. Versions order the changes of one node.
-Several operations happen together or not at all. Ephemeral nodes go with the session that
-made them. Notifications may be late, and several changes may arrive as one. After a lost
-connection nobody knows whether a change happened: read back before trying again.
+It promises what ZooKeeper promises and no more. Versions order the changes of one node. The
+operations of a multi are all carried out or none is. Ephemeral nodes are deleted with the session
+that created them. Notifications may be late, and several changes may be notified as one. After a
+lost connection it is not known whether a change was carried out: the caller reads back before it
+tries again.
 
 Exceptions:
 
     MetadataError
-    ├── OperationFailed            the answer is certain: nothing changed
+    ├── OperationFailed            nothing was changed
     │   ├── NodeExists     Create: the path is taken
     │   ├── NoNode         the node, or the parent of a new one, is missing
     │   ├── BadVersion     the node has another version than expected
     │   ├── NotEmpty       Delete: there are nodes below
     │   └── InvalidPath    the path is malformed, or its parent is ephemeral
-    ├── SessionExpired     this store was closed; nothing more will come of it
-    ├── OutcomeUnknown     the change may or may not have happened
-    └── StoreUnavailable   nothing changed: the store is away, cannot be opened, or failed
-        └── ChangeTooBig   it is there, but takes less at a time: make the change in parts
+    ├── SessionExpired     this store was closed
+    ├── OutcomeUnknown     the change may have been carried out, or not
+    └── StoreUnavailable   nothing was changed: the store cannot be reached or opened, or failed
+        └── ChangeTooBig   the store takes less at a time: the change must be made in parts
 
-A `MetadataStore` outlives its sessions. When the store gave one up, its ephemeral nodes are
-gone, the next session begins by itself as soon as it can, and `next_session` says so.
+A `MetadataStore` outlives its sessions. When a session has expired, its ephemeral nodes are
+deleted, the next session begins by itself as soon as possible, and `next_session` returns.
 """
 
 from collections.abc import Sequence
@@ -28,9 +29,9 @@ from typing import Final, NamedTuple, Protocol
 
 ANY_VERSION: Final = -1
 PERMANENT: Final = 0
-"""The owner of a node that outlives the session which made it."""
+"""The owner of a node that outlives the session that created it."""
 EVERYTHING: Final = "/"
-"""In a notification: anything may have changed."""
+"""In a notification: any node may have changed."""
 
 
 class MetadataError(Exception):
@@ -84,8 +85,9 @@ class ChangeTooBig(StoreUnavailable):
 
 
 class Node(NamedTuple):
-    """A node as it was read. `created` numbers the change that made it, store-wide and rising,
-    so a node made again under the same path is told from its predecessor."""
+    """A node as it was read. `created` is the number of the change that created it. It rises across
+    the whole store, so a node that was deleted and created again can be told from its predecessor.
+    """
 
     value: bytes
     version: int
@@ -94,7 +96,7 @@ class Node(NamedTuple):
 
 
 class Create(NamedTuple):
-    """Makes a node, version 0. Its parent must exist and not be ephemeral."""
+    """Creates a node with version 0. Its parent must exist and not be ephemeral."""
 
     path: str
     value: bytes = b""
@@ -102,7 +104,7 @@ class Create(NamedTuple):
 
 
 class Set(NamedTuple):
-    """Replaces a node's value and raises its version by one."""
+    """Replaces a node's value and increments its version."""
 
     path: str
     value: bytes
@@ -110,14 +112,14 @@ class Set(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Removes a node without children."""
+    """Deletes a node without children."""
 
     path: str
     version: int = ANY_VERSION
 
 
 class Check(NamedTuple):
-    """Changes nothing, and lets the others happen only if the node has this version."""
+    """Changes nothing, but lets the multi fail unless the node has this version."""
 
     path: str
     version: int = ANY_VERSION
@@ -127,18 +129,18 @@ Operation = Create | Set | Delete | Check
 
 
 class Watch(Protocol):
-    """What changed since it was last asked."""
+    """Collects the paths of nodes that change."""
 
     async def next(self) -> list[str]:
-        """Waits for changes and returns the paths of nodes that were made, set or removed, each
-        once. `EVERYTHING` among them means that some may be missing: so it is whenever the
-        connection was lost, and as soon as it is there again.
+        """Waits for changes and returns the paths of nodes that were created, set or deleted, each
+        once. `EVERYTHING` among them means that some may be missing, which is so after the
+        connection was lost.
 
-        Raises `SessionExpired` when no more will come."""
+        Raises `SessionExpired` once the store is closed."""
         ...
 
     def pending(self) -> list[str]:
-        """The same without waiting; perhaps empty."""
+        """Returns the same without waiting; the list may be empty."""
         ...
 
     def close(self) -> None: ...
@@ -153,60 +155,60 @@ class Metadata(Protocol):
 
 
 class MetadataStore(Protocol):
-    """A broker's line to the store, through one session after the other.
+    """A broker's connection to the store, in one session after the other.
 
-    While the store is away, whatever is asked of it raises `StoreUnavailable`, or
-    `OutcomeUnknown` if a change was already on its way."""
+    While the store cannot be reached, every call raises `StoreUnavailable`, or `OutcomeUnknown` if
+    a change was already sent."""
 
     @property
     def session_id(self) -> int:
-        """The present session, or the last one there was; 0 before the first."""
+        """The present session, or the last one; 0 before the first."""
         ...
 
     async def next_session(self, previous: int = 0) -> int:
-        """Waits until a session other than `previous` is open. Its ephemeral nodes are to be
-        made anew, and whatever rested on the former ones is void.
+        """Waits until a session other than `previous` is open. The broker has to create its
+        ephemeral nodes again.
 
         Raises `SessionExpired` once the store is closed."""
         ...
 
     async def end_session(self, session_id: int) -> bool:
-        """Ends the session of this broker's former life, if the store needs and is able to: the
-        caller knows that its process is gone. Whether it did."""
+        """Ends the session of this broker's previous run, if the store would otherwise wait for its
+        timeout. The caller knows that the process is gone. Returns whether the session ended."""
         ...
 
     def may_have_expired(self) -> bool:
-        """Whether, by this machine's monotonic clock, the store may have given the session up:
-        true is a doubt, false a certainty. Cheap enough to ask at every request."""
+        """Returns whether the session may have expired, by this machine's monotonic clock. If it
+        returns False the session is certainly alive. It is cheap enough for every request."""
         ...
 
     async def read(self, path: str) -> Node | None: ...
 
     async def read_each(self, paths: Sequence[str]) -> list[Node | None]:
-        """Many nodes in one go, each as it was at some moment."""
+        """Reads many nodes in one request. They may have been read at different moments."""
         ...
 
     async def children(self, path: str) -> list[str]:
-        """The names directly below a node, sorted; empty if there is no such node."""
+        """Returns the names of a node's children, sorted; empty if there is no such node."""
         ...
 
     async def read_tree(self, prefix: str) -> dict[str, Node]:
-        """A node and all below it by path, parents first; empty if there is no such node.
-
-        Each node is as it was at some moment, not all of them at the same one."""
+        """Returns a node and all nodes below it by path, parents first; empty if there is no such
+        node. They may have been read at different moments."""
         ...
 
     async def multi(self, *operations: Operation) -> list[int]:
-        """Does all operations in order, or none and raises. When it returns, the change is
-        durable and visible to this session's reads; notifications come when they come.
+        """Carries out all operations in order, or none and raises. When it returns, the change is
+        durable and visible to this session's reads; notifications may come later.
 
-        The result holds the new version of each node made or set, `ANY_VERSION` for others."""
+        Returns the new version of each node that was created or set, and `ANY_VERSION` for the
+        other operations."""
         ...
 
     def watch(self) -> Watch:
-        """Changes from now on, of this session and of those that follow it."""
+        """Watches changes from now on, in this session and in those that follow it."""
         ...
 
     async def close(self) -> None:
-        """Ends the session: its ephemeral nodes go at once."""
+        """Ends the session: its ephemeral nodes are deleted at once."""
         ...

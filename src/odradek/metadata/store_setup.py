@@ -1,4 +1,4 @@
-"""Prepares a metadata store for its first broker: makes the nodes that all others hang on."""
+"""Prepares a metadata store for its first broker: creates the parents of all other nodes."""
 
 from typing import Final
 
@@ -38,7 +38,7 @@ _ROOTS: Final = (
 
 
 class ForeignCluster(MetadataError):
-    """The store belongs to brokers of Apache Kafka that are alive."""
+    """Live brokers of Apache Kafka use the store."""
 
     def __init__(self, path: str) -> None:
         super().__init__(
@@ -49,11 +49,11 @@ class ForeignCluster(MetadataError):
 
 
 async def prepare_store(store: MetadataStore, cluster_id: str, store_id: str = "") -> str:
-    """Makes the nodes everything else hangs on, and returns the cluster's id: the one given
-    if the store is new. Likewise the store gets its own id, if one is given.
+    """Creates the nodes that are the parents of all others. Returns the cluster id: `cluster_id` if
+    the store is new. A store without an id of its own gets `store_id`.
 
     Raises `ForeignCluster` if Kafka's brokers are registered there: they would take this broker
-    for one of theirs. Kafka's nodes without a live broker are taken over.
+    for one of theirs. Kafka's nodes without a live broker are used.
     """
     while True:
         tree = await store.read_tree("/")
@@ -71,5 +71,5 @@ async def prepare_store(store: MetadataStore, cluster_id: str, store_id: str = "
         try:
             await store.multi(*missing)
         except NodeExists:
-            # Another broker is preparing the same store: see what is left to do.
+            # Another broker is preparing the same store.
             continue

@@ -20,12 +20,12 @@ def create_topic(
     overrides: Mapping[str, str],
     leftover: Node | None,
 ) -> list[Operation]:
-    """The operations that make a topic; they fail with `NodeExists` if there is one.
+    """Returns the operations that create a topic. They fail with `NodeExists` if it exists.
 
     `leftover` is the node at `topic_config_path`, read beforehand. There is none, unless an
-    earlier version deleted a topic of this name while somebody set its first override. Such a
-    node is replaced: a new topic never has the settings of another one. If it has changed since,
-    the operations fail and name its path."""
+    earlier version deleted a topic of this name while its first override was set. Such a node is
+    replaced: a new topic never has the settings of another one. If it has changed since, the
+    operations fail and name its path."""
     operations: list[Operation] = [
         Create(topic_path(topic), assignment.encode()),
         Create(topic_id_path(topic, assignment.topic_id)),
@@ -43,7 +43,8 @@ def create_topic(
 def create_partitions(
     topic: str, first_partition: int, states: Sequence[PartitionState]
 ) -> list[Operation]:
-    """The nodes of partitions; that the topic has them is set in its assignment."""
+    """Returns the operations that create the nodes of partitions. The topic's assignment is set
+    separately."""
     operations: list[Operation] = []
     for partition, state in enumerate(states, start=first_partition):
         path = partition_state_path(topic, partition)
@@ -53,13 +54,13 @@ def create_partitions(
 
 
 def delete_topic(topic: str, tree: Mapping[str, Node], config: Node | None) -> list[Operation]:
-    """The operations that remove a topic, given `read_tree(topic_path(topic))` and the node
+    """Returns the operations that delete a topic, given `read_tree(topic_path(topic))` and the node
     of its settings. They fail with `BadVersion` if its assignment or its settings have changed
     since, with `NodeExists` if it had no settings and has some now, and with `NoNode` if the topic
     has been deleted, even if there is another one of its name by now.
 
-    The first `n` of them, for any `n`, leave a topic with fewer partitions that can be deleted by
-    the rest. Its settings, the node of its id and its own node go last."""
+    Any first part of the operations leaves a topic with fewer partitions, which the rest can
+    delete. The topic's settings, the node of its id and its own node go last."""
     path = topic_path(topic)
     last = [*(below for below in tree if below.startswith(f"{path}/{ID_NODE}")), path]
     operations: list[Operation] = [Check(path, tree[path].version)]
@@ -70,7 +71,7 @@ def delete_topic(topic: str, tree: Mapping[str, Node], config: Node | None) -> l
         operations.append(Delete(config_path, config.version))
     else:
         # The store has no operation that checks that a node is missing. If only the first of these
-        # two is among the operations that are written, the topic has settings that say nothing.
+        # two is written, the topic has an empty node of settings.
         operations.append(Create(config_path, ConfigOverrides({}).encode()))
         operations.append(Delete(config_path, version=0))
     operations += map(Delete, last)

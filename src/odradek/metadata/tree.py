@@ -1,8 +1,8 @@
-"""The tree itself, in memory, without I/O: what to do about operations, and doing it.
+"""The tree of nodes in memory, without I/O: plans operations and applies them.
 
-`Overlay` answers what the tree would look like after changes that are not made yet, so a
-multi is checked whole before anything happens, and several of them before one disk write.
-`Tree.apply` then makes the changes and tells the watches.
+An `Overlay` shows the tree as it will be after changes that are not applied yet. So a multi is
+checked as a whole before it is applied, and several multis before one write to the disk.
+`Tree.apply` then applies the changes and notifies the listeners.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from odradek.metadata.store import (
 from odradek.world.timeslice import Timeslice
 
 _ROOT = Node(b"", 0, 0)
-# About a millisecond's worth.
+# Takes about a millisecond.
 _PLANNED_AT_ONCE = 200
 
 
@@ -36,10 +36,10 @@ class Tree:
         transaction: int = 0,
         sessions: Iterable[int] = (),
     ) -> None:
-        """With the sessions that own nodes among `nodes`; the next has a number that rises
-        with `transaction`."""
+        """`sessions` are those that own ephemeral nodes among `nodes`. The ids of new sessions are
+        above `transaction`."""
         self.nodes: dict[str, Node] = {"/": _ROOT}
-        # Dictionaries for their order: sets of strings differ from run to run.
+        # Dictionaries for their order: sets of strings are ordered differently in each process.
         self._below: dict[str, dict[str, None]] = {}
         self._owned: dict[int, dict[str, None]] = {session: {} for session in sessions}
         self._listeners: list[Callable[[Iterable[str]], None]] = []
@@ -72,10 +72,10 @@ class Tree:
     # Changing
 
     def apply(self, changes: Mapping[str, Node | None]) -> None:
-        """Makes changes that an `Overlay` has planned; `None` removes."""
+        """Applies changes that an `Overlay` has planned; None deletes a node."""
         for path, node in changes.items():
             before = self.nodes.get(path)
-            # A session may have ended between the planning and the doing.
+            # A session may have ended between the planning and the applying.
             if node is None or (node.owner != PERMANENT and node.owner not in self._owned):
                 if before is not None:
                     self._forget(path, before)
@@ -113,7 +113,7 @@ class Tree:
         return session_id in self._owned
 
     def end_session(self, session_id: int) -> None:
-        """Removes the session's ephemeral nodes; they have no children and are not on disk."""
+        """Deletes the session's ephemeral nodes; they have no children."""
         owned = self._owned.get(session_id, {})
         self.apply(dict.fromkeys(owned))
         self._owned.pop(session_id, None)
@@ -127,14 +127,14 @@ class Tree:
 
 
 class View(Tree):
-    """A copy that follows a tree from behind, as a server of an ensemble follows its leader."""
+    """A copy that lags behind a tree, as a server of an ensemble lags behind its leader."""
 
     def __init__(self, tree: Tree) -> None:
         super().__init__()
         self.apply({path: node for path, node in tree.nodes.items() if path != "/"})
 
     def apply(self, changes: Mapping[str, Node | None]) -> None:
-        # Whose nodes these are is for the tree to know; here they only have to be seen.
+        # The tree knows which sessions are alive; the copy accepts all of them.
         for node in changes.values():
             if node is not None:
                 self._owned.setdefault(node.owner, {})
@@ -142,7 +142,7 @@ class View(Tree):
 
 
 class Overlay:
-    """Changes on top of a tree, or of another overlay, that have not happened yet."""
+    """Changes to a tree, or to another overlay, that are not applied yet."""
 
     __slots__ = ("_below", "_counts", "changes")
 
@@ -159,15 +159,13 @@ class Overlay:
         return self._below.child_count(path) if count is None else count
 
     def absorb(self, above: "Overlay") -> None:
-        """Takes over the changes of an overlay made on top of this one."""
+        """Adds the changes of an overlay that was made on top of this one."""
         self.changes.update(above.changes)
         self._counts.update(above._counts)
 
     def plan(self, session_id: int, operations: Iterable[Operation], transaction: int) -> list[int]:
-        """Notes what the operations change and returns the new versions of their nodes.
-
-        After it has raised `OperationFailed` the overlay must be thrown away.
-        """
+        """Plans the operations and returns the new versions of their nodes. If it raises
+        `OperationFailed`, the overlay must not be used any more."""
         versions = []
         for operation in operations:
             match operation:
@@ -190,8 +188,8 @@ class Overlay:
     async def plan_in_turns(
         self, session_id: int, operations: Sequence[Operation], transaction: int
     ) -> list[int]:
-        """The same for many operations, without holding up the event loop. The tree may lose the
-        nodes of sessions that end meanwhile, as it may until the changes are applied."""
+        """Does the same for many operations, and yields to other tasks in between. The tree may
+        lose the nodes of sessions that end meanwhile, as it may until the changes are applied."""
         timeslice = Timeslice.of_running_loop()
         versions: list[int] = []
         for first in range(0, len(operations), _PLANNED_AT_ONCE):
@@ -220,7 +218,7 @@ class Overlay:
         self._expect(path, version)
         if self.child_count(path):
             raise NotEmpty(path)
-        # Kept even if the node was made in this same overlay: it may hide one below.
+        # Kept even if the node was created in this same overlay: the tree below may have it too.
         self.changes[path] = None
         parent = parent_of(path)
         self._counts[parent] = self.child_count(parent) - 1

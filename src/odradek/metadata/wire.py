@@ -1,15 +1,15 @@
-"""What brokers and the metadata service of a machine say to each other, without I/O.
+"""The protocol between brokers and the metadata service of their machine, without I/O.
 
-A frame is four bytes of length and a JSON list. Values of nodes are bytes, carried as text
-of the same code points (latin-1), which is exact and needs no second encoding.
+A frame is four bytes of length and a JSON list. Values of nodes are bytes, carried as text of the
+same code points (latin-1), which is exact and needs no second encoding.
 
     broker -> service   [request, method, argument...]
     service -> broker   [request, null, result]
                         [request, error, path or "", message]
                         [0, "changed", [path...]]
-                        [0, "expired"]          the last word before the connection ends
+                        [0, "expired"]          sent before the connection ends
 
-`PROTOCOL` stands in the greeting, so a service of another version says so.
+The greeting carries `PROTOCOL`, so that a service of another version refuses it.
 """
 
 import json
@@ -50,7 +50,7 @@ _encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
 class NotOurProtocol(Exception):
-    """The other side speaks something else."""
+    """The other side does not speak this protocol."""
 
 
 def frame(message: list[Any]) -> bytes:
@@ -59,7 +59,7 @@ def frame(message: list[Any]) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into messages."""
+    """Splits a stream of bytes into messages."""
 
     __slots__ = ("_buffer",)
 
@@ -67,7 +67,8 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[list[Any]]:
-        """The messages that are whole now; raises `NotOurProtocol` at what cannot be one."""
+        """Returns the messages that are complete now; raises `NotOurProtocol` if a frame cannot be
+        a message."""
         buffer = self._buffer
         buffer += data
         messages = []

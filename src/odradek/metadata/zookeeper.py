@@ -1,13 +1,13 @@
-"""The store in a ZooKeeper ensemble, with Kafka's paths below an optional chroot.
+"""The metadata store in a ZooKeeper ensemble, with Kafka's paths below an optional chroot.
 
-Whoever is connected sees its own changes, and is told of those of others through one watch of
-the whole tree. After every reconnection the watch is set again, and the server has caught up
-with its leader, before anybody reads: what is read then tells what became of a change whose
-outcome was unknown. ZooKeeper 3.6 or later.
+A broker sees its own changes at once, and is notified of those of others by one watch of the whole
+tree. After every reconnection the watch is set again, and the server catches up with its leader,
+before the broker reads: so it can read back whether a change whose outcome was unknown was carried
+out. ZooKeeper 3.6 or later is needed.
 
-How the broker knows that its session lives, by its own monotonic clock: a server that has
-answered a request has heard it, and the leader learns of that within a tick. So a session
-counts as alive for two thirds of its timeout from the sending of the last request answered.
+The broker knows by its own monotonic clock whether its session is alive. A server that has answered
+a request tells the leader within a tick that the session is alive. So a session counts as alive for
+two thirds of its timeout after the last request that was answered was sent.
 """
 
 import asyncio
@@ -47,21 +47,21 @@ from odradek.world import World
 
 logger = logging.getLogger("odradek.metadata")
 
-_BEATS_PER_TIMEOUT: Final = 6
+_HEARTBEATS_PER_TIMEOUT: Final = 6
 _CERTAIN: Final = 2 / 3
 _NEVER_S: Final = float("-inf")
-# ZooKeeper's jute.maxbuffer is 1 MiB unless set, and it hangs up on whoever exceeds it.
+# ZooKeeper's jute.maxbuffer is 1 MiB by default; it closes the connection of a larger request.
 _MAX_BYTES: Final = 1_000_000
 _BYTES_PER_OPERATION: Final = 64
 _READS_TOGETHER: Final = 100
-# Whoever starts a broker is told what it waits for after this.
-_SAID_AFTER_S: Final = 1.5
-# ZooKeeper's own nodes, where there is no chroot.
+# A broker that starts logs what it waits for after this time.
+_LOGGED_AFTER_S: Final = 1.5
+# ZooKeeper's own nodes, which the broker sees if there is no chroot.
 _ITS_OWN: Final = "/zookeeper"
 
 
 class ZookeeperMetadata:
-    """Where the ensemble is, as in `host:2181,other:2181/chroot`."""
+    """The address of the ensemble, as in `host:2181,other:2181/chroot`."""
 
     def __init__(
         self,
@@ -72,8 +72,9 @@ class ZookeeperMetadata:
         connection_timeout_ms: int | None = None,
         remembered: RememberedSession | None = None,
     ) -> None:
-        """`remembered` is for the one broker that connects here, where it has a directory. The
-        first connection is waited for as long as a session lasts, unless another time is given."""
+        """`remembered` stores the session in the directory of the broker that connects here.
+        `connection_timeout_ms` is how long the first connection may take; by default it is the
+        session timeout."""
         self._address = address
         self._world = world
         self._timeout_ms = session_timeout_ms
@@ -99,7 +100,8 @@ class ZookeeperMetadata:
 
 
 class ZookeeperStore:
-    """A `MetadataStore`. Made within a running loop, where its tasks live until `close`."""
+    """A `MetadataStore`. It is made in a running event loop, in which its tasks run until
+    `close`."""
 
     def __init__(
         self,
@@ -120,17 +122,17 @@ class ZookeeperStore:
         self._noted_session = 0
         self._sessions = Sessions()
         self._watches = Watches()
-        self._lives_until_s = _NEVER_S
+        self._alive_until_s = _NEVER_S
         self._is_available = False
         self._was_available = asyncio.Event()
         self._failure = f"no ZooKeeper answers at {hosts}; start one, or mend zookeeper.connect"
         self._preparing: asyncio.Task[None] | None = None
-        self._is_waiting_said = False
+        self._has_logged_waiting = False
         self._zookeeper = KazooBridge(
             hosts, self._timeout_s, on_state=self._note_state, on_changes=self._note_changes
         )
         self._zookeeper.start()
-        self._beating = asyncio.get_running_loop().create_task(self._beat())
+        self._heartbeats = asyncio.get_running_loop().create_task(self._send_heartbeats())
 
     # Sessions
 
@@ -142,7 +144,7 @@ class ZookeeperStore:
         return await self._sessions.after(previous)
 
     def may_have_expired(self) -> bool:
-        return self._sessions.closed or self._world.clock.monotonic_s() >= self._lives_until_s
+        return self._sessions.closed or self._world.clock.monotonic_s() >= self._alive_until_s
 
     async def end_session(self, session_id: int) -> bool:
         key = None if self._remembered is None else self._remembered.read()
@@ -193,7 +195,7 @@ class ZookeeperStore:
         return found
 
     async def _read_nodes(self, paths: Sequence[str]) -> list[tuple[Node | None, int]]:
-        """Each node, and how many there are below it."""
+        """Returns each node, and how many children it has."""
         return [
             (None, 0)
             if found is None
@@ -232,7 +234,7 @@ class ZookeeperStore:
         return results
 
     async def _answer(self, answer: asyncio.Future[Any]) -> Any:
-        """What a read gives; whatever has to do with the connection is `StoreUnavailable`."""
+        """Returns the result of a read; errors of the connection become `StoreUnavailable`."""
         try:
             return await answer
         except (
@@ -284,7 +286,7 @@ class ZookeeperStore:
         self._sessions.close()
         self._watches.expire()
         self._was_available.set()
-        tasks = [task for task in (self._beating, self._preparing) if task is not None]
+        tasks = [task for task in (self._heartbeats, self._preparing) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
@@ -297,22 +299,22 @@ class ZookeeperStore:
     async def _require_connection(self) -> None:
         self._sessions.require_open()
         if not self._was_available.is_set():
-            # Only the first time: an ensemble may start together with its brokers.
+            # Waits only the first time: an ensemble may start together with its brokers.
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience_s):
-                    await self._wait_aloud()
+                    await self._wait_and_log()
         self._sessions.require_open()
         if not self._is_available:
             raise StoreUnavailable(self._failure)
 
-    async def _wait_aloud(self) -> None:
-        """Until ZooKeeper answers; says what is waited for if that takes longer than a moment."""
+    async def _wait_and_log(self) -> None:
+        """Waits until ZooKeeper answers, and logs that it waits if that takes long."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_SAID_AFTER_S):
+            async with asyncio.timeout(_LOGGED_AFTER_S):
                 await self._was_available.wait()
                 return
-        if not self._is_waiting_said:
-            self._is_waiting_said = True
+        if not self._has_logged_waiting:
+            self._has_logged_waiting = True
             logger.warning(
                 "waiting for ZooKeeper at %s, for %.0f s at most (zookeeper.connection.timeout.ms)",
                 self._hosts,
@@ -334,10 +336,11 @@ class ZookeeperStore:
         self._failure = self._lost()
         self._sessions.lose()
         if state == "LOST":
-            self._lives_until_s = _NEVER_S
+            self._alive_until_s = _NEVER_S
 
     async def _prepare(self) -> None:
-        """Makes a new connection good for reading; a loss on the way brings a new state."""
+        """Sets the watch and catches up, before a new connection is used. If the connection is lost
+        meanwhile, kazoo reports a new state."""
         zookeeper, client = self._zookeeper, self._zookeeper.client
         root = self._at("/")
         sent_s = self._world.clock.monotonic_s()
@@ -362,21 +365,21 @@ class ZookeeperStore:
         self._watches.note([EVERYTHING])
         self._was_available.set()
 
-    async def _beat(self) -> None:
-        """Asks for something small, again and again, to know that the session lives."""
+    async def _send_heartbeats(self) -> None:
+        """Sends a small request regularly, to know that the session is alive."""
         while True:
-            await asyncio.sleep(self._certain_s() / _CERTAIN / _BEATS_PER_TIMEOUT)
+            await asyncio.sleep(self._certain_s() / _CERTAIN / _HEARTBEATS_PER_TIMEOUT)
             if self._is_available:
                 sent_s = self._world.clock.monotonic_s()
                 with suppress(StoreUnavailable):
                     await self._read_nodes(["/"])
-                    # kazoo's thread may have begun a new session before this loop heard that the
-                    # last one expired. Its answer says nothing about the session that we know.
+                    # kazoo's thread may have begun a new session before this event loop was told
+                    # that the last one expired. The answer says nothing about the last session.
                     if self._is_available:
                         self._note_answer(sent_s)
 
     def _note_answer(self, sent_s: float) -> None:
-        self._lives_until_s = max(self._lives_until_s, sent_s + self._certain_s())
+        self._alive_until_s = max(self._alive_until_s, sent_s + self._certain_s())
 
     def _certain_s(self) -> float:
         return (self._zookeeper.agreed_timeout_s or self._timeout_s) * _CERTAIN
@@ -437,7 +440,7 @@ _REFUSALS: Final[dict[type[Exception], type[OperationFailed]]] = {
 
 
 def _refusal(operation: Operation, error: Exception) -> OperationFailed | OutcomeUnknown | None:
-    """What one operation's error means; nothing for those that merely went with another."""
+    """Returns the error of one operation; None if it was only rolled back with another one."""
     path = operation.path
     if isinstance(error, kazoo.RolledBackError | kazoo.RuntimeInconsistency):
         return None
