@@ -28,7 +28,8 @@ FINDINGS: Final = {
     "skip-truncation": Finding("cluster", 32, InvariantBroken, ("incomplete in",)),
     "keep-the-oldest": Finding("cluster", 1009, Anomaly, ("stale in ", "gone in ")),
     "forget-tombstones": Finding("cluster", 164, Anomaly, ("gone in ",)),
-    "apply-after-commit": Finding("groups", 1015, Anomaly, ("two owners",)),
+    # An invariant of the coordinator catches it, before a partition has two owners.
+    "apply-after-commit": Finding("groups", 1015, SimulationError, ("is out of service: group",)),
     "forget-fencing": Finding("transactions", 3, Anomaly, ("zombie",)),
     "lose-a-pending-offset": Finding("transactions", 1018, Anomaly, ("stale offset",)),
     "reuse-a-producer-id": Finding("transactions", 8, Anomaly, ("inconsistent",)),

@@ -34,6 +34,7 @@ from odradek.storage.compaction import rewriting
 from odradek.storage.compaction.key_map import KeyMap, PlainKeyMap
 from odradek.storage.producer_state import ProducerStates
 from odradek.transactions import machine as transactions
+from odradek.transactions.machine import StepTaken
 from simulation import planted_client_bugs as client_bugs
 from simulation import planted_cluster_bugs as cluster_bugs
 from simulation import planted_past_bugs as past_bugs
@@ -68,7 +69,7 @@ class _LateMachine:
         self._machine = machine
         self._log = log
         self._is_loaded = False
-        self._late: deque[Written] = deque()
+        self._late: deque[tuple[int, Any]] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -79,21 +80,23 @@ class _LateMachine:
         return self._machine.loaded(now)
 
     def apply(self, entry: Any) -> None:
-        is_late = self._is_loaded and isinstance(entry, Written)
-        if not is_late or (not self._late and self._log.committed_offset > entry.offset):
+        is_step = isinstance(entry, StepTaken)  # It is about the record that it follows.
+        is_late = self._is_loaded and (isinstance(entry, Written) or (is_step and self._late))
+        offset = entry.offset if isinstance(entry, Written) else -1
+        if not is_late or (not self._late and self._log.committed_offset > offset):
             self._machine.apply(entry)
             return
-        self._late.append(entry)
+        self._late.append((offset, entry))
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._catch_up())
 
     async def _catch_up(self) -> None:
         while self._late:
             try:
-                await self._log.committed(self._late[0].offset + 1)
+                await self._log.committed(self._late[0][0] + 1)
             except Exception:  # noqa: BLE001 - leadership is over, as the runner knows too
                 return
-            self._machine.apply(self._late.popleft())
+            self._machine.apply(self._late.popleft()[1])
 
 
 def _apply_after_commit() -> list[Patch]:

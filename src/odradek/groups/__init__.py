@@ -1,8 +1,14 @@
-"""Groups of consumers and their offsets: a state machine on `__consumer_offsets`.
+"""The group coordinator: a state machine on each partition of `__consumer_offsets`.
 
-`machine` is the machine over all groups of one partition; `classic` says what a group of the
-classic protocol is and how it moves, `membership` and `rebalance` decide for it; `offsets` is
-what groups have committed; `records` is what stands in the log, in Kafka's own format;
-`commands` is what may be asked, and what is answered. `group` is what any kind of group has
-to offer, so that groups of other kinds plug in.
+| module | what it is |
+|---|---|
+| `commands` | the commands of the machine and their replies |
+| `machine` | the machine over all groups of a partition: offsets, listing, deletion, retention |
+| `group` | what every type of group offers, and how a type plugs in |
+| `classic` | a group of the classic protocol: theory, transition table, state |
+| `membership` | decides about JoinGroup, SyncGroup, Heartbeat and LeaveGroup |
+| `rebalance` | the two phases of a rebalance |
+| `offsets` | committed offsets, and those pending in transactions |
+| `records` | the records of offsets and classic groups, in Kafka's format |
+| `consumer` | groups of the consumer protocol (KIP-848) |
 """

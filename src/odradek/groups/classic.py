@@ -222,7 +222,7 @@ class ClassicGroup:
         common = self._common_protocols() or set()
         votes: dict[str, int] = {}
         for member in self.members.values():
-            vote = next(each.name for each in member.protocols if each.name in common)
+            vote = next(protocol.name for protocol in member.protocols if protocol.name in common)
             votes[vote] = votes.get(vote, 0) + 1
         return max(votes, key=lambda name: votes[name])
 

@@ -155,13 +155,14 @@ class GroupMachine:
             [record for outcome in outcomes for record in outcome.records],
             [event for outcome in outcomes for event in outcome.events],
             [reply for outcome in outcomes for reply in outcome.replies],
-            [*(each for outcome in outcomes for each in outcome.deadlines), check],
+            [*(deadline for outcome in outcomes for deadline in outcome.deadlines), check],
             subjects=[
                 subject
                 for outcome in outcomes
                 if outcome.records
                 for subject in outcome.subjects or ()
             ],
+            log_lines=[line for outcome in outcomes for line in outcome.log_lines],
         )
 
     def _loaded(self, group: Group, now: GroupNow) -> GroupOutcome:

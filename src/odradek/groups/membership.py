@@ -273,7 +273,9 @@ class Membership:
 
     def loaded(self, group: ClassicGroup, now: GroupNow) -> GroupOutcome:
         if len(group.members) <= self._settings.group_max_size:
-            sessions = [session_deadline(group.group_id, each) for each in group.members.values()]
+            sessions = [
+                session_deadline(group.group_id, member) for member in group.members.values()
+            ]
             return Outcome(deadlines=sessions)
         decision = ClassicDecision(group.copy(), self._settings, now)
         for member in group.members.values():

@@ -1,14 +1,14 @@
-"""What stands in `__consumer_offsets`: Kafka's own records, so that Kafka's tools read them.
+"""The records of offsets and classic groups in `__consumer_offsets`, in Kafka's format.
 
-A key begins with two bytes that say what kind of record it is; a value begins with two bytes
-for its version. A key without a value is forgotten.
+A key begins with two bytes for the kind of the record, a value with two bytes for its version. A
+key without a value (a tombstone) is deleted.
 
     kind   key                        value
     0, 1   group, topic, partition    an offset: written as version 4, or 1 with an expiry
     2      group                      a classic group: written as version 3
-    3 ...  groups of other kinds      theirs to read; what nobody knows is skipped
+    3 ...  groups of other types      read by their plugin; unknown kinds are skipped
 
-Offsets in a transaction stand in batches of their producer and count once it commits.
+Offsets in a transaction are in batches of its producer and count once the transaction commits.
 """
 
 import struct
@@ -33,13 +33,13 @@ _KIND: Final = struct.Struct(">h")
 _LENGTH: Final = struct.Struct(">h")
 _PARTITION: Final = struct.Struct(">i")
 _TIMESTAMP: Final = struct.Struct(">q")
-# Version, offset, leader epoch, and the metadata's length plus one in a byte.
+# Version, offset, leader epoch, and the length of the metadata plus one in a byte.
 _VALUE_START: Final = struct.Struct(">hqiB")
-_LONGEST_BY_HAND: Final = 126
-_SMALLEST_VALUE: Final = _VALUE_START.size + _TIMESTAMP.size + 1
-# One tag, number 0, of sixteen bytes.
+_MAX_FAST_METADATA_BYTES: Final = 126
+_MIN_VALUE_BYTES: Final = _VALUE_START.size + _TIMESTAMP.size + 1
+# The tagged field 0, of sixteen bytes.
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
-_WITH_TOPIC_ID: Final = len(_TOPIC_ID_TAG) + 16
+_TAGS_WITH_TOPIC_ID_BYTES: Final = len(_TOPIC_ID_TAG) + 16
 
 
 class OffsetCommitKey(Message, versions="0-1"):
@@ -82,8 +82,8 @@ class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
 
 
 class CommittedOffset(NamedTuple):
-    """`log_offset` is where the record stands: of two commits the later one counts, also when
-    the earlier is in a transaction that ends after."""
+    """`log_offset` is the offset of the record in the log: of two commits for a partition the later
+    one counts, even if the earlier one is in a transaction that ends after it."""
 
     offset: int
     leader_epoch: int
@@ -95,15 +95,15 @@ class CommittedOffset(NamedTuple):
 
 
 def kind_of(key: bytes) -> int:
-    """Raises `MalformedMessage` for a key that is too short to say."""
+    """Returns the kind of a record. Raises `MalformedMessage` for a key that is too short."""
     if len(key) < _KIND.size:
         raise MalformedMessage("a record's key has no kind")
     kind: int = _KIND.unpack_from(key)[0]
     return kind
 
 
-# Offsets. Commits are what a coordinator does most, so their common form is written and read
-# by hand, four times as fast as by its declaration; whatever is uncommon goes by that.
+# Offsets. Most records are commits, so their common form is encoded and decoded by hand, which is
+# four times as fast as by its declaration. The uncommon forms use the declaration.
 
 
 def offset_key(group_id: str, partition: TopicPartition) -> bytes:
@@ -125,7 +125,7 @@ def offset_record(
 ) -> LogRecord:
     key = offset_key(group_id, partition)
     metadata = committed.metadata.encode()
-    if committed.expire_timestamp_ms >= 0 or len(metadata) > _LONGEST_BY_HAND:
+    if committed.expire_timestamp_ms >= 0 or len(metadata) > _MAX_FAST_METADATA_BYTES:
         return LogRecord(key, _offset_by_declaration(committed))
     topic_id = committed.topic_id
     value = b"".join(
@@ -168,21 +168,25 @@ def read_offset_key(key: bytes) -> tuple[str, TopicPartition]:
             return key[4 : topic_at - 2].decode(), partition
     except (struct.error, UnicodeDecodeError):
         pass
-    # The declaration says what is wrong with it.
+    # The declaration raises an error that says what is wrong.
     read = OffsetCommitKey.decode(key, 1, _KIND.size)
     return read.group, TopicPartition(read.topic, read.partition)
 
 
 def read_offset(value: bytes, log_offset: int) -> CommittedOffset:
     size = len(value)
-    if size >= _SMALLEST_VALUE:
+    if size >= _MIN_VALUE_BYTES:
         version, offset, leader_epoch, length = _VALUE_START.unpack_from(value)
-        # Where the time of the commit stands, and where the tags do.
+        # The positions of the commit timestamp and of the tagged fields.
         time_at = _VALUE_START.size - 1 + length
         tags_at = time_at + _TIMESTAMP.size
-        if version == _OFFSET_VERSION and 0 < length <= _LONGEST_BY_HAND + 1 and tags_at < size:
+        if (
+            version == _OFFSET_VERSION
+            and 0 < length <= _MAX_FAST_METADATA_BYTES + 1
+            and tags_at < size
+        ):
             tags = value[tags_at:]
-            has_id = len(tags) == _WITH_TOPIC_ID and tags.startswith(_TOPIC_ID_TAG)
+            has_id = len(tags) == _TAGS_WITH_TOPIC_ID_BYTES and tags.startswith(_TOPIC_ID_TAG)
             if has_id or tags == b"\x00":
                 return CommittedOffset(
                     offset,

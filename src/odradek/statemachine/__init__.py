@@ -1,4 +1,6 @@
-"""State machines on a replicated log, and the offsets they wait for.
+"""State machines on a replicated log, and watermarks.
 
-`machine` says what a machine is, `runner` runs one on a log, `watermark` is what waits.
+`machine` defines what a machine is, `runner` runs a machine on a log, `pending_replies` holds
+replies until their records are committed, `log_lines` writes the log lines of outcomes. `watermark`
+is an offset that only rises and can be awaited.
 """

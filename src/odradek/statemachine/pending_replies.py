@@ -1,9 +1,9 @@
-"""Replies that wait until the records they rest on are committed.
+"""Holds replies until the records that they depend on are committed.
 
-A `Runner` adds them with the offset they wait for. They leave in the order of these offsets, as the
-log commits, or fail when their time is up: a follower that does not answer may hold the log back
-for as long as it takes to remove it from the in-sync set, and clients wait no longer than that.
-What was decided stays decided; whoever was told of the failure asks again.
+A `Runner` adds replies with the offset that they wait for. They leave in the order of these offsets
+as the log commits, or fail when their time is up (`CommitLimit`): a follower that does not answer
+delays the commit until it is removed from the in-sync set, which may take longer than clients wait.
+A decision is not undone if its reply fails: the client asks again.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from odradek.statemachine.machine import Reply
 
 
 class CommitLimit(NamedTuple):
-    """How long replies wait at most, and the error that they are given after that."""
+    """How long replies wait at most, and the error that callers get after that."""
 
     timeout_ms: int
     error: Callable[[], Exception]
@@ -28,7 +28,7 @@ class Answer(Protocol):
 
 
 class _Entry:
-    """Replies that wait for `offset`; they have been answered if `replies` is empty."""
+    """Replies that wait for `offset`; `replies` is empty when they have been answered."""
 
     __slots__ = ("deadline_s", "offset", "replies")
 
@@ -39,8 +39,8 @@ class _Entry:
 
 
 class PendingReplies:
-    """Invariant: while anything waits, `_task` waits for the lowest offset of the heap, and
-    `_timer` for the deadline of the oldest entry (if there is a limit)."""
+    """Invariant: while replies wait, `_task` waits for the lowest offset of the heap, and (if there
+    is a limit) `_timer` for the deadline of the oldest entry."""
 
     def __init__(
         self,
@@ -49,22 +49,22 @@ class PendingReplies:
         fail: Callable[[Exception], None],
         limit: CommitLimit | None,
     ) -> None:
-        """`committed` returns when everything below an offset is committed; if it raises, the
-        log is lost, and `fail` is told why."""
+        """`committed` returns when everything below an offset is committed. If it raises,
+        leadership is lost, and `fail` is called with the reason."""
         self._committed = committed
         self._answer = answer
         self._fail = fail
         self._limit = limit
         self._heap: list[tuple[int, int, _Entry]] = []
         self._numbers = count()
-        # In the order in which they came, which is that of their deadlines.
+        # In the order of their arrival, which is that of their deadlines.
         self._by_age: deque[_Entry] = deque()
         self._task: asyncio.Task[None] | None = None
         self._awaited = -1
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, offset: int, replies: Sequence[Reply[Any]]) -> None:
-        """Answers when everything below `offset` is committed."""
+        """Holds the replies until everything below `offset` is committed."""
         loop = asyncio.get_running_loop()
         limit_s = 0.0 if self._limit is None else self._limit.timeout_ms / 1000
         entry = _Entry(offset, replies, loop.time() + limit_s)
@@ -76,12 +76,12 @@ class PendingReplies:
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run())
         elif offset < self._awaited:
-            # The task waits for a later offset than this one.
+            # The task waits for a later offset.
             self._task.cancel()
             self._task = loop.create_task(self._run())
 
     def clear(self) -> None:
-        """Forgets everything; whoever waits is told by somebody else."""
+        """Drops all replies. The runner fails their callers."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -116,7 +116,7 @@ class PendingReplies:
     def _time_out(self, limit: CommitLimit) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
-        # A timer may fire a clock tick early.
+        # A timer of the event loop may fire a clock tick early.
         now_s = loop.time() + 0.001
         while self._by_age:
             entry = self._by_age[0]

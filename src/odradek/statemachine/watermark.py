@@ -4,8 +4,8 @@ The flushed offset, the high watermark and the last stable offset are watermarks
 end is not one: it retreats on truncation. Waiters fail at once when the watermark fails,
 which is how lost leadership reaches the requests that wait for replication.
 
-Whoever waits for many watermarks at once registers one `Waiter` with all of them and is woken
-once; who wants to know which of them moved registers one `Wakeable` with each.
+A task that waits for many watermarks at once registers one `Waiter` with all of them and is woken
+once. To learn which of them moved, it registers one `Wakeable` with each.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ _ticket = count()
 
 
 class Wakeable(Protocol):
-    """Registered with a watermark until that moves."""
+    """An object that can be registered with a watermark until the watermark moves."""
 
     def wake(self) -> None:
-        """The mark has moved or failed, and has forgotten who was registered."""
+        """Called when the watermark has moved or failed; the registration has ended then."""
         ...
 
 
 class Waiter:
-    """Woken by the first watermark that moves; registered with as many as need be."""
+    """Wakes a task when the first of the watermarks that it watches moves or fails."""
 
     __slots__ = ("_future", "_watermarks")
 
@@ -42,7 +42,7 @@ class Waiter:
             self._future.set_result(None)
 
     async def wait(self, timeout_s: float) -> bool:
-        """True when woken, False when the time is up. Either way it is registered nowhere after."""
+        """Returns whether it was woken before the time was up, and ends all registrations."""
         timer = asyncio.get_running_loop().call_later(timeout_s, self._time_out)
         try:
             await self._future
@@ -60,19 +60,20 @@ class Waiter:
 
 
 class Watermark:
-    """Invariant: `value` never falls; nobody waits for an offset that was reached."""
+    """Invariants: `value` never falls; no task waits for an offset that was reached."""
 
     __slots__ = ("_failed", "_reached", "value", "waiters")
 
     def __init__(self, value: int = 0) -> None:
         self.value = value
-        # A dict keeps the order of registration: sets would wake in the order of addresses.
+        # A dict keeps the order of registration; a set would wake in the order of addresses, which
+        # differs from run to run of a simulation.
         self.waiters: dict[Wakeable, None] = {}
         self._reached: list[tuple[int, int, asyncio.Future[None]]] = []
         self._failed: Exception | None = None
 
     def advance(self, offset: int) -> None:
-        """Raises the mark to `offset`; a lower one changes nothing."""
+        """Advances the watermark to `offset`; a lower offset changes nothing."""
         if offset <= self.value:
             return
         self.value = offset
@@ -85,17 +86,17 @@ class Watermark:
             self._wake_waiters()
 
     def nudge(self) -> None:
-        """Wakes the waiters though the mark stands: something beside it has changed."""
+        """Wakes the waiters without moving: something beside the watermark has changed."""
         if self.waiters:
             self._wake_waiters()
 
     def fail(self, reason: Exception) -> None:
-        """Fails everyone who waits, now and later, with `reason`."""
+        """Fails all tasks that wait, now and later, with `reason`."""
         self._failed = reason
         self.send_away(reason)
 
     def send_away(self, reason: Exception) -> None:
-        """Fails everyone who waits now with `reason`, and nobody who comes later."""
+        """Fails the tasks that wait now with `reason`, but not those that come later."""
         reached, self._reached = self._reached, []
         for _, _, future in reached:
             if not future.done():
@@ -103,7 +104,7 @@ class Watermark:
         self._wake_waiters()
 
     async def reached(self, offset: int) -> None:
-        """Returns when the mark stands at `offset` or higher."""
+        """Returns when the watermark is at `offset` or higher."""
         if self.value >= offset:
             return
         if self._failed is not None:

@@ -1,8 +1,14 @@
-"""Groups of the new consumer protocol (KIP-848), where the coordinator assigns.
+"""Groups of the consumer protocol (KIP-848), in which the coordinator assigns partitions.
 
-`member` is the theory: how one member moves towards its target, and its transition table.
-`group` is the state of one group and how records change it; `records` is how it stands in the
-log. `assignors` make the targets, `topic_patterns` matches topics against regular expressions.
-`decision` works a decision out on a draft; `coordinator` decides, and is what plugs into
-`groups.machine`; `classic_members` and `migration` let both protocols meet in one group.
+| module | what it is |
+|---|---|
+| `member` | the theory: epochs, reconciliation and its transition table |
+| `group` | the state of a group, its invariants, and how records change it |
+| `coordinator` | decides about heartbeats and plugs into `groups.machine` |
+| `decision` | one decision, worked out on a draft of the group |
+| `assignors` | compute target assignments |
+| `subscriptions` | the topics of a group in the cluster's image |
+| `topic_patterns`, `topic_pattern_syntax` | regular expressions over topic names |
+| `classic_members`, `migration` | both protocols in one group |
+| `records` | the records of consumer groups, in Kafka's format |
 """

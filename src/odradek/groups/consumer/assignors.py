@@ -1,14 +1,16 @@
-"""Who is meant to have which partition: the assignors of the coordinator.
+"""The server-side assignors: they compute the target assignment of a consumer group.
 
-`uniform` spreads partitions evenly and moves as few as it can. If everybody subscribes to the
-same, loads differ by one at most and no assignment as even moves fewer. If not, no partition
-could move to a subscriber that has at least two fewer.
+`uniform` spreads partitions evenly and moves as few as possible. If all members subscribe to the
+same topics, the numbers of partitions differ by one at most, and no assignment that is as even
+moves fewer. Otherwise no partition could move to a subscriber that has at least two partitions
+fewer.
 
-`range` gives each subscriber of a topic neighbouring partitions, the same numbers in every
-topic, so that topics that are partitioned alike meet in one member. Static members come first,
-by their instance ids, so that they get the same again after a restart.
+`range` gives each subscriber of a topic consecutive partitions, with the same numbers in every
+topic, so that partitions with the same key of co-partitioned topics have the same owner. Static
+members come first, by their instance ids, so that they get the same partitions again after a
+restart.
 
-Partitions that have to find an owner prefer one in a rack where they have a replica. Both
+A partition that needs a new owner prefers a member in a rack where it has a replica. Both assignors
 depend on their input alone, never on its order.
 """
 
@@ -24,7 +26,7 @@ Partitions = frozenset[TopicIdPartition]
 
 
 class Subscriber(NamedTuple):
-    """A member as an assignor sees it; `target` is what it was meant to have so far."""
+    """A member, as an assignor sees it; `target` is its target assignment so far."""
 
     topics: frozenset[TopicId]
     instance_id: str | None = None
@@ -33,7 +35,7 @@ class Subscriber(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """`racks` are those of the replicas, for each partition; none if no broker says its rack."""
+    """`racks` has the racks of the replicas of each partition; it is empty if no broker has one."""
 
     partitions: int
     racks: Sequence[frozenset[str]] = ()
@@ -47,36 +49,36 @@ Assignor = Callable[[Subscribers, Topics], dict[str, Partitions]]
 def uniform(subscribers: Subscribers, topics: Topics) -> dict[str, Partitions]:
     if not subscribers:
         return {}
-    subscriptions = {each.topics for each in subscribers.values()}
+    subscriptions = {subscriber.topics for subscriber in subscribers.values()}
     owned: Mapping[str, Iterable[TopicIdPartition]]
     if len(subscriptions) == 1:
-        wanted = [each for each in next(iter(subscriptions)) if each in topics]
-        owned = _spread_evenly(subscribers, {each: topics[each] for each in sorted(wanted)})
+        topic_ids = sorted(topic_id for topic_id in next(iter(subscriptions)) if topic_id in topics)
+        owned = _spread_evenly(subscribers, {topic_id: topics[topic_id] for topic_id in topic_ids})
     else:
         owned = _spread_as_subscribed(subscribers, topics)
     return {member: frozenset(owned[member]) for member in subscribers}
 
 
-# Everybody subscribes to the same
+# All members subscribe to the same topics
 
 
 def _spread_evenly(subscribers: Subscribers, topics: Topics) -> dict[str, list[TopicIdPartition]]:
     members = sorted(subscribers)
     free = set(all_partitions(topics))
-    fewest, with_one_more = divmod(len(free), len(members))
+    min_count, with_one_more = divmod(len(free), len(members))
     owned: dict[str, list[TopicIdPartition]] = {}
     for member in members:
         kept = list(free & subscribers[member].target)
-        if len(kept) > fewest:
-            limit = fewest
+        if len(kept) > min_count:
+            limit = min_count
             if with_one_more:
-                limit, with_one_more = fewest + 1, with_one_more - 1
+                limit, with_one_more = min_count + 1, with_one_more - 1
             kept = sorted(kept)[:limit]
         owned[member] = kept
         free.difference_update(kept)
     room = {}
     for member in members:
-        missing = fewest - len(owned[member])
+        missing = min_count - len(owned[member])
         if missing >= 0 and with_one_more:
             missing, with_one_more = missing + 1, with_one_more - 1
         if missing > 0:
@@ -96,7 +98,7 @@ def all_partitions(topics: Topics) -> list[TopicIdPartition]:
 
 @lru_cache(maxsize=1024)
 def _partitions_of(topic_id: TopicId, count: int) -> tuple[TopicIdPartition, ...]:
-    """Made once: groups are assigned again and again over the same topics."""
+    """The result is cached, because groups are assigned again and again over the same topics."""
     return tuple(TopicIdPartition(topic_id, partition) for partition in range(count))
 
 
@@ -124,7 +126,7 @@ def _placed_by_rack(
     owned: dict[str, list[TopicIdPartition]],
     room: dict[str, int],
 ) -> list[TopicIdPartition]:
-    """Places what finds a member with room in one of its racks; returns the rest."""
+    """Gives partitions to members with room in a rack of their replicas; returns the others."""
     by_rack: dict[str, list[str]] = {}
     for member in reversed(room):
         rack = subscribers[member].rack_id
@@ -173,16 +175,18 @@ def _spread_as_subscribed(
     owned: dict[str, set[TopicIdPartition]] = {member: set() for member in members}
     taken: set[TopicIdPartition] = set()
     for member in members:
-        wanted = subscribers[member].topics
-        for each in subscribers[member].target:
-            if each.topic_id in wanted and _exists(each, topics) and each not in taken:
-                taken.add(each)
-                owned[member].add(each)
-    # Topics that few can read first: the others have more ways to even out.
+        subscribed = subscribers[member].topics
+        for partition in subscribers[member].target:
+            is_subscribed = partition.topic_id in subscribed
+            if is_subscribed and _exists(partition, topics) and partition not in taken:
+                taken.add(partition)
+                owned[member].add(partition)
+    # Topics with few subscribers come first: the others leave more choices to even out.
     order = sorted(by_topic, key=lambda topic_id: (len(by_topic[topic_id]), topic_id))
     for topic_id in order:
         topic = topics[topic_id]
-        free = [each for each in all_partitions({topic_id: topic}) if each not in taken]
+        partitions = all_partitions({topic_id: topic})
+        free = [partition for partition in partitions if partition not in taken]
         _fill(free, topic, by_topic[topic_id], subscribers, owned)
     is_even = False
     while not is_even:
@@ -198,23 +202,23 @@ def _fill(
     subscribers: Subscribers,
     owned: dict[str, set[TopicIdPartition]],
 ) -> None:
-    """Gives every free partition of a topic to whoever has least, in its rack if that is as
-    good."""
+    """Gives every free partition of a topic to the member with the fewest partitions; among equals
+    to one in a rack of its replicas."""
     loads = [(len(owned[member]), member) for member in members]
     heapify(loads)
-    for each in free:
-        racks = topic.racks[each.partition] if topic.racks else frozenset()
+    for partition in free:
+        racks = topic.racks[partition.partition] if topic.racks else frozenset()
         least = loads[0][0]
         position = 0
         if racks and subscribers[loads[0][1]].rack_id not in racks:
-            alike = (
-                at
-                for at, (load, member) in enumerate(loads)
+            equals_in_rack = (
+                index
+                for index, (load, member) in enumerate(loads)
                 if load == least and subscribers[member].rack_id in racks
             )
-            position = next(alike, 0)
+            position = next(equals_in_rack, 0)
         load, member = loads[position]
-        owned[member].add(each)
+        owned[member].add(partition)
         if position == 0:
             heapreplace(loads, (load + 1, member))
         else:
@@ -225,11 +229,10 @@ def _fill(
 def _even_out(
     topic_id: TopicId, members: list[str], owned: dict[str, set[TopicIdPartition]]
 ) -> bool:
-    """Moves partitions of one topic while that brings two loads closer; says whether it did.
-
-    Each move lowers the sum of the squares of all loads, so that this ends."""
+    """Moves partitions of one topic from members with many partitions to members with few. Returns
+    whether it moved any. Each move lowers the sum of the squares of all loads, so this ends."""
     movable = {
-        member: sorted(each for each in owned[member] if each.topic_id == topic_id)
+        member: sorted(partition for partition in owned[member] if partition.topic_id == topic_id)
         for member in members
     }
     has_moved = False
@@ -269,11 +272,13 @@ def ranges(subscribers: Subscribers, topics: Topics) -> dict[str, Partitions]:
                 by_topic.setdefault(topic_id, []).append(member)
     owned: dict[str, list[TopicIdPartition]] = {member: [] for member in members}
     for topic_id, readers in by_topic.items():
-        fewest, with_one_more = divmod(topics[topic_id].partitions, len(readers))
+        min_count, with_one_more = divmod(topics[topic_id].partitions, len(readers))
         first = 0
         for position, member in enumerate(readers):
-            after = first + fewest + (position < with_one_more)
-            owned[member] += [TopicIdPartition(topic_id, each) for each in range(first, after)]
+            after = first + min_count + (position < with_one_more)
+            owned[member] += [
+                TopicIdPartition(topic_id, partition) for partition in range(first, after)
+            ]
             first = after
     return {member: frozenset(owned[member]) for member in subscribers}
 
@@ -284,4 +289,4 @@ def _range_order(member: str, subscriber: Subscriber) -> tuple[bool, str]:
 
 
 ASSIGNORS: Final[dict[str, Assignor]] = {"uniform": uniform, "range": ranges}
-"""By the names that members and `group.consumer.assignors` use."""
+"""The assignors by the names that members and `group.consumer.assignors` use."""

@@ -202,7 +202,7 @@ def _may_downgrade(decision: ConsumerDecision, members: list[ConsumerMember]) ->
 def _common_protocols(members: list[ConsumerMember]) -> list[str]:
     """Returns the protocols that all members support, in the order of the first member."""
     offered = [
-        [each.name for each in member.profile.classic.protocols]
+        [offered.name for offered in member.profile.classic.protocols]
         for member in members
         if member.profile.classic is not None
     ]
@@ -256,7 +256,9 @@ def _downgraded(
 ) -> MemberMetadata:
     profile = member.profile
     assert profile.classic is not None
-    metadata = next(each.metadata for each in profile.classic.protocols if each.name == protocol)
+    metadata = next(
+        offered.metadata for offered in profile.classic.protocols if offered.name == protocol
+    )
     target = dict.fromkeys(decision.group.target_of(member.member_id), 0)
     return MemberMetadata(
         member_id=member.member_id,

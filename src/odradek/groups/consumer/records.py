@@ -202,8 +202,8 @@ def member_record(group_id: str, member: ConsumerMember) -> LogRecord:
         else ClassicMemberMetadata(
             session_timeout_ms=classic.session_timeout_ms,
             supported_protocols=[
-                ClassicProtocol(name=each.name, metadata=each.metadata)
-                for each in classic.protocols
+                ClassicProtocol(name=protocol.name, metadata=protocol.metadata)
+                for protocol in classic.protocols
             ],
         ),
     )

@@ -1,5 +1,5 @@
-"""What a group subscribes to, seen through the cluster's image: topics, racks, and a hash of
-them that changes when an assignment has to be made anew."""
+"""The topics that a group subscribes to, in the cluster's image: partitions, racks, and a hash of
+them. When the hash changes, the group needs a new target assignment."""
 
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
@@ -16,12 +16,12 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicId
 
 _HASH_BYTES: Final = 8
-_REFRESH_AT_MOST_EACH_MS: Final = 10_000
-_REFRESH_AT_LEAST_EACH_MS: Final = 600_000
+_MIN_REFRESH_INTERVAL_MS: Final = 10_000
+_MAX_REFRESH_INTERVAL_MS: Final = 600_000
 
 
 def topics_to_assign(names: Iterable[str], image: ClusterImage) -> dict[TopicId, Topic]:
-    """Those that exist, with the racks of their replicas where brokers say their rack."""
+    """Returns the topics that exist, with the racks of their replicas if brokers have a rack."""
     has_racks = any(broker.rack is not None for broker in image.brokers.values())
     topics = {}
     for name in names:
@@ -45,14 +45,15 @@ def _racks(topic: TopicImage, image: ClusterImage) -> tuple[frozenset[str], ...]
 
 
 def metadata_hash(names: Iterable[str], image: ClusterImage) -> int:
-    """Of the topics that an assignment rests on; 0 if there are none. Kafka's hash is another
-    one: a group that changes between brokers of both is assigned once more, which is harmless."""
+    """Returns a hash of the topics that an assignment depends on; 0 if there are none. Kafka uses
+    another hash: a group whose coordinator moves between Kafka and Odradek is assigned once more,
+    which is harmless."""
     topics = topics_to_assign(names, image)
     if not topics:
         return 0
     digest = blake2b(digest_size=_HASH_BYTES)
     for topic_id, topic in sorted(topics.items()):
-        racks = [sorted(each) for each in topic.racks]
+        racks = [sorted(partition_racks) for partition_racks in topic.racks]
         digest.update(f"{topic_id.hex()} {topic.partitions} {racks}\n".encode())
     return int.from_bytes(digest.digest(), "big", signed=True)
 
@@ -63,8 +64,8 @@ def resolve(
     now: GroupNow,
     may_describe: Callable[[str], bool] | None = None,
 ) -> ResolvedPattern:
-    """The topics that match now, without those that the member who asks may not describe. Refuses
-    an expression that is wrong."""
+    """Returns the topics that match now, without those that the member may not describe. Raises
+    `ApiError` if the regular expression is invalid."""
     try:
         topics = topic_pattern(pattern).matching(image.topics)
     except InvalidPattern as error:
@@ -78,30 +79,30 @@ def resolve(
 
 
 def is_stale(known: ResolvedPattern, image: ClusterImage, now: GroupNow) -> bool:
-    """Whether the pattern has to be resolved again for the sake of permissions: the cluster has
-    changed since, or a long time has passed. Kafka waits as long in between."""
+    """Returns whether the pattern has to be resolved again because permissions may have changed:
+    the cluster has changed since, or a long time has passed. The intervals are Kafka's."""
     age_ms = now.wall_ms - known.timestamp_ms
     if known.version != image.number:
-        return not 0 <= age_ms < _REFRESH_AT_MOST_EACH_MS
-    return not 0 <= age_ms < _REFRESH_AT_LEAST_EACH_MS
+        return not 0 <= age_ms < _MIN_REFRESH_INTERVAL_MS
+    return not 0 <= age_ms < _MAX_REFRESH_INTERVAL_MS
 
 
 def without_deleted(
     known: ResolvedPattern, names: Iterable[str], image: ClusterImage
 ) -> ResolvedPattern:
-    """As `known`, less those of the names that are no longer there. It is as stale as before."""
+    """Returns `known` without those of the topics that were deleted. It is as stale as before."""
     return known._replace(topics=known.topics - (frozenset(names) - image.topics.keys()))
 
 
 def resolve_again(
     pattern: str, known: ResolvedPattern, names: Iterable[str], image: ClusterImage, now: GroupNow
 ) -> ResolvedPattern:
-    """As `known`, where only topics of these names came or went."""
+    """Returns `known` after topics of these names were created or deleted."""
     changed = frozenset(names)
     try:
         matching = topic_pattern(pattern).matching(changed & image.topics.keys())
     except InvalidPattern:
-        return known  # Another coordinator took it; its members keep what it stood for.
+        return known  # Another coordinator accepted the expression: its members keep their topics.
     topics = (known.topics - changed) | matching
     return known if topics == known.topics else ResolvedPattern(topics, image.number, now.wall_ms)
 

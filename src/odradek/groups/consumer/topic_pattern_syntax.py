@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-_NAMES_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-BIT_OF: Final = {character: 1 << at for at, character in enumerate(_NAMES_CHARACTERS)}
-_ANY: Final = (1 << len(_NAMES_CHARACTERS)) - 1
+_NAME_CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+BIT_OF: Final = {character: 1 << at for at, character in enumerate(_NAME_CHARACTERS)}
+_ANY: Final = (1 << len(_NAME_CHARACTERS)) - 1
 
 _MAX_REPETITIONS: Final = 1_000
 _MAX_NESTING: Final = 100
@@ -32,7 +32,9 @@ def _set_of(characters: Iterable[str]) -> int:
 
 def _category(prefix: str) -> int:
     return _set_of(
-        each for each in _NAMES_CHARACTERS if unicodedata.category(each).startswith(prefix)
+        character
+        for character in _NAME_CHARACTERS
+        if unicodedata.category(character).startswith(prefix)
     )
 
 
@@ -144,7 +146,7 @@ class Parser:
                 end = self._text.find("\\E", self._at)
                 quoted = self._text[self._at : end if end >= 0 else None]
                 self._at = len(self._text) if end < 0 else end + 2
-                parts += [self._characters(_set_of(each)) for each in quoted]
+                parts += [self._characters(_set_of(character)) for character in quoted]
                 continue
             atom = self._atom()
             if atom is not None:
@@ -322,7 +324,7 @@ class Parser:
         last = self._class_item()
         if isinstance(last, int) or last < first:
             raise InvalidPattern(f"{first}-{'' if isinstance(last, int) else last} is no range")
-        return _set_of(each for each in _NAMES_CHARACTERS if first <= each <= last)
+        return _set_of(character for character in _NAME_CHARACTERS if first <= character <= last)
 
     def _class_item(self) -> str | int:
         character = self._next()
@@ -350,5 +352,7 @@ def _posix(name: str) -> int:
 
 def _both_cases(bits: int) -> int:
     return bits | _set_of(
-        each.swapcase() for each in _NAMES_CHARACTERS if bits & BIT_OF[each] and each.isalpha()
+        character.swapcase()
+        for character in _NAME_CHARACTERS
+        if bits & BIT_OF[character] and character.isalpha()
     )
