@@ -57,7 +57,7 @@ class _Loaded(NamedTuple):
 
 
 class _Large(NamedTuple):
-    """A request that is decoded in part."""
+    """A request of which only the first elements are decoded."""
 
     handler: _Loaded
     steps: Generator[None, None, Request]
@@ -66,7 +66,8 @@ class _Large(NamedTuple):
 
 
 class Dispatcher:
-    """Invariant: every reply carries the correlation id of its request."""
+    """Serves the frames of all connections of a broker. A handler is loaded when the first request
+    of its API comes, so that the start of a broker imports no handler."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

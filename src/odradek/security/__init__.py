@@ -1,1 +1,1 @@
-"""Who somebody is, and what that needs: so far the credentials that are kept of users."""
+"""Principals, ACLs and the authorizer, and the SCRAM credentials of users."""

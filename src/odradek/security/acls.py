@@ -1,11 +1,12 @@
-"""What access rules say about one action: the pure core of the authoriser.
+"""What the ACLs of the cluster decide about one operation on one resource, without any I/O.
 
-A rule applies to a resource if it names it, or `*`, or a prefix of it. One that denies wins over
-any that allow; what no rule speaks of is denied. Rules that allow to change or to read something
-allow to see it too; rules that deny say no more than they say.
+An ACL applies to a resource if its pattern is the name of the resource, or `*`, or a prefix of the
+name. An ACL that denies takes precedence over all that allow. An operation that no ACL allows is
+denied. An ACL that allows to read, write, alter or delete a resource allows to describe it too; an
+ACL that denies an operation denies this operation alone.
 
-Rules are looked up by name and by every length that a prefix has, not searched: a decision costs
-the same among a hundred thousand patterns as among ten.
+ACLs are looked up in a dictionary, by the name and by every length that a prefix has, so a decision
+takes as long among a hundred thousand patterns as among ten.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,7 @@ Rules = Mapping[ResourcePattern, Entries]
 
 NO_RULES: Final[Rules] = MappingProxyType({})
 
-# What grants an operation, beside itself and ALL.
+# Which other operations grant an operation. ALL grants every operation.
 _GRANTED_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
     Operation.DESCRIBE: frozenset(
         (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)
@@ -42,19 +43,20 @@ _NOTHING_ELSE: Final[frozenset[Operation]] = frozenset()
 class Ruling(Enum):
     ALLOWED = "allowed"
     DENIED = "denied"
-    # No rule is about this resource, whoever asks.
+    # No ACL is about this resource, for any principal.
     UNREGULATED = "unregulated"
 
 
 class Decision(NamedTuple):
     ruling: Ruling
-    # The rule that decided, for the log.
+    # The ACL that decided, for the log. None if no ACL allows the operation.
     resource: ResourcePattern | None = None
     entry: AccessEntry | None = None
 
 
 class AclIndex:
-    """An immutable set of rules, ready to be asked."""
+    """An immutable set of ACLs, indexed by pattern. The authorizer makes a new one when the ACLs of
+    the cluster change."""
 
     __slots__ = ("_prefix_lengths", "_rules")
 
@@ -85,7 +87,7 @@ class AclIndex:
     def allows_any(
         self, principal: str, host: str, operation: Operation, kind: ResourceType
     ) -> bool:
-        """Whether there may be a resource of a kind on which the operation is allowed."""
+        """Returns whether the operation may be allowed on any resource of a type."""
         allowed: list[ResourcePattern] = []
         denied: set[tuple[PatternType, str]] = set()
         for resource, entries in self._rules.items():
@@ -126,7 +128,7 @@ def _concerns(entry: AccessEntry, principal: str, host: str, operation: Operatio
 
 
 def _is_overruled(resource: ResourcePattern, denied: set[tuple[PatternType, str]]) -> bool:
-    """Whether everything that a pattern stands for is denied by another one."""
+    """Returns whether another pattern denies all resources that a pattern stands for."""
     name = resource.name
     if resource.pattern is PatternType.LITERAL:
         if name == WILDCARD:

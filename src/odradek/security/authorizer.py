@@ -1,7 +1,9 @@
-"""Who may do what: the interface of authorisers, and the one that follows access rules.
+"""Authorizers decide which principal may do which operation on which resource.
 
-A broker without `authorizer.class.name` has none and asks nobody. Kafka's own class names stand
-for `AclAuthorizer`; `module:Class` is one of your own.
+`Authorizer` is the interface, and `AclAuthorizer` the one that follows the ACLs of the cluster. The
+setting `authorizer.class.name` chooses: the names of Kafka's own classes stand for `AclAuthorizer`,
+and `module:Class` is a Python class of the operator. A broker without this setting has no
+authorizer and allows everything.
 """
 
 from abc import ABC, abstractmethod
@@ -9,6 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from odradek.config import BrokerSettings, InvalidSetting
+from odradek.invariants import InvariantViolation, is_thorough
 from odradek.protocol.acls import Operation, ResourceType
 from odradek.security.acls import NO_RULES, AclIndex, Decision, Rules, Ruling
 from odradek.security.principals import Principal
@@ -19,12 +22,14 @@ _KAFKAS_NAMES: Final = (
     "kafka.security.authorizer.AclAuthorizer",
     "kafka.security.auth.SimpleAclAuthorizer",
 )
-_MAX_REMEMBERED: Final = 50_000
+_MAX_DECIDED: Final = 50_000
+
+_Action = tuple[Principal, str, Operation, ResourceType, str]
 
 
 class Authorizer(ABC):
-    """Made once a broker, with its settings. It is asked on the way of every request, so it
-    answers at once and from memory; it must not raise."""
+    """A broker makes one with its settings. It is asked while a request is served, often several
+    times, so it must decide at once, from memory, and must not raise."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
@@ -37,22 +42,22 @@ class Authorizer(ABC):
     def allows_any(
         self, principal: Principal, host: str, operation: Operation, kind: ResourceType
     ) -> bool:
-        """Whether the operation is allowed on some resource of a kind, whichever it is."""
+        """Returns whether the operation is allowed on any resource of a type."""
         return self.allows(principal, host, operation, kind, "*")
 
-    def follow(self, rules: Rules) -> None:  # noqa: B027 - many authorisers have no use for it
-        """The cluster's access rules are these from now on."""
+    def follow(self, rules: Rules) -> None:  # noqa: B027 - many authorizers have no use for it
+        """Called with all ACLs of the cluster at the start, and when they have changed."""
 
     def reason(
         self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> str:
-        """Why it allows or denies that, for the log."""
+        """Returns why the operation is allowed or denied, for the log."""
         return type(self).__name__
 
 
 class AclAuthorizer(Authorizer):
-    """Follows the cluster's access rules. Invariant: what is remembered was decided by the
-    present rules."""
+    """Follows the ACLs of the cluster. Invariant: every decision in `_decided` was made by the
+    present ACLs."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         super().__init__(settings)
@@ -60,33 +65,50 @@ class AclAuthorizer(Authorizer):
         self._allows_unregulated = settings.allow_everyone_if_no_acl_found
         self._index = AclIndex()
         self._rules = NO_RULES
-        self._remembered: dict[tuple[Principal, str, Operation, ResourceType, str], bool] = {}
+        self._decided: dict[_Action, bool] = {}
 
     def follow(self, rules: Rules) -> None:
         if rules is not self._rules:
             self._rules = rules
             self._index = AclIndex(rules)
-            self._remembered = {}
+            self._decided = {}
 
     def allows(
         self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str
     ) -> bool:
         action = (principal, host, operation, kind, name)
-        remembered = self._remembered.get(action)
-        if remembered is not None:
-            return remembered
-        # Whoever asks for ever new names is not to fill our memory.
-        if len(self._remembered) >= _MAX_REMEMBERED:
-            self._remembered.clear()
-        allowed = self._remembered[action] = principal in self._super_users or self._is_allowed(
-            self._index.decide(str(principal), host, operation, kind, name).ruling
-        )
+        decided = self._decided.get(action)
+        if decided is not None:
+            if is_thorough():
+                self._check(action, decided)
+            return decided
+        # A client that asks for ever new names must not fill the memory.
+        if len(self._decided) >= _MAX_DECIDED:
+            self._decided.clear()
+        allowed = self._decided[action] = self._decide(*action)
         return allowed
+
+    def _decide(
+        self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str
+    ) -> bool:
+        if principal in self._super_users:
+            return True
+        ruling = self._index.decide(str(principal), host, operation, kind, name).ruling
+        return ruling is Ruling.ALLOWED or (
+            ruling is Ruling.UNREGULATED and self._allows_unregulated
+        )
+
+    def _check(self, action: _Action, decided: bool) -> None:
+        if decided is not self._decide(*action):
+            raise InvariantViolation(
+                "AclAuthorizer", f"a decision about {action} was not made by the present ACLs"
+            )
 
     def allows_any(
         self, principal: Principal, host: str, operation: Operation, kind: ResourceType
     ) -> bool:
-        # A name that no rule knows: super users, and everybody where only rules restrict.
+        # A name that no ACL can have tells whether the principal is a super user, or whether
+        # resources without ACLs are open to all.
         return self.allows(principal, host, operation, kind, "\0") or self._index.allows_any(
             str(principal), host, operation, kind
         )
@@ -98,14 +120,9 @@ class AclAuthorizer(Authorizer):
             return "it is a super user"
         return _why(self._index.decide(str(principal), host, operation, kind, name))
 
-    def _is_allowed(self, ruling: Ruling) -> bool:
-        return ruling is Ruling.ALLOWED or (
-            ruling is Ruling.UNREGULATED and self._allows_unregulated
-        )
-
 
 def load_authorizer(settings: BrokerSettings) -> Authorizer | None:
-    """The one that the settings name, if they do. Raises `InvalidSetting`."""
+    """Returns the authorizer that the settings name, or None. Raises `InvalidSetting`."""
     name = settings.authorizer_class_name
     if not name:
         return None
@@ -129,7 +146,7 @@ def load_authorizer(settings: BrokerSettings) -> Authorizer | None:
 
 def _super_users(text: str) -> frozenset[Principal]:
     try:
-        return frozenset(Principal.parse(one) for one in text.split(";") if one.strip())
+        return frozenset(Principal.parse(user) for user in text.split(";") if user.strip())
     except ValueError as error:
         raise InvalidSetting("super.users", text, str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection: a kind and a name, as in `User:alice`."""
+"""A principal is who a client is: a type and a name, as in `User:alice`."""
 
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ class Principal(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Principal":
-        """Raises `ValueError` with a line that says what is missing."""
+        """Raises `ValueError`, with a message for the operator, if the text is not a principal."""
         kind, colon, name = text.strip().partition(":")
         if not (kind and colon and name):
             raise ValueError(f"'{text}' is no principal; write its kind first, as in User:alice")
@@ -20,4 +20,4 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""Whoever has not said who it is, which is everybody on a PLAINTEXT listener."""
+"""The principal of a client that has not authenticated: of all on a PLAINTEXT listener."""

@@ -1,7 +1,8 @@
-"""SCRAM credentials (RFC 5802) as Kafka keeps them: nothing that gives the password away at once.
+"""SCRAM credentials (RFC 5802) as Kafka stores them, without the password.
 
-The client salts and hashes the password; what the broker keeps is derived from that. A stored
-credential is a line of text, `salt=...,stored_key=...,server_key=...,iterations=...`, in base64.
+The client salts and hashes the password, and the broker stores keys that are derived from the
+result. A stored credential is a line of text with values in base64:
+`salt=...,stored_key=...,server_key=...,iterations=...`.
 """
 
 import base64
@@ -16,7 +17,7 @@ MAX_ITERATIONS = 16384
 
 
 class ScramMechanism(IntEnum):
-    """With the numbers that the protocol gives them."""
+    """The SCRAM mechanisms, with their numbers in the protocol."""
 
     SHA_256 = 1
     SHA_512 = 2
@@ -31,7 +32,8 @@ class ScramMechanism(IntEnum):
 
 
 class MalformedCredential(ValueError):
-    """A stored credential that is none. The message shows nothing of it."""
+    """A stored credential that cannot be decoded. The message shows nothing of it, because a part
+    of it may be secret."""
 
 
 class ScramCredential(NamedTuple):

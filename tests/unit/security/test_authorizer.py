@@ -3,6 +3,7 @@
 import pytest
 
 from odradek.config import BrokerSettings, InvalidSetting
+from odradek.invariants import InvariantViolation
 from odradek.protocol.acls import (
     AccessEntry,
     Operation,
@@ -10,6 +11,7 @@ from odradek.protocol.acls import (
     ResourcePattern,
     ResourceType,
 )
+from odradek.security.acls import AclIndex
 from odradek.security.authorizer import AclAuthorizer, Authorizer, load_authorizer
 from odradek.security.principals import ANONYMOUS, Principal
 
@@ -113,6 +115,17 @@ def test_what_is_remembered_goes_with_the_rules() -> None:
     assert authorizer.allows(*read)
     authorizer.follow({})
     assert not authorizer.allows(*read)
+
+
+def test_a_decision_that_outlives_its_rules_is_noticed() -> None:
+    authorizer = standard()
+    assert isinstance(authorizer, AclAuthorizer)
+    resource = ResourcePattern(TOPIC, "t")
+    authorizer.follow({resource: (entry(),)})
+    assert authorizer.allows(ALICE, "h", Operation.READ, TOPIC, "t")
+    authorizer._index = AclIndex()  # The rules change, and the decisions stay.
+    with pytest.raises(InvariantViolation, match="not made by the present ACLs"):
+        authorizer.allows(ALICE, "h", Operation.READ, TOPIC, "t")
 
 
 def test_the_log_is_told_why() -> None:

@@ -255,7 +255,7 @@ def _of_one_group(answer: OffsetFetchResponsePartitions) -> OffsetFetchResponseP
 HANDLER: Final = Handler(
     API,
     handle,
-    permission=CheckedByHandler("DESCRIBE on offset group and on offset topic"),
+    permission=CheckedByHandler("DESCRIBE on each group and on each topic"),
     # Of each group the handler itself fetches some partitions at a time.
     splitting=[
         Splitting("groups", "groups"),
