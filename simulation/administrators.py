@@ -1,9 +1,9 @@
 """What administrators do to a cluster, and what must be true afterwards.
 
-Several of them change different settings of one topic at the same moment: every change that was
-acknowledged is there. Somebody asks for an internal topic before anybody needs it: it is made as an
-internal topic all the same. One topic is denied to everybody: its name and its partitions are shown
-to nobody, by whichever name or id it is asked for.
+Two administrators change different settings of one topic at the same moment: every acknowledged
+change must be there. A client asks for an internal topic before any coordinator needs it: it must
+be created as an internal topic. One topic is denied to every user: its name and partitions must not
+be shown, whether a request names the topic or its id.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from simulation.simulated_cluster import Brokers, Program
 INTERNAL: Final = ("__consumer_offsets", "__transaction_state")
 HIDDEN: Final = "hidden"
 
-# Settings that change nothing in these short runs, and a range that each may be set to.
+# Settings that have no effect in these short runs.
 _SETTINGS: Final = (
     "segment.jitter.ms",
     "delete.retention.ms",
@@ -41,20 +41,19 @@ _SETTINGS: Final = (
     "min.compaction.lag.ms",
 )
 _GROUP: Final = "administrators"
-# News of the metadata store reach every broker within half a second.
+# Notifications of the metadata store reach every broker within half a second.
 _LOOKS, _LOOK_AGAIN_S = 10, 0.2
 _DENY, _ALL_OPERATIONS, _TOPIC, _LITERAL = 2, 2, 2, 3
 
 
 class Administrators:
-    """`found` are the rules that were broken; the scenario judges them at the end."""
+    """`found` collects violations, which the scenario reports at the end."""
 
     def __init__(self, brokers: Brokers, random: Random) -> None:
         self.found: list[Violation] = []
         self._brokers = brokers
         self._random = random
-        # Of each topic: what the last acknowledged change of a setting said. Without an entry
-        # nobody knows.
+        # The last acknowledged value of each topic's setting; no entry if the value is unknown.
         self._settings: dict[tuple[str, str], str] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._hidden_id: TopicId | None = None
@@ -62,7 +61,7 @@ class Administrators:
     # Settings
 
     async def change_settings(self, topic: str) -> None:
-        """Two at once, each another setting."""
+        """Changes two settings at once, by two clients."""
         values = {
             name: str(self._random.randint(1, 1000) * 1000)
             for name in self._random.sample(_SETTINGS, 2)
@@ -104,7 +103,7 @@ class Administrators:
                 for _ in range(_LOOKS):
                     if told == value:
                         break
-                    # Whoever is asked may not have heard of the change yet.
+                    # The broker that was asked may not have been notified yet.
                     await asyncio.sleep(_LOOK_AGAIN_S)
                     told = await _setting(admin, topic, name)
                 else:
@@ -114,7 +113,7 @@ class Administrators:
     # Positions
 
     async def commit(self, partition: TopicPartition) -> None:
-        """Moves the group of the administrators, which makes the topic of the offsets."""
+        """Commits an offset of the administrators' group, which creates `__consumer_offsets`."""
         offset = self._random.randint(0, 1000)
 
         async def move(world: World) -> None:

@@ -1,19 +1,19 @@
-"""What must hold in a cluster at any moment, looked up in its store and in its brokers.
+"""What must hold in a cluster at every moment, read from its store and its brokers.
 
-Changes of the store are judged as they happen, replicas at short intervals:
+Changes of the store are checked as they happen, replicas at short intervals:
 
     two leaders      one leader epoch of a partition had two leaders
     epoch fell       a leader epoch went back, or a new leader came without a new epoch
-    unclean          somebody was elected who was not in sync, or leads without being in the set
+    unclean          a replica was elected that was not in sync, or a leader is not in the set
     incomplete       a live member of an in-sync set lacks records that were committed
-    went back        the high watermark of a leader fell within its term
+    went back        the high watermark of a leader fell within its leadership
     misplaced        log start, high watermark and log end are not in this order
     unreplicated     acks=all was answered before enough replicas had the record
     apart            two replicas hold different bytes below the high watermark
 
-What a leader's high watermark has passed is committed. Whatever is committed once must be on
-every live replica in sync from then on, at the same offset, written in the same epoch. Of compacted
-topics each replica keeps what it likes: `compaction_workload` judges them.
+What a leader's high watermark has passed is committed. From then on it must be on every live
+replica in sync, at the same offset and from the same epoch. The replicas of a compacted topic may
+differ, so `compaction_workload` checks those.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -66,13 +66,13 @@ class Batch(NamedTuple):
 
 
 class Committed:
-    """What was below the high watermark of some leader of one partition."""
+    """The batches of one partition that were below the high watermark of any leader."""
 
     __slots__ = ("batches", "high_watermark", "start")
 
     def __init__(self) -> None:
         self.high_watermark = 0
-        # What lies below was deleted on purpose; some replicas hold it for longer than others.
+        # Records below it were deleted. Some replicas hold them for longer than others.
         self.start = 0
         self.batches: list[Batch] = []
 
@@ -105,7 +105,7 @@ class ClusterInvariants:
         self._states: dict[str, PartitionState] = {}
         self._leaders: dict[tuple[str, int], int] = {}
         self._committed: dict[TopicPartition, Committed] = {}
-        # Of each leader's term, by broker, its life, partition and epoch.
+        # The last high watermark of each leadership, by broker, its start, topic, partition, epoch.
         self._high_watermarks: dict[tuple[int, int, bytes, TopicPartition, int], int] = {}
         if isinstance(tree, Tree):
             self.watch(tree)
@@ -113,14 +113,14 @@ class ClusterInvariants:
             tree.listen(self.watch)
 
     def watch(self, tree: Tree) -> None:
-        """Follows this tree from now on, which holds what the last one held, or less."""
+        """Follows this tree from now on, in place of the last one."""
         self._tree = tree
         tree.listen(self._follow)
 
     # The store
 
     def _follow(self, paths: Iterable[str]) -> None:
-        """Raises nothing: it is called by the broker that made the change."""
+        """Ends the run through the loop: the broker that made the change calls this."""
         try:
             self.look()
             self._judge_all(paths)
@@ -167,7 +167,7 @@ class ClusterInvariants:
                 self._require_complete(broker, topic_partition)
 
     def _is_registered(self, broker: SimulatedBroker) -> bool:
-        """The process that runs now is, not one before it."""
+        """Whether the process that runs now is registered, not an earlier one."""
         node = self._tree.get(f"/brokers/ids/{broker.node_id}")
         return node is not None and broker.is_running and node.owner == broker.session_id
 
@@ -255,7 +255,7 @@ class ClusterInvariants:
             self._commit(broker, topic_partition, mark)
 
     def _is_of_this_topic(self, partition: Partition) -> bool:
-        """Not a former one of the same name."""
+        """Whether it belongs to the present topic, not to a deleted one of the same name."""
         path = _TOPICS + partition.topic_partition.topic
         node = self._tree.get(path)
         return (
@@ -278,12 +278,12 @@ class ClusterInvariants:
         committed.high_watermark = mark
 
     def store_was_lost(self) -> None:
-        """States and epochs begin anew, from what the logs hold; what was committed stays so."""
+        """States and leader epochs begin anew. What was committed must still be there."""
         self._states.clear()
         self._leaders.clear()
 
     def forgive(self, topic_partition: TopicPartition) -> None:
-        """What was committed so far may be lost: more went wrong than is promised to survive."""
+        """Permits the loss of what was committed so far in this partition."""
         self._committed.pop(topic_partition, None)
 
     def require_replicated(self, topic_partition: TopicPartition, offset: int, least: int) -> None:
@@ -350,7 +350,8 @@ class ClusterInvariants:
         return TopicAssignment.decode(topic, node.value).replicas[topic_partition.partition]
 
     def is_healthy(self, broker: SimulatedBroker) -> bool:
-        """In sync wherever it has a replica, and registered."""
+        """Whether the broker is registered and in sync in every partition of which it has a
+        replica."""
         if not self._is_registered(broker):
             return False
         return all(
@@ -399,7 +400,7 @@ class _Segment:
 
 
 def batches_of(broker: SimulatedBroker, topic_partition: TopicPartition) -> list[Batch] | None:
-    """The log as its files hold it; None if there is none. Not to be changed."""
+    """The batches in the files of a log; None without a directory. Callers must not change it."""
     disk = broker.host.disk
     directory = f"/data/{topic_partition.topic}-{topic_partition.partition}"
     if not disk.exists(directory):

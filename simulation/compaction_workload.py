@@ -1,11 +1,11 @@
-"""Days on which brokers compact all the time, and a keyed topic that shows what they keep.
+"""Runs in which brokers compact all the time, and a keyed topic that shows what they keep.
 
-One writer changes a few keys again and again, and deletes some. Whoever reads the topic from its
-start, and every replica as its files hold it, must end with the newest value of each key:
+One writer changes a few keys again and again, and deletes some. A consumer that reads the topic
+from its start, and the files of every replica, must end with the newest value of each key:
 
     stale        the newest record of a key is older than one that was acknowledged
     gone         no record of a key is there, though nothing deleted it
-    phantom      a record that nobody sent, or under another key
+    phantom      a record that was never sent, or was sent under another key
     backwards    offsets that do not rise
 
 A write without an answer may have happened or not; but a writer's sends to one partition keep
@@ -37,7 +37,7 @@ _FOR_EVER_MS = 86_400_000
 
 
 class Found(NamedTuple):
-    """A record of the keyed topic as somebody sees it at the end."""
+    """A record of the keyed topic as it is read at the end."""
 
     offset: int
     key: bytes | None
@@ -50,12 +50,12 @@ class Write:
     key: bytes
     value: bytes | None
     is_acknowledged: bool = False
-    # None if nobody said where it is.
+    # None if no answer said it.
     offset: int | None = None
 
 
 class CompactionWorkload:
-    """What a seed draws for such a day, from its own source: other days stay as they are."""
+    """What the seed draws for such a run, from a random source of its own."""
 
     def __init__(self, random: Random) -> None:
         self.partitions = [TopicPartition(STATES, n) for n in range(random.randint(1, 2))]
@@ -78,7 +78,7 @@ class CompactionWorkload:
         }
 
     def violations(self, partition: TopicPartition, found: Sequence[Found]) -> list[Violation]:
-        """What is wrong with a partition that somebody read from its start to its end."""
+        """Violations in a partition that was read from its start to its end."""
         keeps_tombstones = self.delete_retention_ms == _FOR_EVER_MS
         writes = [write for write in self.writes if write.partition == partition]
         return keyed_violations(partition, writes, found, keeps_tombstones=keeps_tombstones)
@@ -92,7 +92,7 @@ class CompactionWorkload:
 
 
 def compaction_of(simulation: Simulation) -> CompactionWorkload | None:
-    """None on most days."""
+    """Returns None in most runs."""
     random = simulation.random("compaction")
     return CompactionWorkload(random) if random.random() < _COMPACTING_DAYS else None
 

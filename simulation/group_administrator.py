@@ -1,13 +1,13 @@
 """Works on groups from outside, all day: lists, describes, moves and deletes them.
 
-The administrator's own groups (ledgers) have no members, and nobody else touches them: what was
+The administrator's own groups (own_groups) have no members, and nobody else touches them: what was
 acknowledged about them must be so. A request whose answer came late may have been sent twice, and
-the first one may still be on its way; nothing more is expected of that ledger then, and another one
+the first one may still be on its way; nothing more is expected of that group then, and another one
 is opened. Rules:
 
-    wrong position      a ledger's position is not the one that was acknowledged last
-    unlisted group      a ledger with positions is not among the groups
-    listed group        a ledger that was deleted is among the groups
+    wrong position      an own group's position is not the one that was acknowledged last
+    unlisted group      an own group with positions is not among the groups
+    listed group        an own group that was deleted is among the groups
     two owners          two members are described as owners of one partition
 """
 
@@ -31,7 +31,7 @@ DRAFTS: Final = "drafts"
 _VISITORS: Final = "visitors"
 _TIMEOUT_MS: Final = 2000
 # How often the seed takes a step: never, sometimes or often.
-_MOODS: Final = (0.0, 1.0, 1.0, 3.0)
+_FACTORS: Final = (0.0, 1.0, 1.0, 3.0)
 
 Step = Callable[[Admin, World], Awaitable[None]]
 
@@ -44,7 +44,7 @@ class GroupAdministrator:
     ) -> None:
         self.found: list[Violation] = []
         # Every ledger there ever was.
-        self.ledgers = ["ledger-1"]
+        self.own_groups = ["own-group-1"]
         self._group = group
         self._partitions = partitions
         self._options: Options = {
@@ -69,9 +69,11 @@ class GroupAdministrator:
             self._visit: 1,
             self._draft: 1,
         }
-        moods = [self._random.choice(_MOODS) for _ in steps]
+        factors = [self._random.choice(_FACTORS) for _ in steps]
         self._steps = list(steps)
-        self._weights = [usual * mood for usual, mood in zip(steps.values(), moods, strict=True)]
+        self._weights = [
+            usual * factor for usual, factor in zip(steps.values(), factors, strict=True)
+        ]
         if not any(self._weights):
             self._weights = list(steps.values())
 
@@ -86,8 +88,8 @@ class GroupAdministrator:
     # Ledgers
 
     @property
-    def _ledger(self) -> str:
-        return self.ledgers[-1]
+    def _own_group(self) -> str:
+        return self.own_groups[-1]
 
     async def _change(self, world: World, change: Awaitable[bool]) -> bool:
         """Whether it was done, and at once."""
@@ -97,7 +99,7 @@ class GroupAdministrator:
             is_done = await change
         if is_done and world.clock.monotonic_s() - asked_s < _TIMEOUT_MS / 1000:
             return True
-        self.ledgers.append(f"ledger-{len(self.ledgers) + 1}")
+        self.own_groups.append(f"own-group-{len(self.own_groups) + 1}")
         self._positions = {}
         self._is_deleted = False
         return False
@@ -107,7 +109,7 @@ class GroupAdministrator:
         partition, offset = self._random.choice(self._partitions), self._commits
 
         async def ask() -> bool:
-            told = await admin.alter_group_offsets(self._ledger, {partition: offset})
+            told = await admin.alter_group_offsets(self._own_group, {partition: offset})
             return told[partition] is True
 
         if await self._change(world, ask()):
@@ -120,7 +122,7 @@ class GroupAdministrator:
         partition = self._random.choice(list(self._positions))
 
         async def ask() -> bool:
-            told = await admin.delete_group_offsets(self._ledger, [partition])
+            told = await admin.delete_group_offsets(self._own_group, [partition])
             return told[partition] is True
 
         if await self._change(world, ask()):
@@ -131,7 +133,7 @@ class GroupAdministrator:
             return
 
         async def ask() -> bool:
-            return (await admin.delete_groups([self._ledger]))[self._ledger] is True
+            return (await admin.delete_groups([self._own_group]))[self._own_group] is True
 
         if await self._change(world, ask()):
             self._positions = {}
@@ -140,7 +142,7 @@ class GroupAdministrator:
     async def _check(self, admin: Admin, world: World) -> None:
         told: dict[TopicPartition, int] = {}
         try:
-            answer = await admin.list_group_offsets(self._ledger)
+            answer = await admin.list_group_offsets(self._own_group)
         except KafkaError as error:
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
@@ -151,21 +153,21 @@ class GroupAdministrator:
                 told[one] = known.offset
         if told != self._positions:
             detail = f"{told}, acknowledged was {self._positions}"
-            self.found.append(Violation("wrong position", self._ledger, detail))
+            self.found.append(Violation("wrong position", self._own_group, detail))
 
     async def _list(self, admin: Admin, world: World) -> None:
         wanted = self._random.choice(((), ("Empty",), ("Stable", "empty")))
         types = self._random.choice(((), ("classic",), ("Classic", "consumer")))
         listed = {group.group_id for group in await admin.list_groups(states=wanted, types=types)}
-        if self._positions and self._ledger not in listed:
-            self.found.append(Violation("unlisted group", self._ledger, f"there are {listed}"))
-        if self._is_deleted and self._ledger in listed:
-            self.found.append(Violation("listed group", self._ledger, "it was deleted"))
+        if self._positions and self._own_group not in listed:
+            self.found.append(Violation("unlisted group", self._own_group, f"there are {listed}"))
+        if self._is_deleted and self._own_group in listed:
+            self.found.append(Violation("listed group", self._own_group, "it was deleted"))
 
     # The group of the day
 
     async def _describe(self, admin: Admin, world: World) -> None:
-        asked = [self._group, self._ledger, _VISITORS, "nobody"]
+        asked = [self._group, self._own_group, _VISITORS, "nobody"]
         for described in (await admin.describe_groups(asked)).values():
             if isinstance(described, GroupDescription):
                 self._judge(described)

@@ -1,4 +1,4 @@
-"""Members of a consumer group that note what they own, are given and commit."""
+"""Members of a consumer group that record what they own, are given and commit."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -23,17 +23,17 @@ _TAKEN = (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID)
 
 
 def has_lost_its_place(error: BaseException) -> bool:
-    """Another one runs as the same static member; this consumer is of no use any more."""
+    """Whether another consumer has taken over the static membership."""
     return isinstance(error, KafkaError) and error.code in _TAKEN
 
 
 @dataclass(frozen=True, slots=True)
 class MemberBehaviour:
-    """How a member lives."""
+    """How a member polls and commits."""
 
     topic: str
     commits_async: bool
-    # How often it thinks about a batch for so long that the group goes on without it.
+    # How often it works on a batch for so long that the group may remove it.
     stall_probability: float
     max_stall_s: float = 10.0
     # All topics if there are others beside the first one; or a pattern that they match.
@@ -42,7 +42,7 @@ class MemberBehaviour:
 
 
 class OwnershipRecorder(RebalanceListener):
-    """Notes what comes and where the member begins."""
+    """Records which partitions are assigned and where the member starts to read."""
 
     def __init__(self, name: str, groups: GroupHistory, log: History, world: World) -> None:
         self.consumer: Consumer | None = None
@@ -64,7 +64,7 @@ class OwnershipRecorder(RebalanceListener):
         assert self.consumer is not None
         who = self.consumer.group_metadata()
         if who.generation_id >= 0:
-            # Whoever takes the place of a static member is the same member.
+            # A consumer that takes over a static membership is the same member.
             owner = who.group_instance_id or who.member_id
             given = Span(self._began_s, self._clock.monotonic_s())
             self._groups.owned(owner, who.generation_id, partitions, given)
@@ -78,7 +78,7 @@ class OwnershipRecorder(RebalanceListener):
         self._log.polled(self._name, partition, offset, value)
 
     def sought(self, partition: TopicPartition) -> None:
-        """The member put itself somewhere else."""
+        """The member has called seek()."""
         self._came_s.pop(partition, None)
         self._log.moved(self._name, partition)
 
@@ -106,7 +106,7 @@ class GroupMember:
 
     async def run(self, world: World) -> None:
         settings = ConsumerSettings.from_options(self._options)
-        # A zombie whose static membership another one has does not take it back.
+        # A zombie does not take back a static membership that its successor has.
         while not self.is_leaving and self._is_current(self.name):
             notes = _CommitsWhenRevoked(self.name, self._groups, self._log, world)
             async with Consumer(settings, world=world) as consumer:
@@ -157,7 +157,7 @@ class GroupMember:
 
 
 class _CommitsWhenRevoked(OwnershipRecorder):
-    """And commits what is done before it gives partitions away."""
+    """Also commits finished records when partitions are revoked."""
 
     def __init__(self, name: str, groups: GroupHistory, log: History, world: World) -> None:
         super().__init__(name, groups, log, world)
@@ -178,7 +178,7 @@ class _CommitsWhenRevoked(OwnershipRecorder):
             if partition in self.done
         }
         if positions:
-            # Whoever gets them reads some records again if this fails.
+            # If this fails, the next owner reads some records again.
             with suppress(*Refusal):
                 await self.commit(positions)
 
@@ -222,7 +222,7 @@ class _CommitsWhenRevoked(OwnershipRecorder):
 
 
 class Observer:
-    """Asks for the group's positions, from outside the group."""
+    """Asks for the committed offsets of the group, from outside the group."""
 
     def __init__(
         self,

@@ -56,17 +56,17 @@ class _Transactional:
         """Until done, or until another program has our place."""
         while not self.is_done:
             self._producers += 1
-            life = f"{self.name}/{self._producers}"
+            instance = f"{self.name}/{self._producers}"
             producer = Producer(ProducerSettings.from_options(self._options), world=world)
             asked_s = world.clock.monotonic_s()
             try:
                 await producer.init_transactions()
                 now_s = world.clock.monotonic_s()
-                self._history.is_ready(self._transactional_id, life, asked_s, now_s)
+                self._history.is_ready(self._transactional_id, instance, asked_s, now_s)
                 while not self.is_done:
-                    await self.turn(producer, life, world)
+                    await self.run_transaction(producer, instance, world)
             except Refusal as error:
-                self._note_shut_out(error, life, world.clock.monotonic_s())
+                self._note_shut_out(error, instance, world.clock.monotonic_s())
                 if has_lost_its_place(error):
                     raise
                 if isinstance(error, ProducerFenced) and not self.is_current:
@@ -75,20 +75,20 @@ class _Transactional:
             finally:
                 await producer.close(timeout_ms=1000)
 
-    def _note_shut_out(self, error: BaseException, life: str, now_s: float) -> None:
+    def _note_shut_out(self, error: BaseException, instance: str, now_s: float) -> None:
         attempts = self._history.attempts
         began_s = max(
-            (attempt.began_s for attempt in attempts if attempt.producer == life), default=now_s
+            (attempt.began_s for attempt in attempts if attempt.producer == instance), default=now_s
         )
         codes = [getattr(one, "code", None) for one in (error, error.__cause__)]
         if ErrorCode.INVALID_PRODUCER_ID_MAPPING in codes:
-            self._history.shut_out.append(ShutOut(self._transactional_id, life, began_s, now_s))
+            self._history.shut_out.append(ShutOut(self._transactional_id, instance, began_s, now_s))
 
-    async def turn(self, producer: Producer, life: str, world: World) -> None:
+    async def run_transaction(self, producer: Producer, instance: str, world: World) -> None:
         raise NotImplementedError
 
-    def begin(self, life: str, world: World) -> Attempt:
-        return self._history.began(self._transactional_id, life, world.clock.monotonic_s())
+    def begin(self, instance: str, world: World) -> Attempt:
+        return self._history.began(self._transactional_id, instance, world.clock.monotonic_s())
 
     async def send(
         self, producer: Producer, attempt: Attempt, partition: TopicPartition, value: bytes
@@ -102,7 +102,7 @@ class _Transactional:
             on_delivery=_noting(self._history.log, send),
         )
 
-    async def dream(self, world: World) -> None:
+    async def stall(self, world: World) -> None:
         if world.randomness.fraction() < self._temper.stall_probability:
             await asyncio.sleep(world.randomness.fraction() * self._temper.max_stall_s)
 
@@ -154,14 +154,14 @@ class TransactionalFeeder(_Transactional):
     async def run(self, world: World) -> None:
         await self.produce(world)
 
-    async def turn(self, producer: Producer, life: str, world: World) -> None:
-        attempt = self.begin(life, world)
+    async def run_transaction(self, producer: Producer, instance: str, world: World) -> None:
+        attempt = self.begin(instance, world)
         try:
             await producer.begin_transaction()
             for number in range(1 + world.randomness.below(5)):
                 partition = self._partitions[world.randomness.below(len(self._partitions))]
                 await self.send(producer, attempt, partition, b"%d.%d" % (attempt.number, number))
-            await self.dream(world)
+            await self.stall(world)
             await self.end(producer, attempt, world)
         except Refusal:
             await self.abandon(producer, attempt)
@@ -215,12 +215,12 @@ class Worker(_Transactional):
                         raise
                     await asyncio.sleep(0.2)
 
-    async def turn(self, producer: Producer, life: str, world: World) -> None:
+    async def run_transaction(self, producer: Producer, instance: str, world: World) -> None:
         consumer = self._consumer
         taken = await consumer.poll(500, 1 + world.randomness.below(12))
         if not taken:
             return
-        attempt = self.begin(life, world)
+        attempt = self.begin(instance, world)
         try:
             await producer.begin_transaction()
             for partition, records in taken.items():
@@ -232,11 +232,11 @@ class Worker(_Transactional):
                     await self.send(
                         producer, attempt, TopicPartition(self._route.target, target), value
                     )
-            await self.dream(world)
+            await self.stall(world)
             positions = {one: records[-1].offset + 1 for one, records in taken.items()}
             attempt.positions.update(positions)
             await producer.send_offsets_to_transaction(positions, consumer.group_metadata())
-            await self.dream(world)
+            await self.stall(world)
             await self.end(producer, attempt, world)
         except Refusal:
             try:

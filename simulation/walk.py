@@ -38,13 +38,13 @@ class Walk:
         self._random: Random = simulation.random("walk")
         self._steps = steps
         usual = weights or {}
-        mood = simulation.random("swarm")
+        swarm = simulation.random("swarm")
         self._weights = {
-            name: usual.get(name, 1.0) * max(mood.choice(_FACTORS), 1.0 if name in always else 0.0)
+            name: usual.get(name, 1.0) * max(swarm.choice(_FACTORS), 1.0 if name in always else 0.0)
             for name in steps
         }
-        if themes and mood.random() < _THEME_PROBABILITY:
-            theme = mood.choice(themes)
+        if themes and swarm.random() < _THEME_PROBABILITY:
+            theme = swarm.choice(themes)
             self._weights = {name: usual.get(name, 1.0) for name in theme if name in steps}
         if not any(self._weights.values()):
             self._weights = dict.fromkeys(steps, 1.0)

@@ -42,10 +42,10 @@ class ProducingClient:
                 await self._send(producer, world, f"{prefix}:{number}", prefix)
             await producer.flush()
 
-    async def _send(self, producer: Producer, world: World, text: str, life: str) -> None:
+    async def _send(self, producer: Producer, world: World, text: str, instance: str) -> None:
         partition = self._partitions[world.randomness.below(len(self._partitions))]
         value = text.encode() + b"." * world.randomness.below(200)
-        send = self._history.sending(life, partition, value)
+        send = self._history.sending(instance, partition, value)
         try:
             await producer.send(
                 partition.topic,

@@ -277,7 +277,7 @@ def _broker_properties(random: Random, *, flushes: bool) -> dict[str, str]:
 
 
 async def broker(simulation: Simulation) -> str:
-    """Plays a bad day and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     day = FaultyCluster(simulation)
     with staged_by_seed(simulation):
         await day.run()

@@ -292,5 +292,5 @@ def _properties(random: Random) -> dict[str, str]:
 
 
 async def clients(simulation: Simulation) -> str:
-    """Plays one walk and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     return await ClientWalk(simulation).run()

@@ -523,5 +523,5 @@ def _properties(random: Random, *, flushes: bool) -> dict[str, str]:
 
 
 async def cluster(simulation: Simulation) -> str:
-    """Plays a bad day and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     return await ClusterScenario(simulation).run()

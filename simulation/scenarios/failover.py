@@ -43,16 +43,16 @@ class FailoverScenario(TransactionScenario):
             "replica.fetch.wait.max.ms": "500",
             "leader.imbalance.check.interval.seconds": random.choice(("5", "300")),
         }
-        day = FaultyCluster(simulation, BROKERS, properties)
-        day.longest_day_s = 28.0
-        self._store_service = day.store if isinstance(day.store, SocketStore) else None
-        day.faults = CoordinatorFaults(simulation, random, day.brokers, self._store_service)
-        super().__init__(simulation, day)
-        store = day.store
+        cluster = FaultyCluster(simulation, BROKERS, properties)
+        cluster.longest_day_s = 28.0
+        self._store_service = cluster.store if isinstance(cluster.store, SocketStore) else None
+        cluster.faults = CoordinatorFaults(simulation, random, cluster.brokers, self._store_service)
+        super().__init__(simulation, cluster)
+        store = cluster.store
         watched = store.tree if isinstance(store, MemoryMetadata) else store
-        self._invariants = ClusterInvariants(simulation, watched, day.brokers)
+        self._invariants = ClusterInvariants(simulation, watched, cluster.brokers)
         self._ledger = GroupHistory()
-        self._committer = Committer(_LEDGER, self._ledger, self.sources[0], day.bootstrap)
+        self._committer = Committer(_LEDGER, self._ledger, self.sources[0], cluster.bootstrap)
         self._observers = [
             DirectObserver(
                 broker,
@@ -61,29 +61,29 @@ class FailoverScenario(TransactionScenario):
                 acknowledged=self.history.log,
                 longest_s=_MAX_ANSWER_S,
             )
-            for broker in day.brokers
+            for broker in cluster.brokers
         ]
         self._watchers: list[DirectObserver | Committer] = [*self._observers, self._committer]
         self._looking: asyncio.Task[None] | None = None
 
     def begin_watching(self) -> None:
         for watcher in self._watchers:
-            self.day.simulation.host(watcher.name).start(watcher.run, watcher.name)
+            self.cluster.simulation.host(watcher.name).start(watcher.run, watcher.name)
         self._looking = asyncio.ensure_future(self._look())
 
     def end_watching(self) -> None:
         for watcher in self._watchers:
-            self.day.simulation.host(watcher.name).kill()
+            self.cluster.simulation.host(watcher.name).kill()
 
     async def _look(self) -> None:
         """Ends the run when an invariant is broken: nobody waits for this task."""
         while True:
             try:
                 self._invariants.look()
-                for broker in self.day.brokers:
+                for broker in self.cluster.brokers:
                     broker.supervise()
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-                self.day.simulation.loop.fail(str(error), error)
+                self.cluster.simulation.loop.fail(str(error), error)
             await asyncio.sleep(_LOOK_S)
 
     def more_violations(self) -> list[Violation]:
@@ -101,8 +101,8 @@ class FailoverScenario(TransactionScenario):
 
 
 async def failover(simulation: Simulation) -> str:
-    """Plays a bad day and says what it came to."""
-    day = FailoverScenario(simulation)
-    in_force(simulation, day.version)
+    """Runs the scenario once and returns a summary of what happened."""
+    cluster = FailoverScenario(simulation)
+    in_force(simulation, cluster.version)
     last_epoch(simulation)
-    return await day.run()
+    return await cluster.run()

@@ -1,8 +1,8 @@
-"""What the days of groups and transactions have in common: brokers, topics, faults, an evening.
+"""What `groups`, `transactions` and `failover` have in common: brokers, topics and faults.
 
-The seed draws the settings and everything that happens. With `flush.messages=1` power cuts are
-part of the faults; without, brokers are killed and stopped only, which loses nothing. On some days
-the coordinators' topics are compacted all the time.
+The seed draws the settings and every fault. With `flush.messages=1` power cuts are among the
+faults; without, brokers are only killed and stopped, which loses nothing. In some runs the topics
+of the coordinators are compacted all the time.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ _BROKER = {
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.session.timeout.ms": "6000",
 }
-# How the members of a group share partitions: protocol and assignor.
-_MANNERS = (
+# The protocol and the assignor of a group.
+_PROTOCOLS = (
     ("classic", "range"),
     ("classic", "sticky"),
     ("classic", "cooperative-sticky"),
@@ -48,7 +48,7 @@ _MANNERS = (
     ("consumer", "range"),
 )
 
-# How many days of several brokers have their metadata in SQLite behind its service.
+# The share of runs with several brokers whose metadata is in SQLite behind its service.
 _SOCKET_STORES = 0.25
 
 T = TypeVar("T")
@@ -58,14 +58,14 @@ class FaultInjector(Protocol):
     count: int
 
     async def inject(self, clients: Sequence[str]) -> None:
-        """Something goes wrong."""
+        """Injects one fault."""
 
     async def heal(self) -> None:
-        """Everything heals, and every broker runs."""
+        """Ends every fault and starts every broker."""
 
 
 class FaultyCluster:
-    """A number of brokers and what happens to them; what clients do is for others to say."""
+    """Brokers and the faults injected into them. Subclasses and users add the clients."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class FaultyCluster:
     ) -> None:
         random = self.random = simulation.random("day")
         self.simulation = simulation
-        # How long a sync takes at most: slow ones leave much that a power cut can take.
+        # The longest sync. Slow ones leave more unsynced data for a power cut to take.
         simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
         flushes = random.random() < 0.5
         properties = {**_BROKER, "log.segment.bytes": random.choice(("2000", "1073741824"))}
@@ -101,11 +101,11 @@ class FaultyCluster:
         ]
         self.bootstrap = ",".join(broker.address for broker in self.brokers)
         self.longest_day_s = 40.0
-        self.protocol, self.assignor = random.choice(_MANNERS)
+        self.protocol, self.assignor = random.choice(_PROTOCOLS)
         self.faults: FaultInjector = Faults(simulation, random, self.brokers, cuts_power=flushes)
 
     def member_options(self) -> Options:
-        """Settings of a consumer in the group; it commits itself."""
+        """Settings of a consumer in the group, without automatic commits."""
         options: Options = {
             "bootstrap_servers": self.bootstrap,
             "group_id": GROUP,
@@ -135,7 +135,7 @@ class FaultyCluster:
         }
 
     async def start(self, topics: dict[str, int]) -> None:
-        """Brokers run and topics are there."""
+        """Starts the brokers and creates the topics."""
         if isinstance(self.store, SocketStore):
             self.store.start()
         for broker in self.brokers:
@@ -169,19 +169,19 @@ class FaultyCluster:
             broker.require_alive()
 
     async def operator(self, program: Callable[[World], Coroutine[Any, Any, T]]) -> T:
-        """Runs a program on a host that nothing happens to."""
+        """Runs a program on the operator's host, which has no faults."""
         async with asyncio.timeout(PATIENCE_S):
             return await self.simulation.host("operator").start(program, "operator")
 
     async def until(self, holds: Callable[[], Awaitable[bool]], what: Callable[[], str]) -> None:
-        """Waits for something that must come to pass by itself."""
+        """Waits until `holds()`, or raises `NeverHappened` with what `what()` says."""
         deadline_s = self.simulation.loop.time() + PATIENCE_S
         pause_s = _FIRST_PAUSE_S
         while not await holds():
             self.require_alive()
             if self.simulation.loop.time() >= deadline_s:
                 raise NeverHappened(f"unseen: {what()}")
-            # Looking costs real time, so what takes long is looked at less often.
+            # Each look costs real time, so the pauses grow.
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _MAX_PAUSE_S)
 

@@ -1,12 +1,12 @@
-"""Who holds a transactional id: producers that take it from each other, request by request.
+"""Producers that take one transactional id from each other, request by request.
 
-Each life of a producer sends single requests, one after the other, and goes by the answers alone:
-nothing is repeated behind its back, as a client would do. Brokers are cut from each other, so that
-markers are late, and killed. On half of the days producer ids are used up after a few epochs.
+Each instance of a producer sends single requests, one after the other, and decides by the answers
+alone. No client library retries anything in between. Links between brokers are cut, so that markers
+are late, and brokers are killed. In half of the runs producer ids are used up after a few epochs.
 
-    zombie             a producer that another had fenced was answered as if it had not been
-    shut out           a producer that nobody had fenced was told that it was
-    shared identity    two lives were given one producer id and epoch
+    zombie             a fenced producer was answered as if it had not been fenced
+    shut out           a producer that was not fenced was told that it was
+    shared identity    two instances were given one producer id and epoch
 """
 
 import asyncio
@@ -68,8 +68,8 @@ class Identity(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Life:
-    """One life of the producer. Of one that is not `is_sure` nothing is claimed: the fate of a
+class ProducerInstance:
+    """One instance of the producer. Of one that is not `is_sure` nothing is claimed: the fate of a
     request is unknown."""
 
     number: int
@@ -79,7 +79,7 @@ class Life:
     ended_before: tuple[Identity, bool] | None = None
 
     def __str__(self) -> str:
-        return f"life {self.number} as {tuple(self.identity)}"
+        return f"instance {self.number} as {tuple(self.identity)}"
 
 
 class FencingWalk:
@@ -89,10 +89,10 @@ class FencingWalk:
         self._brokers = Brokers(simulation, 2, _properties(random))
         self._end_version = random.choice((4, 5, 5))
         self._found: list[Violation] = []
-        self._lives = 0
-        self._given: dict[Identity, Life] = {}
-        self._current: Life | None = None
-        self._fenced: list[Life] = []
+        self._instances = 0
+        self._given: dict[Identity, ProducerInstance] = {}
+        self._current: ProducerInstance | None = None
+        self._fenced: list[ProducerInstance] = []
         self._walk = Walk(
             simulation,
             {
@@ -129,17 +129,17 @@ class FencingWalk:
         except (TimeoutError, ClientError, KafkaError):
             return None
 
-    def _note(self, life: Life | None, what: str, code: int | None) -> None:
+    def _note(self, instance: ProducerInstance | None, what: str, code: int | None) -> None:
         told = "nothing" if code is None else ErrorCode(code).name
-        self._simulation.trace.add("-", f"{life} asks to {what} and is told {told}")
+        self._simulation.trace.add("-", f"{instance} asks to {what} and is told {told}")
 
-    def _judge_answer(self, life: Life, what: str, code: int | None) -> None:
+    def _judge_answer(self, instance: ProducerInstance, what: str, code: int | None) -> None:
         """Of a request by the one who holds the id, as far as that is known."""
-        self._note(life, what, code)
+        self._note(instance, what, code)
         if code is None or (code and code not in _UNCHANGED):
-            life.is_sure = False
-        elif code in _SHUT_OUT and life.is_sure:
-            detail = f"{life} asked to {what} and was told {ErrorCode(code).name}"
+            instance.is_sure = False
+        elif code in _SHUT_OUT and instance.is_sure:
+            detail = f"{instance} asked to {what} and was told {ErrorCode(code).name}"
             self._found.append(Violation("shut out", ID, detail))
 
     async def _init(self, identity: Identity | None) -> InitProducerIdResponse | None:
@@ -155,12 +155,12 @@ class FencingWalk:
             4,
         )
 
-    async def _add_as(self, life: Life) -> int | None:
+    async def _add_as(self, instance: ProducerInstance) -> int | None:
         answer = await self._ask(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=ID,
-                v3_and_below_producer_id=life.identity.producer_id,
-                v3_and_below_producer_epoch=life.identity.producer_epoch,
+                v3_and_below_producer_id=instance.identity.producer_id,
+                v3_and_below_producer_epoch=instance.identity.producer_epoch,
                 v3_and_below_topics=[
                     AddPartitionsToTxnTopic(name=TOPIC, partitions=list(range(_PARTITIONS)))
                 ],
@@ -196,8 +196,9 @@ class FencingWalk:
         if answer is not None and not code:
             if before is not None:
                 self._fenced.append(before)
-            self._lives += 1
-            self._current = Life(self._lives, Identity(answer.producer_id, answer.producer_epoch))
+            self._instances += 1
+            identity = Identity(answer.producer_id, answer.producer_epoch)
+            self._current = ProducerInstance(self._instances, identity)
             self._was_given(self._current)
         elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
             if before is not None and before.is_sure and before.is_open:
@@ -207,62 +208,63 @@ class FencingWalk:
         elif before is not None:
             before.is_sure = False
 
-    def _was_given(self, life: Life) -> None:
-        other = self._given.setdefault(life.identity, life)
-        if other is not life:
-            detail = f"{tuple(life.identity)} was given to lives {other.number} and {life.number}"
+    def _was_given(self, instance: ProducerInstance) -> None:
+        other = self._given.setdefault(instance.identity, instance)
+        if other is not instance:
+            numbers = f"{other.number} and {instance.number}"
+            detail = f"{tuple(instance.identity)} was given to instances {numbers}"
             self._found.append(Violation("shared identity", ID, detail))
 
-    async def _holder(self) -> Life | None:
+    async def _holder(self) -> ProducerInstance | None:
         if self._current is None:
             await self._take()
         return self._current
 
     async def _again(self) -> None:
         """The holder asks for its next epoch, as after an error."""
-        life = await self._holder()
-        if life is None:
+        instance = await self._holder()
+        if instance is None:
             return
-        answer = await self._init(life.identity)
+        answer = await self._init(instance.identity)
         code = None if answer is None else answer.error_code
-        self._judge_answer(life, "begin again", code)
+        self._judge_answer(instance, "begin again", code)
         if answer is not None and not code:
-            life.identity = Identity(answer.producer_id, answer.producer_epoch)
-            life.is_open, life.ended_before = False, None
-            self._was_given(life)
+            instance.identity = Identity(answer.producer_id, answer.producer_epoch)
+            instance.is_open, instance.ended_before = False, None
+            self._was_given(instance)
         elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
-            life.is_sure = False  # Its transaction may be aborted under the next epoch.
+            instance.is_sure = False  # Its transaction may be aborted under the next epoch.
 
     async def _add(self) -> None:
-        life = await self._holder()
-        if life is not None:
-            code = await self._add_as(life)
-            self._judge_answer(life, "add partitions", code)
+        instance = await self._holder()
+        if instance is not None:
+            code = await self._add_as(instance)
+            self._judge_answer(instance, "add partitions", code)
             if code == ErrorCode.NONE:
-                life.is_open = True
+                instance.is_open = True
 
     async def _end(self) -> None:
-        life = await self._holder()
-        if life is None:
+        instance = await self._holder()
+        if instance is None:
             return
         committed = self._random.random() < 0.6
-        answer = await self._end_as(life.identity, committed=committed)
+        answer = await self._end_as(instance.identity, committed=committed)
         code = None if answer is None else answer.error_code
-        self._judge_answer(life, "commit" if committed else "abort", code)
+        self._judge_answer(instance, "commit" if committed else "abort", code)
         if answer is not None and not code:
-            life.ended_before = (life.identity, committed)
-            life.is_open = False
+            instance.ended_before = (instance.identity, committed)
+            instance.is_open = False
             if answer.producer_id >= 0:
-                life.identity = Identity(answer.producer_id, answer.producer_epoch)
-                self._was_given(life)
+                instance.identity = Identity(answer.producer_id, answer.producer_epoch)
+                self._was_given(instance)
 
     async def _end_again(self) -> None:
         """As if the answer had been lost. Whatever is told, nothing may change by it."""
-        life = self._current
-        if life is not None and life.ended_before is not None and self._end_version > 4:
-            identity, committed = life.ended_before
+        instance = self._current
+        if instance is not None and instance.ended_before is not None and self._end_version > 4:
+            identity, committed = instance.ended_before
             answer = await self._end_as(identity, committed=committed)
-            self._note(life, "end again", None if answer is None else answer.error_code)
+            self._note(instance, "end again", None if answer is None else answer.error_code)
 
     async def _turns(self) -> None:
         """One transaction after the other; the next begins while markers are on their way."""
@@ -292,21 +294,21 @@ class FencingWalk:
     async def _zombie(self) -> None:
         if not self._fenced:
             return
-        life = self._random.choice((self._fenced[-1], self._random.choice(self._fenced)))
+        instance = self._random.choice((self._fenced[-1], self._random.choice(self._fenced)))
         chance = self._random.random()
         if chance < 0.2:
-            what, code = "add partitions", await self._add_as(life)
+            what, code = "add partitions", await self._add_as(instance)
         elif chance < 0.4:
             what = "begin again"
-            begun = await self._init(life.identity)
+            begun = await self._init(instance.identity)
             code = None if begun is None else begun.error_code
         else:
             what = "commit" if chance < 0.6 else "abort"
-            ended = await self._end_as(life.identity, committed=chance < 0.6)
+            ended = await self._end_as(instance.identity, committed=chance < 0.6)
             code = None if ended is None else ended.error_code
-        self._note(life, what, code)
-        if code == ErrorCode.NONE and life.is_sure:
-            detail = f"{life} asked to {what} and was not refused"
+        self._note(instance, what, code)
+        if code == ErrorCode.NONE and instance.is_sure:
+            detail = f"{instance} asked to {what} and was not refused"
             self._found.append(Violation("zombie", ID, detail))
 
     # Faults
@@ -349,7 +351,7 @@ class FencingWalk:
         finally:
             brokers.end()
         fenced = len(self._fenced)
-        return f"{self._lives} lives, {fenced} of them fenced; {self._walk.summary()}"
+        return f"{self._instances} instances, {fenced} of them fenced; {self._walk.summary()}"
 
 
 def _properties(random: Random) -> dict[str, Any]:
@@ -364,5 +366,5 @@ def _properties(random: Random) -> dict[str, Any]:
 
 
 async def fencing(simulation: Simulation) -> str:
-    """Plays one walk and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     return await FencingWalk(simulation).run()

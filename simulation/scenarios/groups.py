@@ -1,9 +1,9 @@
-"""A group of consumers on a bad day: members join, leave, die, freeze and dream.
+"""A consumer group whose members join, leave, are killed, paused and stalled.
 
-They share a topic by the classic protocol (eager or cooperative) or by the new one, and commit
-what they have read. When the day is over the group must have been given every record, nobody may
-have owned what another one did, and its position may never have gone back. Some days are more
-varied (`group_variations`), and a night may follow in which what nobody uses expires.
+They share a topic by the classic protocol (eager or cooperative) or by the one of KIP-848, and
+commit what they have read. In the end the group must have been given every record, no partition may
+have had two owners, and committed offsets may never have gone back. Some runs are more varied
+(`group_variations`). After some, the clock is stepped and groups without members must expire.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _SESSIONS_ARE_OVER_S = 20.0
 
 
 class Feeder(ProducingClient):
-    """Has its say to the end: nobody asks it to leave."""
+    """Sends all its records; the pool does not ask it to leave."""
 
     is_leaving = False
 
@@ -41,8 +41,8 @@ class Feeder(ProducingClient):
 class GroupScenario:
     def __init__(self, simulation: Simulation) -> None:
         self._variations = GroupVariations(simulation, TOPIC)
-        self.day = day = FaultyCluster(simulation, 1, self._variations.properties())
-        random = day.random
+        self.cluster = cluster = FaultyCluster(simulation, 1, self._variations.properties())
+        random = cluster.random
         self._log = History()
         self._groups = GroupHistory()
         self._partitions = [TopicPartition(TOPIC, n) for n in range(random.randint(1, 5))]
@@ -50,23 +50,25 @@ class GroupScenario:
         self._stall_probability = random.choice((0.0, 0.05))
         self._is_static = random.random() < 0.2
         self._pools: list[ClientPool] = []
-        observing: Options = {"bootstrap_servers": day.bootstrap, "group_id": GROUP}
+        observing: Options = {"bootstrap_servers": cluster.bootstrap, "group_id": GROUP}
         self._observer = Observer("observer", self._groups, self._partitions, observing)
         self._resets: ResetWatch | None = None
-        if self._variations.is_mixed and not day.is_compacting:
-            (broker,) = day.brokers
+        if self._variations.is_mixed and not cluster.is_compacting:
+            (broker,) = cluster.brokers
             self._resets = ResetWatch(broker, GROUP, OFFSETS_PARTITIONS)
-        self._administrator = GroupAdministrator(simulation, GROUP, self._partitions, day.bootstrap)
+        self._administrator = GroupAdministrator(
+            simulation, GROUP, self._partitions, cluster.bootstrap
+        )
 
     def _member(self, name: str) -> GroupMember:
-        options = self.day.member_options()
+        options = self.cluster.member_options()
         if self._is_static:
             options["group_instance_id"] = name.partition(".")[0]
         options = self._variations.member_options(options)
         topics, pattern = self._variations.subscription(options)
         habits = MemberBehaviour(
             TOPIC,
-            self.day.random.random() < 0.5,
+            self.cluster.random.random() < 0.5,
             self._stall_probability,
             topics=tuple(topics),
             pattern=pattern,
@@ -80,20 +82,22 @@ class GroupScenario:
 
     def _feeder(self, name: str) -> Feeder:
         options: Options = {
-            "bootstrap_servers": self.day.bootstrap,
-            "linger_ms": self.day.random.choice((0, 50)),
+            "bootstrap_servers": self.cluster.bootstrap,
+            "linger_ms": self.cluster.random.choice((0, 50)),
             "request_timeout_ms": 5000,
         }
-        return Feeder(name, self._log, self._partitions, self.day.random.randint(20, 60), options)
+        return Feeder(
+            name, self._log, self._partitions, self.cluster.random.randint(20, 60), options
+        )
 
     async def run(self) -> str:
-        day, simulation = self.day, self.day.simulation
-        await day.start({TOPIC: len(self._partitions), **self._variations.more_topics})
+        cluster, simulation = self.cluster, self.cluster.simulation
+        await cluster.start({TOPIC: len(self._partitions), **self._variations.more_topics})
         places = {f"member-{n}": self._member for n in range(self._members)}
         # In place before their programs ask who is current.
         self._pools = [
-            ClientPool(simulation, day.random, {"feeder": self._feeder}),
-            ClientPool(simulation, day.random, places),
+            ClientPool(simulation, cluster.random, {"feeder": self._feeder}),
+            ClientPool(simulation, cluster.random, places),
         ]
         feeders, members = self._pools
         watching = simulation.host("observer")
@@ -105,8 +109,8 @@ class GroupScenario:
             administering = simulation.host("administrator").start(
                 self._administrator.run, "administrator"
             )
-        await day.run_with_faults([members, members, feeders])
-        await day.faults.heal()
+        await cluster.run_with_faults([members, members, feeders])
+        await cluster.faults.heal()
         feeders.stop_faults(refill=False)
         members.stop_faults()
         await feeders.finished()
@@ -115,7 +119,7 @@ class GroupScenario:
             if administering.done():
                 administering.result()  # It never ends but by an error.
             simulation.host("administrator").kill()
-        final = await day.operator(self._read)
+        final = await cluster.operator(self._read)
         for partition, records in final.items():
             self._log.read_at_the_end(partition, records)
         ends = {one: records[-1][0] + 1 for one, records in final.items() if records}
@@ -131,45 +135,45 @@ class GroupScenario:
         return self._summary(members)
 
     def _group_violations(self, log: Log) -> list[Violation]:
-        """All rules, but for one where a compacted log hides whether generations began anew."""
+        """All rules, except `two owners` where compaction hides when generations began anew."""
         if self._resets is not None:
-            self._resets.look(self.day.simulation.loop.time())
+            self._resets.look(self.cluster.simulation.loop.time())
             self._groups.resets = self._resets.resets
         found = group_violations(self._groups, log)
         if self._variations.is_mixed and self._resets is None:
             return [violation for violation in found if violation.rule != "two owners"]
         return found
 
-    # The night
+    # Expiration
 
     async def _unused_groups_expire(self, ends: dict[TopicPartition, int]) -> None:
-        """While its members live, a group keeps its positions; groups without members do not."""
-        if not await self.day.operator(self._is_active):
+        """A group with members keeps its offsets; groups without members lose them."""
+        if not await self.cluster.operator(self._is_active):
             return
-        self.day.brokers[0].host.clock.step(EXPIRATION_MS)
-        unused = {*self._administrator.ledgers, DRAFTS}
-        await self.day.until(
+        self.cluster.brokers[0].host.clock.step(EXPIRATION_MS)
+        unused = {*self._administrator.own_groups, DRAFTS}
+        await self.cluster.until(
             lambda: self._are_gone(unused), lambda: f"the end of the groups {sorted(unused)}"
         )
-        if await self.day.operator(self._is_active):
-            told = await self.day.operator(self._positions)
+        if await self.cluster.operator(self._is_active):
+            told = await self.cluster.operator(self._positions)
             if any(told.get(one, end) != end for one, end in ends.items()) or not told:
                 raise Anomaly(f"expired in {GROUP}: it stands at {told}, the ends are {ends}")
 
     async def _group_expires(self) -> None:
-        """When its members are gone too, nothing is left of it, nor after a restart."""
-        broker = self.day.brokers[0]
+        """Without members the group expires as well, and does not come back after a restart."""
+        broker = self.cluster.brokers[0]
         await asyncio.sleep(_SESSIONS_ARE_OVER_S)
         broker.host.clock.step(EXPIRATION_MS)
-        await self.day.until(lambda: self._are_gone({GROUP}), lambda: f"the end of {GROUP}")
+        await self.cluster.until(lambda: self._are_gone({GROUP}), lambda: f"the end of {GROUP}")
         broker.kill()
         broker.start()
-        left = await self.day.operator(self._positions)
+        left = await self.cluster.operator(self._positions)
         if left or not await self._are_gone({GROUP}):
             raise Anomaly(f"came back: {GROUP} was gone before the restart")
 
     def _admin(self, world: World) -> Admin:
-        return Admin(world=world, bootstrap_servers=self.day.bootstrap, request_timeout_ms=3000)
+        return Admin(world=world, bootstrap_servers=self.cluster.bootstrap, request_timeout_ms=3000)
 
     async def _is_active(self, world: World) -> bool:
         async with self._admin(world) as admin:
@@ -196,25 +200,29 @@ class GroupScenario:
                     else:
                         return not listed & groups
 
-        return await self.day.operator(look)
+        return await self.cluster.operator(look)
 
     async def _read(self, world: World) -> dict[TopicPartition, list[tuple[int, bytes]]]:
-        return await read_all(world, self._partitions, self.day.reader_options("read_uncommitted"))
+        return await read_all(
+            world, self._partitions, self.cluster.reader_options("read_uncommitted")
+        )
 
     async def _group_catches_up(self, ends: dict[TopicPartition, int]) -> None:
         told: dict[TopicPartition, int] = {}
 
         async def is_done() -> bool:
-            told.update(await self.day.operator(self._observer.look))
+            told.update(await self.cluster.operator(self._observer.look))
             return all(told.get(one) == end for one, end in ends.items())
 
-        await self.day.until(is_done, lambda: f"the group stands at {told}, the ends are {ends}")
+        await self.cluster.until(
+            is_done, lambda: f"the group stands at {told}, the ends are {ends}"
+        )
 
     def _summary(self, members: ClientPool) -> str:
         commits = self._groups.commits
         generations = {ownership.generation for ownership in self._groups.ownerships}
         return (
-            f"{self.day.protocol} {self.day.assignor}, {self.day.faults.count} faults,"
+            f"{self.cluster.protocol} {self.cluster.assignor}, {self.cluster.faults.count} faults,"
             f" {members.replaced} members replaced, {len(generations)} generations,"
             f" {sum(commit.is_acknowledged for commit in commits)} of {len(commits)} commits"
             f" acknowledged, {len(self._log.sends)} records"
@@ -222,5 +230,5 @@ class GroupScenario:
 
 
 async def groups(simulation: Simulation) -> str:
-    """Plays a bad day and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     return await GroupScenario(simulation).run()

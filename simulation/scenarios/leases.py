@@ -1,9 +1,9 @@
-"""Three brokers that lose their store, their sleep and each other, and what they still say.
+"""Three brokers that lose their store, are paused and are cut off, and what they still answer.
 
-A producer writes, a committer moves a group, and an observer at each broker asks it directly,
-whoever leads by then (`direct_observer`). The faults is that of coordinators, without the workers
-of `failover`: a cheap way to hear a broker that answers although it has lost its lease, or late
-because of a slow follower.
+A producer writes, a committer commits offsets of a group, and an observer at each broker asks it
+directly, whether it leads or not (`direct_observer`). The faults are those of coordinators, without
+the workers of `failover`. It is a cheap way to find a broker that answers although it has lost its
+lease, or late because of a slow follower.
 """
 
 import asyncio
@@ -127,5 +127,5 @@ def _properties(random: Random) -> dict[str, str]:
 
 
 async def leases(simulation: Simulation) -> str:
-    """Plays one day and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     return await LeaseScenario(simulation).run()

@@ -365,5 +365,5 @@ def _topic_settings(random: Random) -> dict[str, str]:
 
 
 async def retries(simulation: Simulation) -> str:
-    """Plays one walk and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     return await RetryWalk(simulation).run()

@@ -522,5 +522,5 @@ def _properties(random: Random, min_in_sync: int, *, allows_unclean: bool) -> di
 
 
 async def roles(simulation: Simulation) -> str:
-    """Plays one history and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     return await RoleWalk(simulation).run()

@@ -330,6 +330,6 @@ def _properties(random: Random) -> dict[str, str]:
 
 
 async def sink(simulation: Simulation) -> str:
-    """Plays one walk and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     with sink_in_simulation():
         return await SinkWalk(simulation).run()

@@ -1,6 +1,6 @@
-"""Logs on a disk that forgets: appends, flushes and retention through several lives.
+"""Logs on a disk that forgets: appends, flushes and retention through several runs.
 
-Each life of the process loads the logs, compares them with what it knows, works, and ends in one
+Each run of the process loads the logs, compares them with what it knows, works, and ends in one
 of five ways: closed cleanly, killed (the page cache survives), with a disk that failed, without
 power between two operations, or without power in the middle of one. Afterwards
 
@@ -34,7 +34,7 @@ PRODUCERS = 3
 
 
 class Fate(Enum):
-    """How a life of the process ends."""
+    """How a run of the process ends."""
 
     CLOSED = "closed"
     KILLED = "killed"
@@ -101,19 +101,19 @@ class Expected:
 
 
 class StorageStory:
-    """One run: the lives of one process on one host."""
+    """One run: the runs of one process on one host."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self._random = simulation.random("story")
         self._host: Host = simulation.host("broker-1")
         self._expected = {TopicPartition(TOPIC, n): Expected() for n in range(PARTITIONS)}
-        # Before its first life there is nothing, and nothing is what a crash may leave.
+        # Before its first run there is nothing, and nothing is what a crash may leave.
         self._fate = Fate.KILLED
         self._life = 0
         self._serial = 0
         self._failing_operation = "write"
-        # Whether the life before got through loading, and whether it had begun to close.
+        # Whether the run before got through loading, and whether it had begun to close.
         self._was_loaded = False
         self._was_closing = False
         self._topic_settings = _topic_settings(self._random)
@@ -121,8 +121,8 @@ class StorageStory:
         self.appended = 0
         self.survived_cuts = 0
 
-    async def play(self, lives: int) -> None:
-        for _ in range(lives):
+    async def play(self, runs: int) -> None:
+        for _ in range(runs):
             previous, self._fate = self._fate, self._random.choice(list(Fate))
             self._life += 1
             await self._live(previous)
@@ -141,7 +141,7 @@ class StorageStory:
             host.disk.cut_power_after(random.randint(0, random.choice((50, 500))))
         living = host.start(lambda world: self._work(world, previous))
         if fate in (Fate.KILLED, Fate.POWER_CUT):
-            # The first bytes of a life may be its last.
+            # The first bytes of a run may be its last.
             await asyncio.sleep(random.uniform(0, random.choice((0.01, 0.5))))
         # A killed process ends nothing that could be awaited.
         while host.processes and fate not in (Fate.KILLED, Fate.POWER_CUT):  # noqa: ASYNC110
@@ -169,7 +169,7 @@ class StorageStory:
             self._fate = Fate.POWER_CUT
             self._host.power_off()
 
-    # A life
+    # A run
 
     async def _work(self, world: World, previous: Fate) -> None:
         manager = await self._load(world, previous)
@@ -260,7 +260,7 @@ class StorageStory:
             check_contents(known, expected)
             expected.log = known
             await check_producers(known, expected)
-        # A life that ended while it loaded may have left the marker of the one before, and one
+        # A run that ended while it loaded may have left the marker of the one before, and one
         # that ended while it closed may have left its own.
         clean = previous is Fate.CLOSED
         if clean or (was_loaded and not self._was_closing):
@@ -399,8 +399,8 @@ def _broker_settings(random: Random) -> BrokerSettings:
 
 
 async def storage(simulation: Simulation) -> str:
-    """Plays a story and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     story = StorageStory(simulation)
     with staged_by_seed(simulation):
-        await story.play(lives=simulation.random("lives").randint(2, 6))
+        await story.play(runs=simulation.random("lives").randint(2, 6))
     return f"{story.appended} batches appended, {story.survived_cuts} power cuts survived"

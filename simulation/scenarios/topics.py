@@ -1,9 +1,9 @@
-"""What becomes of topics: deleted and made again, records deleted, retention, settings, rules.
+"""Topics that are deleted and created again, DeleteRecords, retention, settings, access rules.
 
-One or two brokers. A producer writes, an operator deletes records, deletes the topic and makes it
-anew, and changes settings beside a second one. Brokers are killed, stopped, run short of file
-descriptors; a lone one also loses its metadata store and adopts the logs it finds. Every life of
-the topic is judged by itself (`topic_incarnation`).
+One or two brokers. A producer writes, an operator deletes records, deletes the topic and creates it
+again, and two administrators change settings at once. Brokers are killed, stopped and run out of
+file descriptors. A lone broker also loses its metadata store and adopts the logs that it finds.
+Each incarnation of the topic is checked by itself (`topic_incarnation`).
 """
 
 import asyncio
@@ -54,8 +54,8 @@ class TopicWalk:
             simulation, count, _properties(random, count, self._has_retention), store=self._store
         )
         self._partitions = [TopicPartition(TOPIC, n) for n in range(random.choice((1, 1, 2)))]
-        self._life = TopicIncarnation(has_retention=self._has_retention)
-        self._lives = 1
+        self._incarnation = TopicIncarnation(has_retention=self._has_retention)
+        self._incarnations = 1
         self._settled_s = 0.0
         self._producers = 0
         self._producer = self._new_scribe()
@@ -74,7 +74,7 @@ class TopicWalk:
             "max_block_ms": 1500,
         }
         name = f"producer-{self._producers}"
-        return OnDemandProducer(name, self._life.history, self._partitions, options)
+        return OnDemandProducer(name, self._incarnation.history, self._partitions, options)
 
     def _steps(self) -> dict[str, Step]:
         steps: dict[str, Step] = {
@@ -114,29 +114,30 @@ class TopicWalk:
 
     async def _delete_records(self) -> None:
         partition = self._random.choice(self._partitions)
-        end = self._life.end_of(partition)
+        end = self._incarnation.end_of(partition)
         if end <= 0:
             return
         before = self._random.randint(1, end)
-        self._life.asked[partition] = max(self._life.asked.get(partition, 0), before)
+        self._incarnation.asked[partition] = max(self._incarnation.asked.get(partition, 0), before)
 
         async def delete(world: World) -> None:
             async with self._brokers.admin(world) as admin:
                 told = (await admin.delete_records({partition: before}))[partition]
                 if not isinstance(told, int):
                     raise told
-            deleted = self._life.deleted
+            deleted = self._incarnation.deleted
             deleted[partition] = max(deleted.get(partition, 0), before)
 
         await self._brokers.try_to(delete, 3.0)
 
     async def _quiet(self) -> None:
-        """Nothing is on its way any more: what follows belongs to the next life."""
+        """Waits until every send was answered, so that what follows belongs to the next
+        incarnation."""
         self._start_all()
         await self._brokers.until(lambda: not self._producer.unanswered, lambda: "a send", 30.0)
 
     async def _renew(self) -> None:
-        """The topic is deleted, and another one of its name is made."""
+        """Deletes the topic and creates another one of the same name."""
         self._start_all()
         await self._quiet()
 
@@ -151,19 +152,19 @@ class TopicWalk:
                     await asyncio.sleep(0.05)
 
         await self._brokers.ask(delete)
-        self._life = TopicIncarnation(has_retention=self._has_retention)
-        self._lives += 1
+        self._incarnation = TopicIncarnation(has_retention=self._has_retention)
+        self._incarnations += 1
         self._settled_s = self._simulation.loop.time() + 1.0
         self._admins.forget_settings(TOPIC)
         self._admins.forget_positions()
         await self._make_topic()
         if self._random.random() < 0.5:
             await self._another_producer()
-        self._producer.history = self._life.history
+        self._producer.history = self._incarnation.history
 
     async def _rebirth(self) -> None:
-        """Records are deleted, the topic is made anew, and a broker starts again: nothing that was
-        noted of the first topic may count for the second."""
+        """Deletes records, creates the topic again and restarts a broker. No checkpoint of the
+        first topic may be applied to the second."""
         self._producer.write(12)
         await self._quiet()
         await self._delete_records()
@@ -174,7 +175,7 @@ class TopicWalk:
         await self._start()
 
     async def _create(self) -> None:
-        """Another topic; whoever was told that it exists can write to it later."""
+        """Creates another topic. If that was acknowledged, it must take records at the end."""
         name = f"made-{len(self._created)}"
 
         async def create(world: World) -> None:
@@ -206,7 +207,7 @@ class TopicWalk:
         await asyncio.sleep(self._random.choice((0.5, 3.0, 10.0)))
 
     async def _descriptors(self) -> None:
-        """No file can be opened for a while."""
+        """Lets every open of a file fail for a while."""
         broker = self._random.choice(self._brokers.all)
         if not broker.is_running:
             return
@@ -219,7 +220,7 @@ class TopicWalk:
         )
 
     async def _starve(self) -> None:
-        """No file can be opened when records come of age."""
+        """Lets files fail to open at the time when records expire."""
         self._producer.write(6)
         await asyncio.sleep(self._random.uniform(3, 5))
         await self._descriptors()
@@ -241,11 +242,12 @@ class TopicWalk:
         await self._admins.look_for_hidden(TOPIC)
 
     async def _lose_store(self) -> None:
-        """The file of the metadata store is gone; the logs are there."""
+        """Removes the file of the metadata store. The logs stay."""
         assert self._store is not None
         (broker,) = self._brokers.all
         if self._random.random() < 0.6:
-            # One of few words: whoever gets its id next begins with the same sequence numbers.
+            # A short-lived producer: another one that got its id would start with the same sequence
+            # numbers.
             await self._another_producer()
             for _ in range(self._random.randint(1, 3)):
                 self._producer.write(1)
@@ -278,7 +280,7 @@ class TopicWalk:
         to make their logs, so only the lost store knew them, and nothing was written to them."""
         require_no_violations(
             Violation("lost log", send.partition, f"{send.value!r} was acknowledged")
-            for send in self._life.history.sends
+            for send in self._incarnation.history.sends
             if send.partition in missing and send.offset is not None
         )
         if len(missing) == len(self._partitions):
@@ -332,7 +334,7 @@ class TopicWalk:
             "request_timeout_ms": 5000,
         }
         found = await self._brokers.ask(lambda world: read_all(world, self._partitions, options))
-        wrong = list(self._life.violations(found))
+        wrong = list(self._incarnation.violations(found))
         await self._brokers.ask(self._admins.check_settings)
         await self._brokers.ask(self._admins.check_positions)
         await self._brokers.ask(
@@ -341,10 +343,10 @@ class TopicWalk:
         require_no_violations([*wrong, *self._admins.found, *await self._useless()])
 
     async def _useless(self) -> list[Violation]:
-        """Topics that somebody was told to be there, and that nobody can write to."""
+        """Violations for created topics that take no records."""
         if not self._created:
             return []
-        life = TopicIncarnation()
+        incarnation = TopicIncarnation()
         options: Options = {
             "bootstrap_servers": self._brokers.bootstrap,
             "delivery_timeout_ms": 20_000,
@@ -352,7 +354,7 @@ class TopicWalk:
             "request_timeout_ms": 2000,
         }
         partitions = [TopicPartition(name, 0) for name in self._created]
-        producer = OnDemandProducer("last-producer", life.history, partitions, options)
+        producer = OnDemandProducer("last-producer", incarnation.history, partitions, options)
         host = self._simulation.host(producer.name)
         host.start(producer.run, producer.name)
         producer.write(4 * len(partitions))
@@ -360,15 +362,16 @@ class TopicWalk:
         host.kill()
         return [
             Violation("useless", send.partition, "a topic that was made takes no records")
-            for send in life.history.sends
+            for send in incarnation.history.sends
             if send.offset is None
         ]
 
     def _summary(self) -> str:
-        history = self._life.history
+        history = self._incarnation.history
         store = "sqlite" if self._store is not None else "another store"
         return (
-            f"{len(self._brokers.all)} brokers, {store}, {self._lives} lives of the topic,"
+            f"{len(self._brokers.all)} brokers, {store},"
+            f" {self._incarnations} incarnations of the topic,"
             f" {history.acknowledged_count()} of {len(history.sends)} acknowledged in the last;"
             f" {self._walk.summary()}"
         )
@@ -399,5 +402,5 @@ def _properties(random: Random, count: int, has_retention: bool) -> dict[str, st
 
 
 async def topics(simulation: Simulation) -> str:
-    """Plays one walk and says what it came to."""
+    """Runs the scenario once and returns a summary of what happened."""
     return await TopicWalk(simulation).run()

@@ -1,11 +1,9 @@
-"""Consume, transform, produce in transactions on a bad day.
+"""Consume-transform-produce in transactions, while brokers and workers fail.
 
-Workers carry records from one topic to another; output and positions are one transaction. Some
-transactions are aborted on purpose, some take too long. Workers are killed, frozen and replaced
-by others with the same transactional id, and the frozen ones wake up as zombies. Feeders write
-the input, in transactions or with idempotence alone. Readers of both isolation levels watch.
-
-When the day is over, output must equal input: nothing lost, nothing twice, nothing aborted.
+Workers read a topic, write one output for each input and commit their offsets in the same
+transaction. They are killed, replaced and resumed as zombies. Readers of both isolation levels read
+along. In the end the output must equal the input: nothing is lost, written twice or visible
+although it was aborted.
 """
 
 from odradek.broker.features import FEATURES, Feature
@@ -44,9 +42,9 @@ _FEW_EPOCHS, _LAST_OF_FEW = 0.25, 7
 
 
 class TransactionScenario:
-    def __init__(self, simulation: Simulation, day: FaultyCluster | None = None) -> None:
-        self.day = day = day or FaultyCluster(simulation)
-        random = day.random
+    def __init__(self, simulation: Simulation, cluster: FaultyCluster | None = None) -> None:
+        self.cluster = cluster = cluster or FaultyCluster(simulation)
+        random = cluster.random
         self.version = random.choice((1, 2, 2))
         self.history = TransactionHistory()
         self.groups = GroupHistory()
@@ -66,25 +64,25 @@ class TransactionScenario:
                 f"reader-{number}",
                 self.history,
                 [*self.sources, *self._targets],
-                day.reader_options(isolation),
+                cluster.reader_options(isolation),
             )
             for number, isolation in enumerate(("read_committed", "read_uncommitted"))
         ]
-        observing: Options = {"bootstrap_servers": day.bootstrap, "group_id": GROUP}
+        observing: Options = {"bootstrap_servers": cluster.bootstrap, "group_id": GROUP}
         self._observer = Observer("observer", self.groups, self.sources, observing)
 
     # Who takes part
 
     def _producer_options(self, transactional_id: str | None) -> Options:
         options: Options = {
-            "bootstrap_servers": self.day.bootstrap,
-            "linger_ms": self.day.random.choice((0, 5, 50)),
+            "bootstrap_servers": self.cluster.bootstrap,
+            "linger_ms": self.cluster.random.choice((0, 5, 50)),
             "request_timeout_ms": 2000,
-            "delivery_timeout_ms": self.day.random.choice((4000, 20_000)),
+            "delivery_timeout_ms": self.cluster.random.choice((4000, 20_000)),
         }
         if transactional_id is not None:
             options["transactional_id"] = transactional_id
-            options["transaction_timeout_ms"] = self.day.random.choice((3000, 10_000))
+            options["transaction_timeout_ms"] = self.cluster.random.choice((3000, 10_000))
             options["max_block_ms"] = 20_000
         return options
 
@@ -94,7 +92,7 @@ class TransactionScenario:
     def _feeder(self, name: str) -> Program:
         place = name.partition(".")[0]
         if not self._feeds_in_transactions:
-            count = self.day.random.randint(15, 40)
+            count = self.cluster.random.randint(15, 40)
             options = self._producer_options(None)
             return Feeder(name, self.history.log, self.sources, count, options)
         return TransactionalFeeder(
@@ -104,12 +102,12 @@ class TransactionScenario:
             self._temper,
             self._is_current,
             partitions=self.sources,
-            transactions=self.day.random.randint(5, 15),
+            transactions=self.cluster.random.randint(5, 15),
         )
 
     def _worker(self, name: str) -> Program:
         place = name.partition(".")[0]
-        options: Options = {**self.day.member_options(), "isolation_level": "read_committed"}
+        options: Options = {**self.cluster.member_options(), "isolation_level": "read_committed"}
         if self._is_static:
             options["group_instance_id"] = place
         route = Route(SOURCE, TARGET, len(self._targets), self.groups, options)
@@ -125,14 +123,14 @@ class TransactionScenario:
     # The day
 
     async def run(self) -> str:
-        day, simulation = self.day, self.day.simulation
-        await day.start({SOURCE: len(self.sources), TARGET: len(self._targets)})
-        feeders = {f"feeder-{n}": self._feeder for n in range(day.random.randint(1, 2))}
+        cluster, simulation = self.cluster, self.cluster.simulation
+        await cluster.start({SOURCE: len(self.sources), TARGET: len(self._targets)})
+        feeders = {f"feeder-{n}": self._feeder for n in range(cluster.random.randint(1, 2))}
         workers = {f"worker-{n}": self._worker for n in range(self._workers)}
         # In place before their programs ask who is current.
         self._pools = [
-            ClientPool(simulation, day.random, feeders),
-            ClientPool(simulation, day.random, workers),
+            ClientPool(simulation, cluster.random, feeders),
+            ClientPool(simulation, cluster.random, workers),
         ]
         feeding, working = self._pools
         for reader in self._readers:
@@ -140,8 +138,8 @@ class TransactionScenario:
         watching = simulation.host("observer")
         watching.start(self._observer.run, "observer")
         self.begin_watching()
-        await day.run_with_faults([feeding, working, working])
-        await day.faults.heal()
+        await cluster.run_with_faults([feeding, working, working])
+        await cluster.faults.heal()
         feeding.stop_faults(refill=False)
         working.stop_faults()
         await feeding.finished()
@@ -170,13 +168,17 @@ class TransactionScenario:
         last: dict[TopicPartition, int] = {}
 
         async def is_done() -> bool:
-            options = self.day.reader_options("read_committed")
-            found = await self.day.operator(lambda world: read_all(world, self.sources, options))
+            options = self.cluster.reader_options("read_committed")
+            found = await self.cluster.operator(
+                lambda world: read_all(world, self.sources, options)
+            )
             last.update({one: records[-1][0] for one, records in found.items() if records})
-            told.update(await self.day.operator(self._observer.look))
+            told.update(await self.cluster.operator(self._observer.look))
             return all(told.get(one, 0) > offset for one, offset in last.items())
 
-        await self.day.until(is_done, lambda: f"the group stands at {told}, the ends are {last}")
+        await self.cluster.until(
+            is_done, lambda: f"the group stands at {told}, the ends are {last}"
+        )
 
     async def _everything_is_decided(self, partitions: list[TopicPartition]) -> None:
         """What anybody left open ends by itself, so nobody waits for it for ever."""
@@ -185,12 +187,12 @@ class TransactionScenario:
         async def look(world: World) -> bool:
             ends.clear()
             for isolation in ("read_committed", "read_uncommitted"):
-                options = self.day.reader_options(isolation)
+                options = self.cluster.reader_options(isolation)
                 ends.append(await read_ends(world, partitions, options))
             return ends[0] == ends[1]
 
-        await self.day.until(
-            lambda: self.day.operator(look),
+        await self.cluster.until(
+            lambda: self.cluster.operator(look),
             lambda: f"transactions that nobody ends: stable to {ends[0]}, written to {ends[1]}",
         )
 
@@ -200,8 +202,8 @@ class TransactionScenario:
             ("read_uncommitted", self.history.log),
             ("read_committed", self.history.committed),
         ):
-            options = self.day.reader_options(isolation)
-            found = await self.day.operator(
+            options = self.cluster.reader_options(isolation)
+            found = await self.cluster.operator(
                 lambda world, options=options: read_all(world, partitions, options)  # type: ignore[misc]
             )
             for partition, records in found.items():
@@ -217,7 +219,7 @@ class TransactionScenario:
                 reader.reached(one, end) for reader in self._readers for one, end in ends.items()
             )
 
-        await self.day.until(
+        await self.cluster.until(
             all_are_there,
             lambda: f"{[reader.positions for reader in self._readers]}, the ends are {ends}",
         )
@@ -242,8 +244,8 @@ class TransactionScenario:
         attempts = self.history.attempts
         committed = sum(attempt.is_committed for attempt in attempts)
         return (
-            f"version {self.version}, {self.day.protocol} {self.day.assignor},"
-            f" {self.day.faults.count} faults, {working.replaced} workers replaced,"
+            f"version {self.version}, {self.cluster.protocol} {self.cluster.assignor},"
+            f" {self.cluster.faults.count} faults, {working.replaced} workers replaced,"
             f" {committed} of {len(attempts)} transactions committed,"
             f" {sum(attempt.is_aborted for attempt in attempts)} aborted,"
             f" {len(self.history.log.sends)} records"
@@ -282,8 +284,8 @@ def in_force(simulation: Simulation, version: int) -> None:
 
 
 async def transactions(simulation: Simulation) -> str:
-    """Plays a bad day and says what it came to."""
-    day = TransactionScenario(simulation)
-    in_force(simulation, day.version)
+    """Runs the scenario once and returns a summary of what happened."""
+    cluster = TransactionScenario(simulation)
+    in_force(simulation, cluster.version)
     last_epoch(simulation)
-    return await day.run()
+    return await cluster.run()

@@ -1,4 +1,4 @@
-"""The administrator's rules can be broken: by somebody who works on its ledgers behind its back."""
+"""The rules of the group administrator can be broken: by a client that changes its groups."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ PARTITION = TopicPartition("orders", 0)
 
 
 def rules_broken(tamper: str) -> list[str]:
-    """What the administrator finds after somebody else deleted its ledger, or moved it."""
+    """What the administrator finds after somebody else deleted its group, or moved it."""
 
     async def main(simulation: Simulation) -> list[str]:
         broker = SimulatedBroker(simulation, MemoryMetadata())
@@ -26,11 +26,11 @@ def rules_broken(tamper: str) -> list[str]:
             async with Admin(world=world, bootstrap_servers=broker.address) as admin:
                 await admin.create_topic(PARTITION.topic, 1, 1)
                 await administrator._commit(admin, world)
-                ledger = administrator.ledgers[-1]
+                group = administrator.own_groups[-1]
                 if tamper == "delete":
-                    await admin.delete_groups([ledger])
+                    await admin.delete_groups([group])
                 elif tamper == "move":
-                    await admin.alter_group_offsets(ledger, {PARTITION: 1000})
+                    await admin.alter_group_offsets(group, {PARTITION: 1000})
                 await administrator._check(admin, world)
                 await administrator._list(admin, world)
 
