@@ -11,6 +11,7 @@ between (`world.timeslice`, `broker.request_splitting`).
 """
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any, Final, NamedTuple, cast
@@ -39,6 +40,8 @@ _LARGE_BYTES: Final = 64 * 1024
 _STEPS_AT_ONCE: Final = 1000
 # Responses with more elements are encoded in steps: some milliseconds' work.
 _LARGE_ELEMENTS: Final = 1000
+_FREED_AT_ONCE: Final = 100
+_REFERENCES_OF_OWNED: Final = 3
 
 # The names of the fields of each message that are arrays of structs.
 _ARRAYS_OF: Final[dict[StructType, tuple[str, ...]]] = {}
@@ -211,7 +214,24 @@ async def _encode_in_steps(reply: Reply, version: int, correlation_id: int) -> P
         response = reply
         steps = response.encode_stepwise(version)
         parts = await Timeslice.of_running_loop().run(steps)
+        await _free_in_steps(response)
     return cast("Parts", frame_response(response, parts, version, correlation_id))
+
+
+async def _free_in_steps(response: Response) -> None:
+    """Frees the elements of a large response some at a time. Python would free all of them together
+    with the response: 20 ms for the metadata of 12,000 topics."""
+    timeslice = Timeslice.of_running_loop()
+    for name in _arrays_of(type(response)):
+        elements = getattr(response, name)
+        # Referred to by the response, by `elements` and by the argument, and by nothing else: a
+        # list that a handler keeps must not be changed.
+        if not elements or sys.getrefcount(elements) > _REFERENCES_OF_OWNED:
+            continue
+        while elements:
+            if timeslice.is_over():
+                await timeslice.next_turn()
+            del elements[-_FREED_AT_ONCE:]
 
 
 def _is_large(response: Response) -> bool:
@@ -220,15 +240,7 @@ def _is_large(response: Response) -> bool:
 
 def _count_elements(message: Struct, so_far: int) -> int:
     """Counts the structs in all arrays of a message, and stops when there are many."""
-    made = type(message)
-    names = _ARRAYS_OF.get(made)
-    if names is None:
-        names = _ARRAYS_OF[made] = tuple(
-            field.name
-            for field in made.fields
-            if field.kind == "array" and isinstance(field.element, StructType)
-        )
-    for name in names:
+    for name in _arrays_of(type(message)):
         elements = getattr(message, name)
         if elements:
             so_far += len(elements)
@@ -237,3 +249,15 @@ def _count_elements(message: Struct, so_far: int) -> int:
                     return so_far
                 so_far = _count_elements(element, so_far)
     return so_far
+
+
+def _arrays_of(made: StructType) -> tuple[str, ...]:
+    """Returns the names of the fields of a message that are arrays of structs."""
+    names = _ARRAYS_OF.get(made)
+    if names is None:
+        names = _ARRAYS_OF[made] = tuple(
+            field.name
+            for field in made.fields
+            if field.kind == "array" and isinstance(field.element, StructType)
+        )
+    return names

@@ -6,6 +6,7 @@ from itertools import count
 from types import MappingProxyType, SimpleNamespace
 from typing import TypeVar, cast
 
+from odradek.broker.dispatch import _encode_in_steps
 from odradek.broker.handlers import (
     add_partitions_to_txn,
     alter_replica_log_dirs,
@@ -31,6 +32,7 @@ from odradek.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseTopic,
 )
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -44,13 +46,13 @@ T = TypeVar("T")
 
 MANY = 20_000
 INDEXES = list(range(MANY))
+TICKS = count()
 
 
 async def in_steps(handling: Awaitable[T], *, min_turns: int = 10) -> T:
     """Returns the response. Each look at the stopwatch takes a millisecond, so that a slice is over
     after five batches."""
-    ticks = count()
-    with measured_by(lambda: next(ticks) / 1000):
+    with measured_by(lambda: next(TICKS) / 1000):
         done = asyncio.ensure_future(handling)
         turns = 0
         while not done.done():
@@ -155,3 +157,14 @@ async def test_partitions_of_a_topic_in_metadata() -> None:
     assert isinstance(response, MetadataResponse)
     [answer] = response.topics
     assert [partition.partition_index for partition in answer.partitions] == INDEXES
+
+
+async def test_elements_of_a_large_response_are_freed_in_steps_unless_they_are_shared() -> None:
+    topics = [MetadataResponseTopic(name=f"t{number}") for number in range(MANY)]
+    response = MetadataResponse(topics=topics)
+    await in_steps(_encode_in_steps(response, 12, 1), min_turns=0)
+    assert len(topics) == MANY  # This list is still referred to here.
+    response = MetadataResponse(topics=list(topics))
+    parts = await in_steps(_encode_in_steps(response, 12, 1), min_turns=30)
+    assert parts
+    assert response.topics == []

@@ -105,14 +105,16 @@ class RequestLog:
             raise
         times.handled_s = times.answered_s = self._clock.monotonic_s()
         if not isinstance(reply, Pending):
-            return times.sending(self._returned, reply)
+            return times.sending(_errors(self._returned), reply)
         encode = reply.encode
 
         def encoded(response: object) -> Parts | Awaitable[Parts | None] | None:
+            # Before a large response is encoded: its elements are freed afterwards.
+            error = _errors(response)
             parts = encode(response)
             if parts is None or isinstance(parts, list):
-                return times.sending(response, parts)
-            return times.sending_later(response, parts)
+                return times.sending(error, parts)
+            return times.sending_later(error, parts)
 
         return Pending(times.awaited(reply.reply), encoded, reply.is_pipelined)
 
@@ -200,9 +202,8 @@ class _RequestTimes:
         finally:
             self.answered_s = self._clock.monotonic_s()
 
-    def sending(self, response: object, parts: Parts | None) -> Parts | None:
+    def sending(self, error: str, parts: Parts | None) -> Parts | None:
         """Called when the reply is encoded. The line is written when its last record is sent."""
-        error = _errors(response)
         for number in range(len(parts or ()) - 1, -1, -1):
             assert parts is not None
             part = parts[number]
@@ -212,10 +213,8 @@ class _RequestTimes:
         self.log(error)
         return parts
 
-    async def sending_later(
-        self, response: object, encoding: Awaitable[Parts | None]
-    ) -> Parts | None:
-        return self.sending(response, await encoding)
+    async def sending_later(self, error: str, encoding: Awaitable[Parts | None]) -> Parts | None:
+        return self.sending(error, await encoding)
 
     def log(self, error: str) -> None:
         connection, now_s = self._connection, self._clock.monotonic_s()
