@@ -1,14 +1,14 @@
-"""Asks every broker directly, whoever leads, and notes who was told what, and how late.
+"""A client that asks every broker directly, whether it leads or not, and checks the answers.
 
-Clients follow metadata, so they leave a broker that no longer leads, and what that broker would
-still say is never heard. This observer keeps a connection to each broker and asks it again and
-again: for the end of every partition, for the positions of the group, for the leaders, and it
-commits positions of a group of its own. A broker that does not lead must refuse.
+Clients follow metadata, so they leave a broker that no longer leads, and never see what it would
+still answer. This observer keeps a connection to each broker and asks it again and again: for the
+end of every partition, for the committed offsets of the group and for the leaders, and it commits
+offsets of a group of its own. A broker that does not lead must refuse.
 
-    stale end        a broker named an end of the log below an offset that was acknowledged before
-    stale offset     a broker named a position that a later acknowledged commit had replaced
+    stale end        a broker named a log end below an offset that was acknowledged before
+    stale offset     a broker named an offset that a later acknowledged commit had replaced
     self-named       a broker that had lost its lease still named itself as a leader
-    slow answer      a broker that ran all the time let a small request wait for too long
+    slow answer      a broker that ran all the time took too long for a small request
 """
 
 import asyncio

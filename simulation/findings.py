@@ -1,7 +1,7 @@
 """How each planted bug must show: in which scenario, by which rule, and with which seed today.
 
-A run that ends by an error of the code, or by waiting in vain, is no finding, unless that is what
-the bug does. Other code makes other days: then another seed is to be looked for.
+A run that ends by another error is no finding. Changes of the code change what a seed does, so the
+seeds have to be looked for again now and then.
 """
 
 from typing import Final, NamedTuple
@@ -13,10 +13,10 @@ from simulation.verdicts import Anomaly, NeverHappened
 
 class Finding(NamedTuple):
     scenario: str
-    # None if no seed is known that finds it in a moment: it is looked for by hand.
+    # None if no seed is known that finds it quickly. Tests leave such a bug out.
     seed: int | None
     shows_as: type[Exception]
-    # One of these stands in the message.
+    # The message contains one of these.
     says: tuple[str, ...]
 
 
@@ -73,7 +73,7 @@ FINDINGS: Final = {
 
 
 def finds(plant: str, error: Exception) -> bool:
-    """Whether what ended a run is what the bug is known by."""
+    """Whether the error that ended a run is the one by which the bug must show."""
     finding = FINDINGS[plant]
     if finding.shows_as is InvariantBroken and isinstance(error, Anomaly):
         return True  # Whatever it broke, a client has seen it.

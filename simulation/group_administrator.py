@@ -1,12 +1,12 @@
-"""Works on groups from outside, all day: lists, describes, moves and deletes them.
+"""An administrator that lists, describes, changes and deletes groups while the faults go on.
 
-The administrator's own groups (own_groups) have no members, and nobody else touches them: what was
-acknowledged about them must be so. A request whose answer came late may have been sent twice, and
-the first one may still be on its way; nothing more is expected of that group then, and another one
-is opened. Rules:
+Its own groups have no members, and no other client changes them, so what was acknowledged about
+them must be true. A request whose answer came late may have been sent twice, and the first one may
+still arrive. After such an answer nothing more is expected of that group, and the administrator
+continues with a new one. Rules:
 
-    wrong position      an own group's position is not the one that was acknowledged last
-    unlisted group      an own group with positions is not among the groups
+    wrong position      an own group's offset is not the one that was acknowledged last
+    unlisted group      an own group with offsets is not among the groups
     listed group        an own group that was deleted is among the groups
     two owners          two members are described as owners of one partition
 """

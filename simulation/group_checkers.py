@@ -1,6 +1,6 @@
-"""Judges what a consumer group did: who owned what, and which positions were committed.
+"""Checks the history of a consumer group: who owned what, and which offsets were committed.
 
-Pure functions over a history; how many brokers there were does not matter to them.
+These are pure functions over a history, for any number of brokers.
 
     two owners      a partition belonged to two members in one generation or epoch, and the
                     generations of the group did not begin anew in between
@@ -23,13 +23,14 @@ from typing import Any, NamedTuple
 from simulation.checkers import Violation
 
 Partition = Hashable
-# What readers can see at the end: the offsets of each partition.
+# The offsets of each partition that can be read at the end.
 Log = Mapping[Any, list[int]]
 
 
 @dataclass(slots=True, eq=False)
 class Commit:
-    """Of one partition. `ended_s` is when it had surely happened, if it ever was sure."""
+    """A commit of one partition. At `ended_s` it had surely happened; infinite if that is
+    unknown."""
 
     who: str
     partition: Partition
@@ -37,13 +38,13 @@ class Commit:
     asked_s: float
     ended_s: float = inf
     is_acknowledged: bool = False
-    # It surely never happened.
+    # Whether it surely never happened.
     is_refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What somebody was told of the group's position, None if there was none."""
+    """The committed offset that a client was told; None if there was none."""
 
     who: str
     partition: Partition
@@ -104,7 +105,7 @@ class GroupHistory:
 
 
 def group_violations(history: GroupHistory, log: Log) -> list[Violation]:
-    """All rules that the history breaks."""
+    """All violations in the history."""
     return [
         *two_owners(history),
         *wrong_observations(history),
@@ -115,7 +116,7 @@ def group_violations(history: GroupHistory, log: Log) -> list[Violation]:
 
 
 def two_owners(history: GroupHistory) -> Iterable[Violation]:
-    """An ownership is left out if nobody can say whether a reset came before or after it."""
+    """Leaves an ownership out if it is unknown whether a reset came before or after it."""
     owners: dict[tuple[Partition, int, int], str] = {}
     for ownership, given in history.ownerships.items():
         resets_before = sum(reset.last_s < given.first_s for reset in history.resets)
@@ -181,7 +182,7 @@ def backward_commits(commits: Sequence[Commit]) -> Iterable[Violation]:
             )
             if before is None or later.offset >= before.offset:
                 continue
-            # A lost request that arrived late put the group back before this one began.
+            # A request without an answer arrived late and put the group back before.
             if any(o.offset <= later.offset and o.asked_s <= later.asked_s for o in unanswered):
                 continue
             detail = f"{later.who} committed {later.offset} after {before.who} {before.offset}"
@@ -205,7 +206,7 @@ def _begins(readable: list[int], position: int, first: int) -> bool:
 
 
 def passed_over(history: GroupHistory, log: Log) -> Iterable[Violation]:
-    """The last word is that of the last observation: the group is quiet by then."""
+    """The last observation tells the final offsets: no member works any more by then."""
     last = {seen.partition: seen for seen in history.observations}
     for partition, readable in log.items():
         position = last[partition].offset if partition in last else None

@@ -1,9 +1,9 @@
 """`python -m simulation.measuring`: how well the simulation searches.
 
     bugs        the seeds that each planted bug needs, in searches from several starts
-    coverage    branch coverage of the rooms that matter, by scenarios alone
+    coverage    branch coverage of the most important packages, by scenarios alone
 
-Both tell where the faults should be steered: a bug that needs many seeds, a branch nobody takes.
+Both show what the scenarios lack: a bug that needs many seeds, a branch that no run takes.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from simulation.__main__ import SCENARIOS, find, look_for, seeds
 from simulation.findings import FINDINGS
 from simulation.run import run
 
-# Searches begin here, and here plus this much, and so on: far enough apart not to meet.
+# The first seed of the first search, and the distance to that of the next one.
 _FIRST: Final = 1_000
 _APART: Final = 10_000
 _ROOMS: Final = (
@@ -40,7 +40,7 @@ def needed(plant: str, first: int, most: int) -> int:
 
 
 def measure_bugs(plants: Iterable[str], searches: int, most: int, jobs: int) -> int:
-    """One line for each bug as soon as it is known. Returns how many were not found in time."""
+    """Prints one line for each bug. Returns how many were not found in time."""
     late = 0
     starts = [_FIRST + search * _APART for search in range(searches)]
     with ProcessPoolExecutor(jobs) as pool:

@@ -1,11 +1,11 @@
-"""Faults that are put into production code on purpose, to see whether a scenario finds them.
+"""Bugs that are planted in production code on purpose, to see whether a scenario finds them.
 
-Each is a patch of one or two public places, applied in this process and taken back after the
-run; production code knows nothing of it.
+Each replaces one or two functions in this process, and is taken back after the run. Production code
+does not know of it.
 
-    forget-fencing           an old epoch is as good as the newest: zombies go on writing
-    apply-after-commit       a decision is seen only when it is committed: the next one is made
-                             without it
+    forget-fencing           an old producer epoch is accepted: zombies go on writing
+    apply-after-commit       a coordinator applies a decision only when it is committed, so the next
+                             one is made without it
     skip-a-marker            a transaction's end is not written to every partition it touched
     lose-a-pending-offset    a coordinator that loads forgets positions in open transactions
     reuse-a-producer-id      a broker that starts gives producer ids away from the first one on
@@ -13,7 +13,7 @@ run; production code knows nothing of it.
     forget-tombstones        compaction drops tombstones at once, before all readers have seen them
 
 Those of replication and elections are in `planted_cluster_bugs`, those that once were in the code
-in `planted_row_bugs` and `planted_client_bugs`.
+in `planted_past_bugs` and `planted_client_bugs`.
 """
 
 import asyncio

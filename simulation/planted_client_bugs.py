@@ -1,4 +1,4 @@
-"""Defects of our own client and of the Spark sink, put back on purpose; see `planted_bugs`.
+"""Planted bugs that our own client and the Spark sink once had; see `planted_bugs`.
 
 forget-sequences          a producer forgets the sequence numbers of a topic that was idle
 split-in-front            the parts of a batch that is split go before those of the one before it

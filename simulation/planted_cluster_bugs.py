@@ -1,4 +1,4 @@
-"""Faults in replication and elections that are put into the code on purpose; see `planted_bugs`.
+"""Planted bugs in replication and elections; see `planted_bugs`.
 
 skip-truncation           a follower keeps the tail that its leader never had
 ignore-min-isr            a leader alone acknowledges and commits, whatever was asked for

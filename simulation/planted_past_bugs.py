@@ -1,4 +1,4 @@
-"""Defects that once were in the code, put back on purpose; see `planted_bugs`.
+"""Planted bugs that production code once had; see `planted_bugs`.
 
 Storage and replication:
 
@@ -6,9 +6,9 @@ Storage and replication:
     keep-a-log-start          the log start of a deleted topic counts for the next of its name
     lead-with-an-empty-log    the last replica in sync leads although its disk was replaced
     die-without-descriptors   an error of the disk during the retention check ends the broker
-    take-nonsense             only the outline of a batch is looked at
+    take-nonsense             only the header of a batch is validated
     never-make-it-again       a log that could not be made is not tried again
-    no-leader-lease           a broker past its session still leads
+    no-leader-lease           a broker whose session has expired still leads
     ignore-broker-epochs      a follower counts though its broker has started anew since (KIP-903)
     keep-the-broker-epoch     a broker that comes back registers under its last epoch
     ignore-the-proposal       the high watermark does not wait for a follower that is being let in
@@ -16,10 +16,10 @@ Storage and replication:
 
 Metadata:
 
-    ordinary-internal-topics  coordinators' topics are made as any other by whoever asks for them
+    ordinary-internal-topics  a client that asks for an internal topic creates an ordinary one
     forget-producer-ids       producer ids begin anew when the metadata store was lost
     overwrite-settings        a change of a setting overwrites what others changed meanwhile
-    show-by-id                access rules are asked for the name, and the id is answered
+    show-by-id                a request by topic id is answered without asking the access rules
 
 Coordinators:
 

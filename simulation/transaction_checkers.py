@@ -1,7 +1,7 @@
-"""Judges transactions: all of one becomes visible or nothing, once, and never by a fenced producer.
+"""Checks transactions: all records become visible or none, once, and none of a fenced producer.
 
-Pure functions over a history; how many brokers there were does not matter to them. Every value
-that is sent names its transaction. A transaction whose commit was asked for and not answered may
+These are pure functions over a history, for any number of brokers. Every value that is sent names
+its transaction. A transaction whose commit was asked for and not answered may
 have happened; one whose commit was never asked for must not.
 
     aborted read    a read_committed consumer saw a record of an aborted transaction
@@ -10,7 +10,7 @@ have happened; one whose commit was never asked for must not.
     lost            a transaction whose commit was acknowledged is not visible at the end
     hidden          read_committed sees at the end what the log does not hold, or elsewhere
     zombie          a transaction was committed by a producer after its successor was ready
-    shut out        a producer that nobody fenced was told that its id is unknown
+    shut out        a producer that was not fenced was told that its id is unknown
     not once        a record of the input has no output, or more than one
     skipped, backwards, inconsistent, duplicate, moved, unordered: see `checkers`
 """
@@ -31,7 +31,7 @@ _NO_TIMEOUT_S = 2.5
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """One transaction, as its producer saw it. `producer` is one life of one producer."""
+    """One transaction, as its producer saw it. `producer` names one instance of a producer."""
 
     transactional_id: str
     producer: str
@@ -45,7 +45,7 @@ class Attempt:
     # None until the commit was asked for: such a one never happened.
     commit_asked_s: float | None = None
     committed_s: float = inf
-    # Somebody was told so.
+    # An answer said so.
     is_committed: bool = False
     is_aborted: bool = False
 
@@ -59,7 +59,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A producer was told its identity: whoever was ready before it asked is fenced."""
+    """A producer was told its identity. Every producer that was ready before is fenced."""
 
     transactional_id: str
     producer: str
@@ -114,7 +114,7 @@ class TransactionHistory:
 
 
 def transaction_violations(history: TransactionHistory) -> list[Violation]:
-    """All rules that the history breaks, but for those of `exactly_once`."""
+    """All violations in the history, except those of `exactly_once`."""
     committed = History(
         sends=history.log.sends, polls=history.committed.polls, final=history.committed.final
     )
@@ -196,7 +196,8 @@ def _zombies(history: TransactionHistory, visible: Visible) -> Iterable[Violatio
 
 
 def _shut_out(history: TransactionHistory) -> Iterable[Violation]:
-    """Whoever was fenced by a successor, or slept through its transaction's timeout, may be."""
+    """Only a producer that was fenced, or that exceeded its transaction timeout, may be shut
+    out."""
     for producer in history.shut_out:
         ready = [r for r in history.ready if r.transactional_id == producer.transactional_id]
         ready_s = max((r.at_s for r in ready if r.producer == producer.producer), default=inf)

@@ -1,4 +1,4 @@
-"""Transactional programs that note what they did, and readers of both isolation levels."""
+"""Transactional clients that record what they did, and readers of both isolation levels."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
@@ -17,7 +17,7 @@ from simulation.workload import Options
 
 
 class Temper(NamedTuple):
-    """How often a transaction is aborted on purpose, or slept in, and how long at most."""
+    """How often a transaction is aborted on purpose, or stalled, and for how long at most."""
 
     aborts: float
     stall_probability: float
@@ -25,7 +25,7 @@ class Temper(NamedTuple):
 
 
 class _Transactional:
-    """Makes one transaction after the other; a producer that failed is replaced by another."""
+    """Runs one transaction after the other. A producer that failed is replaced by a new one."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class _Transactional:
         return self._is_current(self.name)
 
     async def produce(self, world: World) -> None:
-        """Until done, or until another program has our place."""
+        """Runs until it is done, or until another program has taken its slot."""
         while not self.is_done:
             self._producers += 1
             instance = f"{self.name}/{self._producers}"
@@ -123,7 +123,7 @@ class _Transactional:
         attempt.committed_s = world.clock.monotonic_s()
 
     async def abandon(self, producer: Producer, attempt: Attempt) -> None:
-        """After a failure: an abort that worked says that nothing of it happened."""
+        """Aborts after a failure. If that succeeds, nothing of the transaction may be visible."""
         if producer.may_abort:
             await producer.abort_transaction()
             attempt.is_aborted = True
@@ -171,7 +171,7 @@ class TransactionalFeeder(_Transactional):
 
 
 class Route(NamedTuple):
-    """From where to where a worker carries records, and where its group's story is noted."""
+    """The input and output topics of a worker, and the history of its group."""
 
     source: str
     target: str
@@ -181,7 +181,7 @@ class Route(NamedTuple):
 
 
 class Worker(_Transactional):
-    """Consumes, transforms and produces; positions are committed with the output."""
+    """Consumes, transforms and produces. Offsets are committed in the same transaction."""
 
     def __init__(
         self,
@@ -201,9 +201,9 @@ class Worker(_Transactional):
         self._notes = OwnershipRecorder(
             self.name, self._route.groups, self._history.committed, world
         )
-        # A zombie whose static membership another one has must not take it back, nor the
-        # transactional id: the two would fence each other for ever. It may do so to its
-        # successor while it sleeps half; the successor comes back.
+        # A zombie must not take back the static membership or the transactional id that its
+        # successor has: the two would fence each other for ever. It may fence the successor once,
+        # in a transaction that it had begun before; the successor recovers from that.
         while not self.is_done and self.is_current:
             async with Consumer(settings, world=world) as consumer:
                 self._consumer = self._notes.consumer = consumer
@@ -248,7 +248,7 @@ class Worker(_Transactional):
             await self._rewind()
 
     async def _rewind(self) -> None:
-        """To where the group is: the records were read, and nothing came of it."""
+        """Seeks back to the committed offsets, because the transaction was aborted."""
         consumer = self._consumer
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Clients that note what they did and saw, for the checkers to judge."""
+"""Producers and consumers that record what they did and saw, for `checkers`."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Options = dict[str, object]
 
 
 class ProducingClient:
-    """Sends numbered values, some at a time, to random partitions."""
+    """Sends numbered values to random partitions, several at a time."""
 
     def __init__(
         self,
@@ -59,8 +59,7 @@ class ProducingClient:
 
     def _noting(self, send: Send) -> Callable[[RecordMetadata | None, BaseException | None], None]:
         def delivered(metadata: RecordMetadata | None, _: BaseException | None) -> None:
-            # Without an offset (a repetition the broker could not place) it is in the log, and
-            # nobody knows where.
+            # A duplicate whose offset the broker does not remember is acknowledged without one.
             if metadata is not None and metadata.offset >= 0:
                 self._history.acknowledged(send, metadata.offset)
 
@@ -68,7 +67,7 @@ class ProducingClient:
 
 
 class ConsumingClient:
-    """Reads all partitions from their beginning on, for as long as it lives."""
+    """Reads all partitions from their beginning, until it is killed."""
 
     def __init__(
         self, name: str, history: History, partitions: list[TopicPartition], options: Options
@@ -101,7 +100,7 @@ class ConsumingClient:
                 self.next_offsets[partition] = record.offset + 1
 
     async def _recover(self, consumer: Consumer, _: Exception) -> None:
-        """A log that lost its tail in a power cut: start again from what there is."""
+        """The log lost its tail in a power cut: read it again from the start."""
         for partition in self.partitions:
             self._history.moved(self.name, partition)
         consumer.seek_to_beginning()

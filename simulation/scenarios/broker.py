@@ -1,10 +1,9 @@
-"""One broker and its clients on a bad day.
+"""One broker and its clients.
 
-The seed draws the settings, the clients and the faults: slow links, cuts in one or both
-directions, resets, refusals, a stopped broker, kills, clean restarts, power cuts, disks that
-fail, steps of the clock, clients that die. When the day is over everything heals, the producers
-finish, and the history is judged.
-Only with `flush.messages=1` does an acknowledgement promise to survive a power cut.
+The seed draws the settings, the clients and the faults: slow links, cuts in one or both directions,
+resets, refused connections, a stopped broker, kills, clean restarts, power cuts, failing disks,
+clock steps, clients that die. In the end every fault is healed, the producers finish, and the
+history is checked. An acknowledged record survives a power cut only with `flush.messages=1`.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ class FaultyCluster:
     def __init__(self, simulation: Simulation) -> None:
         random = self._random = simulation.random("day")
         self._simulation = simulation
-        # How long a sync takes at most: slow ones leave much that a power cut can take.
+        # The longest sync. Slow ones leave more unsynced data for a power cut to take.
         simulation.worker_delay_s = (0.0, random.choice((0.001, 0.02, 0.3)))
         self._history = History()
         # With `flush.messages=1` every acknowledgement survives a power cut; without, it need
@@ -142,7 +141,7 @@ class FaultyCluster:
             self._history.read_at_the_end(partition, records)
 
     async def _consumers_catch_up(self) -> None:
-        """Nothing stays unseen: every consumer reaches the end."""
+        """Waits until every consumer has reached the end of every partition."""
         ends: dict[TopicPartition, int] = {}
         for partition in self._partitions:
             for offset, _ in self._history.final[partition][-1:]:
@@ -193,7 +192,7 @@ class FaultyCluster:
         self._simulation.network.cut(source, target, both_ways=both_ways)
 
     def _client_dies(self) -> None:
-        """And another one like it is started."""
+        """Kills a client and starts another one like it."""
         client = self._random.choice(self._clients())
         if not self._running[client.name].done():
             self._simulation.host(client.name).kill()
@@ -228,7 +227,8 @@ class FaultyCluster:
             self._broker.host.disk.keep_power()
 
     async def _disk_fails(self) -> None:
-        """A directory goes offline at its first error; an operator changes the disk."""
+        """A directory goes offline at its first error. Later the disk works, and the broker
+        restarts."""
         disk = self._broker.host.disk
         operation = self._random.choice(("write", "sync", "rename", "sync_directory"))
         disk.fail_next(
@@ -241,14 +241,14 @@ class FaultyCluster:
         # Without a directory that works a broker cannot start, like Kafka's.
         self._broker.forgive_failed_start()
         if operation == "sync" and self._has_power_cuts:
-            # The kernel calls pages clean that never reached the disk, and no later sync will
-            # bring them: only a new start of the machine shows what is really there.
+            # After a failed sync the kernel calls pages clean that never reached the disk, and no
+            # later sync writes them. Only a restart of the machine shows what is on the disk.
             self._broker.power_off()
         else:
             self._broker.kill()
 
     async def _evening(self) -> None:
-        """Everything heals."""
+        """Ends every fault and starts the broker."""
         network = self._simulation.network
         network.heal_all()
         network.admit(self._broker.name)

@@ -1,10 +1,10 @@
-"""What our own client does when nothing is usual: pauses, large batches, interrupted polls.
+"""Our own client in unusual situations: long pauses, batches that must be split, interrupted polls.
 
-Producers are silent for longer than `metadata.max.idle.ms`, so that they forget topics, and for
-longer than the broker remembers their ids. Batches are larger than the topic takes and have to be
+Producers are idle for longer than `metadata.max.idle.ms`, so that they forget topics, and for
+longer than the broker remembers their ids. Batches are larger than the topic allows and have to be
 split while others are in flight. A consumer with automatic commits is interrupted in the middle of
-a poll, and its successor goes on from what was committed: every record must have been given to one
-of them.
+a poll, and its successor goes on from the committed offsets: every record must be given to one of
+them.
 """
 
 import asyncio

@@ -1,14 +1,15 @@
-"""Three brokers, their metadata store and their clients on a bad day.
+"""Three brokers, their metadata store and clients of every kind, with all faults of
+`cluster_faults`.
 
 Producers write with acks=all and idempotence, some with acks=1, some in transactions; consumers
 read by assignment and in a group, with both isolation levels; an operator moves partitions, elects
-preferred leaders, makes and deletes topics and restarts brokers one after the other. Meanwhile
-everything goes wrong that `cluster_faults` knows, within its fault budget, and the store is as
-weak as an ensemble may be. On some days brokers compact all the time, and a writer changes the
-keys of a compacted topic.
+preferred leaders, creates and deletes topics and restarts brokers one after the other. The metadata
+store delays notifications and reads and loses replies, as an ensemble may. In some runs brokers
+compact all the time, and a writer changes the keys of a compacted topic.
 
-The cluster's invariants are looked at all day. When it is over everything heals: all replicas are
-in sync again, all clients finish, all replicas hold the same bytes, and the histories are judged.
+The cluster invariants are checked all the time. In the end every fault is healed: all replicas must
+be in sync again, all clients must finish, all replicas must hold the same bytes, and the histories
+are checked.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ ORDERS, CLICKS, LEDGER, PASSING = "orders", "clicks", "ledger", "passing"
 BROKERS = 3
 MIN_IN_SYNC = 2
 
-# Virtual time after which whatever has not healed never will.
+# Virtual time after which a cluster that has not recovered counts as broken.
 _PATIENCE_S = 120.0
 _LOOK_S = 0.05
 
@@ -63,7 +64,7 @@ Program = Callable[[World], Coroutine[Any, Any, Any]]
 
 
 class _Orders(History):
-    """Says at once what was acknowledged."""
+    """Reports acknowledgements as they come."""
 
     def __init__(self, on_acknowledged: Callable[[TopicPartition, int], None]) -> None:
         super().__init__()
@@ -124,7 +125,7 @@ class ClusterScenario:
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in range(self._topics.get(topic, 0))]
 
-    # Who takes part
+    # Clients
 
     def _hire(self) -> None:
         random = self._random
@@ -232,7 +233,7 @@ class ClusterScenario:
             is_current=self._is_current,
         )
 
-    # The day
+    # The run
 
     async def run(self) -> str:
         for broker in self._brokers:
@@ -267,7 +268,8 @@ class ClusterScenario:
             self._faults.inject(hosts)
 
     async def _look(self) -> None:
-        """Ends the run when something is wrong: nobody waits for this task."""
+        """Checks the invariants. A violation ends the run through the loop, because no code awaits
+        this task."""
         while True:
             try:
                 self._invariants.look()
@@ -285,7 +287,7 @@ class ClusterScenario:
     # The operator
 
     async def _operator(self, program: Program, patience_s: float) -> None:
-        """Asks for something; that it is not done in time is no wonder on such a day."""
+        """Sends a request. While faults go on it need not succeed."""
         self._operations += 1
         host = self._simulation.host("operator")
         with suppress(TimeoutError, ClientError, KafkaError):
@@ -341,7 +343,7 @@ class ClusterScenario:
 
         return random.choice((move, move, cancel, elect, create, delete))
 
-    # The evening
+    # After the faults
 
     async def _evening(self) -> None:
         simulation = self._simulation
@@ -467,7 +469,7 @@ class ClusterScenario:
         )
 
     def _judge(self) -> None:
-        # With acks=1 an acknowledgement promises nothing; what was seen once stays all the same.
+        # With acks=1 an acknowledged record may be lost, but one that was read stays.
         self._clicks.sends = [Send(s.producer, s.partition, s.value) for s in self._clicks.sends]
         require_no_violations(
             [

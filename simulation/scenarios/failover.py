@@ -1,10 +1,10 @@
 """Coordinators of three brokers fail over while records are carried in transactions.
 
-The workers, feeders and readers of `transactions`, with positions committed in transactions, in
-groups of both protocols. Whoever coordinates is killed, stopped past its session with requests
-queued up, cut from the store alone or from the other brokers, or has a follower that hears nothing.
-Besides the rules of `transactions` and `groups`, an observer at each broker hears what a broker
-says that no longer leads (`direct_observer`).
+The workers, producers and readers are those of `transactions`, in groups of both protocols, with
+offsets committed in transactions. Coordinators are killed, stopped past their sessions with
+requests queued up, cut off from the store alone or from the other brokers, or have a follower that
+hears nothing. Besides the rules of `transactions` and `groups`, an observer at each broker checks
+what a broker answers that no longer leads (`direct_observer`).
 """
 
 import asyncio

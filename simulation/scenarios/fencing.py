@@ -116,7 +116,7 @@ class FencingWalk:
     # Requests
 
     async def _ask(self, message: Request, answer: type[R], max_version: int) -> R | None:
-        """One request to the coordinator; None if nobody knows what became of it."""
+        """Sends one request to the coordinator. Returns None if its outcome is unknown."""
 
         async def ask(world: World) -> R:
             async with self._brokers.admin(world) as admin:
@@ -134,7 +134,7 @@ class FencingWalk:
         self._simulation.trace.add("-", f"{instance} asks to {what} and is told {told}")
 
     def _judge_answer(self, instance: ProducerInstance, what: str, code: int | None) -> None:
-        """Of a request by the one who holds the id, as far as that is known."""
+        """Checks the answer to the producer that holds the id, as far as that is known."""
         self._note(instance, what, code)
         if code is None or (code and code not in _UNCHANGED):
             instance.is_sure = False
@@ -185,10 +185,10 @@ class FencingWalk:
             self._end_version,
         )
 
-    # Steps of the one who holds the id
+    # Steps of the producer that holds the id
 
     async def _take(self) -> None:
-        """Somebody who names no identity: whoever has the id is fenced."""
+        """A producer without an identity takes the id. The one that held it is fenced."""
         before = self._current
         answer = await self._init(None)
         code = None if answer is None else answer.error_code
@@ -202,7 +202,7 @@ class FencingWalk:
             self._was_given(self._current)
         elif code == ErrorCode.CONCURRENT_TRANSACTIONS:
             if before is not None and before.is_sure and before.is_open:
-                # Its transaction is aborted, and nobody has its place until somebody asks again.
+                # Its transaction is aborted. No producer holds the id until one asks again.
                 self._fenced.append(before)
                 self._current = None
         elif before is not None:
@@ -259,7 +259,7 @@ class FencingWalk:
                 self._was_given(instance)
 
     async def _end_again(self) -> None:
-        """As if the answer had been lost. Whatever is told, nothing may change by it."""
+        """Repeats a request as if its answer had been lost. The answer may not change anything."""
         instance = self._current
         if instance is not None and instance.ended_before is not None and self._end_version > 4:
             identity, committed = instance.ended_before
@@ -320,7 +320,7 @@ class FencingWalk:
         self._simulation.network.heal("broker-1", "broker-2")
 
     async def _hold(self) -> None:
-        """Markers are late for a while."""
+        """Cuts brokers off from each other, so that markers are late."""
         self._cut()
         after_s = self._random.choice((0.1, 1.0, 3.0))
         self._simulation.loop.call_later(after_s, self._heal, context=self._simulation.nobody)

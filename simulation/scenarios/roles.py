@@ -1,10 +1,9 @@
-"""Long histories of who led: A leads, B leads, A leads again, with kills between.
+"""Long sequences of leaders: A leads, B leads, A leads again, with kills between.
 
 A few brokers hold one or two partitions. Producers write with acks=all and with acks=1. Brokers are
 killed, stopped cleanly, paused, cut off, lose power or get an empty disk, and come back in any
 order, while the checkpoints beside their logs are up to a minute old. `min.insync.replicas` is 1 or
-2, unclean elections are allowed on some days. What that may lose, and nothing else, is forgiven
-(`allowed_loss`).
+2, and some runs allow unclean elections. `allowed_loss` decides which records may be lost by that.
 """
 
 import asyncio
@@ -117,7 +116,7 @@ class RoleWalk:
         }
 
     def _note_unclean(self, topic_partition: TopicPartition) -> None:
-        """What was acknowledged before may be lost, if somebody wanted it so."""
+        """An unclean election was allowed, so records acknowledged before it may be lost."""
         if topic_partition.topic == TOPIC:
             self._unclean.append(topic_partition)
             self._allowed_loss.forgive(topic_partition, set())
@@ -174,7 +173,7 @@ class RoleWalk:
         await self._fork_of(self._leader())
 
     async def _fork_of(self, leader: SimulatedBroker) -> None:
-        """The leader writes what nobody else gets, and dies."""
+        """The leader is cut off, writes records that no follower gets, and is killed."""
         others = [broker for broker in self._brokers.running if broker is not leader]
         network = self._simulation.network
         pauses = self._random.random() < 0.3
@@ -192,7 +191,7 @@ class RoleWalk:
             network.heal(leader.name, other.name)
 
     async def _swap(self) -> None:
-        """The leader goes, and those that were down come back and lead."""
+        """The leader goes down, and brokers that were down come back and lead."""
         leader = self._leader()
         down = [
             other for other in self._brokers.all if not other.is_running and other is not leader
@@ -206,7 +205,8 @@ class RoleWalk:
         await asyncio.sleep(self._random.choice((0.1, 0.5, 2.0)))
 
     async def _relay(self) -> None:
-        """One leads and dies with what nobody else has; another leads; the first leads again."""
+        """A broker leads and is killed with records that only it has; another one leads; then the
+        first leads again."""
         first = self._leader()
         others = [broker for broker in self._brokers.all if broker is not first]
         second = self._random.choice(others)
@@ -227,7 +227,8 @@ class RoleWalk:
         await asyncio.sleep(0.3)
 
     async def _flap(self) -> None:
-        """A follower comes and goes, each time without what it had not flushed."""
+        """A follower loses power and restarts several times, each time without its unflushed
+        tail."""
         leader = self._leader()
         follower = self._random.choice(
             [broker for broker in self._brokers.all if broker is not leader]
@@ -244,7 +245,7 @@ class RoleWalk:
             leader.kill()
 
     async def _stall(self) -> None:
-        """A follower comes back, hears nothing more as soon as it is let in, and is to lead."""
+        """A follower comes back, is cut off as soon as it is in the in-sync set, and is elected."""
         leader = self._leader()
         follower = self._random.choice(
             [broker for broker in self._brokers.all if broker is not leader]
@@ -262,8 +263,8 @@ class RoleWalk:
         network.heal(leader.name, follower.name)
 
     async def _late_entry(self) -> None:
-        """The leader's word that a follower is in sync reaches the store late. By then the follower
-        has lost what it held, or hears nothing more."""
+        """The leader's write that a follower is in sync reaches the store late. By then the
+        follower has lost its log, or is cut off."""
         leader = self._leader()
         follower = self._random.choice(
             [broker for broker in self._brokers.all if broker is not leader]
@@ -292,7 +293,7 @@ class RoleWalk:
         network.heal(leader.name, follower.name)
 
     async def _lone_disk(self) -> None:
-        """Whoever was the last in sync gets an empty disk before the others are back."""
+        """The last broker in sync gets an empty disk before the others are back."""
         last = self._leader()
         others = [broker for broker in self._brokers.all if broker is not last]
         for other in others:
@@ -308,7 +309,7 @@ class RoleWalk:
             other.start()
 
     async def _blackout(self) -> None:
-        """All are killed, and come back one after the other."""
+        """All brokers are killed, and come back one after the other."""
         await self._kill_all()
         for broker in self._random.sample(self._brokers.all, len(self._brokers.all)):
             broker.start()
@@ -399,7 +400,7 @@ class RoleWalk:
         self._any().expire_session()
 
     async def _store_service_dies(self) -> None:
-        """Or is stopped for a while: the service of the metadata store."""
+        """Kills the service of the metadata store, or stops it for a while."""
         store_service = self._brokers.store_service
         assert store_service is not None
         away_s = self._random.choice((0.2, 2.0, 7.0))

@@ -1,11 +1,13 @@
-"""A streaming query writes into a topic with the exactly-once sink; drivers and tasks die.
+"""A streaming query that writes into a topic with the exactly-once sink, while drivers and tasks
+die.
 
-A driver plans micro-batches, notes each in its checkpoint before it runs and after it was written,
-and gives its rows to tasks. Tasks die at every step and are tried again, some wake up when their
-successors have finished. Drivers die and replay the last batch. Somebody puts back an old copy of
-the checkpoint: then the sink must refuse, and the newest copy is put back. Drivers that replay a
-batch split it into another number of tasks: the sink may refuse, and the number is put back until
-the batch is done. At the end every row that the checkpoint calls written is in the topic once.
+A driver plans micro-batches, writes each into its checkpoint before it runs and after it was
+written, and gives its rows to tasks. Tasks die at every step and are tried again; some resume when
+their successors have finished. Drivers die and replay the last batch. An old copy of the checkpoint
+is restored: then the sink must refuse, and the newest copy is restored. A driver that replays a
+batch may split it into another number of tasks: the sink may refuse, and the old number is used
+until the batch is done. In the end every row that the checkpoint calls written is in the topic
+once.
 """
 
 import asyncio

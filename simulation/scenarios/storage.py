@@ -1,13 +1,13 @@
-"""Logs on a disk that forgets: appends, flushes and retention through several runs.
+"""Logs on a disk that loses unsynced data: appends, flushes and retention through several runs.
 
-Each run of the process loads the logs, compares them with what it knows, works, and ends in one
-of five ways: closed cleanly, killed (the page cache survives), with a disk that failed, without
-power between two operations, or without power in the middle of one. Afterwards
+Each run of the process loads the logs, compares them with what it expects, works, and ends in one
+of five ways: closed cleanly, killed (the page cache survives), with a disk that failed, with a
+power cut between two operations, or with a power cut in the middle of one. Afterwards
 
 - what was flushed is there, and after a kill or a clean end everything that was appended;
-- what is there is a prefix of what was appended, at the same offsets;
+- the log is a prefix of what was appended, at the same offsets;
 - every batch passes its checksum, every index entry points at a batch, every offset can be read;
-- leader epochs and producers are known as the surviving batches tell.
+- leader epochs and producer state agree with the surviving batches.
 """
 
 import asyncio

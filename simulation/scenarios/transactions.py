@@ -37,7 +37,7 @@ from simulation.workload import Options
 from simulation.world import Simulation
 
 SOURCE, TARGET = "source", "target"
-# How many days have few epochs, and the last of them.
+# The share of runs with few producer epochs, and the last of these.
 _FEW_EPOCHS, _LAST_OF_FEW = 0.25, 7
 
 
@@ -71,7 +71,7 @@ class TransactionScenario:
         observing: Options = {"bootstrap_servers": cluster.bootstrap, "group_id": GROUP}
         self._observer = Observer("observer", self.groups, self.sources, observing)
 
-    # Who takes part
+    # Clients
 
     def _producer_options(self, transactional_id: str | None) -> Options:
         options: Options = {
@@ -156,7 +156,7 @@ class TransactionScenario:
         return self._summary(working)
 
     def begin_watching(self) -> None:
-        """For days on which others watch too."""
+        """Overridden by scenarios with observers of their own."""
 
     def end_watching(self) -> None: ...
 
@@ -181,7 +181,7 @@ class TransactionScenario:
         )
 
     async def _everything_is_decided(self, partitions: list[TopicPartition]) -> None:
-        """What anybody left open ends by itself, so nobody waits for it for ever."""
+        """Waits until every open transaction has ended: by its producer, or by its timeout."""
         ends: list[dict[TopicPartition, int]] = []
 
         async def look(world: World) -> bool:
@@ -253,13 +253,13 @@ class TransactionScenario:
 
 
 def last_epoch(simulation: Simulation) -> None:
-    """On some days producer epochs are used up after a few transactions, and ids rotate."""
+    """In some runs producer epochs are used up after a few transactions, and ids rotate."""
     if simulation.random("epochs").random() < _FEW_EPOCHS:
         few_epochs(simulation)
 
 
 def few_epochs(simulation: Simulation) -> None:
-    """For this run."""
+    """Sets the last producer epoch for this run."""
     usual = transaction.LAST_EPOCH
 
     def change(last: int) -> None:
@@ -271,7 +271,7 @@ def few_epochs(simulation: Simulation) -> None:
 
 
 def in_force(simulation: Simulation, version: int) -> None:
-    """The cluster's `transaction.version`, for this run."""
+    """Sets the `transaction.version` of the cluster for this run."""
     name = "transaction.version"
     usual = FEATURES[name]
 
