@@ -1,7 +1,8 @@
 """Logs on disk, in Kafka's own format.
 
-`LogManager` holds the logs of a broker; `Log` is one partition's, `recovery` makes it from
-what is on disk. A `Slice` is what a read gives: whole batches in a file, sent later.
+`LogManager` holds the logs of a broker. A `Log` is the log of one partition; `recovery` makes it
+from the files on disk. `Log.read` returns a `Slice`: whole batches in a file, which the connection
+sends later.
 """
 
 from odradek.storage.descriptors import Slice

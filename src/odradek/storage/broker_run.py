@@ -1,11 +1,12 @@
-"""Notes in a log directory which life of the broker writes there, and since which boot.
+"""A file in each log directory that tells which run of the broker wrote to it, and in which boot.
 
-A process that is killed leaves everything it wrote to the kernel; only a machine that goes down
-takes what was not synced. So a life that ended without a word under the boot that still lasts
-has lost nothing. The note is not synced: a boot that took it away is another one.
+If a process is killed, everything that it wrote is still in the page cache; unsynced data is lost
+only when the machine goes down. So if the previous run ended without a clean shutdown, but the
+machine has not been booted since, no data was lost. The file itself is not synced: if a power cut
+removed it, the machine was booted, and that is what its absence tells.
 
-What it cannot tell is left to caution: a directory that failed has no note, and a broker that
-was merely killed leaves the in-sync sets all the same (`cluster.elections.returning`).
+A directory that failed has no such file. A broker that was only killed still leaves the in-sync
+sets of its partitions (`cluster.elections.returning`).
 """
 
 import json
@@ -14,12 +15,13 @@ from typing import Final, NamedTuple
 
 from odradek.world import World
 
-LIFE: Final = ".odradek_life"
+# The name is older than this module; brokers that are upgraded look for it.
+RUN_FILE: Final = ".odradek_life"
 
 
 class BrokerRun(NamedTuple):
-    """The broker epochs under which it may be known to the cluster: more than one as long as it
-    is about to take another."""
+    """The broker epochs that a run of the broker may have had: more than one while it registers
+    under a new epoch."""
 
     first_epoch: int
     last_epoch: int
@@ -28,9 +30,9 @@ class BrokerRun(NamedTuple):
         return isinstance(broker_epoch, int) and self.first_epoch <= broker_epoch <= self.last_epoch
 
 
-def note_run(world: World, directory: str, life: BrokerRun) -> None:
-    content = json.dumps({"boot": world.boot_id, "brokerEpochs": life}).encode()
-    file = world.disk.open(f"{directory}/{LIFE}", create=True)
+def note_run(world: World, directory: str, run: BrokerRun) -> None:
+    content = json.dumps({"boot": world.boot_id, "brokerEpochs": run}).encode()
+    file = world.disk.open(f"{directory}/{RUN_FILE}", create=True)
     try:
         file.truncate(0)
         file.write_at(0, [content])
@@ -39,9 +41,9 @@ def note_run(world: World, directory: str, life: BrokerRun) -> None:
 
 
 def read_run(world: World, directory: str) -> BrokerRun | None:
-    """That of the last life, if the machine has been up since; else None."""
+    """The previous run, if the machine has not been booted since; else None."""
     try:
-        fields = json.loads(world.disk.read(f"{directory}/{LIFE}"))
+        fields = json.loads(world.disk.read(f"{directory}/{RUN_FILE}"))
     except (FileNotFoundError, ValueError):
         return None
     if not isinstance(fields, dict) or not world.boot_id or fields.get("boot") != world.boot_id:
@@ -53,7 +55,7 @@ def read_run(world: World, directory: str) -> BrokerRun | None:
 
 
 def remove_run(world: World, directory: str) -> None:
-    """Its disk failed: nobody knows what is there. One that cannot even do this cannot be
-    opened by the next life either."""
+    """The disk of a directory failed, so it is unknown what is on it. If the file cannot be removed
+    the next run cannot open the directory either."""
     with suppress(OSError):
-        world.disk.remove(f"{directory}/{LIFE}")
+        world.disk.remove(f"{directory}/{RUN_FILE}")

@@ -1,10 +1,11 @@
 """One checkpoint file of a log directory: an offset for each partition, in Kafka's text format.
 
-An offset that rose is written when it is time, off the event loop: an older checkpoint is true as
-well. An offset that fell, and the entry that a deleted topic left for a new one of the same name,
-must go before anything else happens, because from then on the file says more than is true.
+An offset that advanced is written at the next interval, off the event loop: an older checkpoint is
+correct as well. Two changes cannot wait, because until they are written the file claims more than
+is true: an offset that was set back by a truncation, and an entry of a deleted topic when a new
+topic gets the same name.
 
-Invariant: `entries` is what a process reads that starts after a kill at this moment.
+Invariant: `entries` is what a new process would read if this process were killed now.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ class CheckpointFile:
     """`current` returns the offsets as they are now, for all logs of the directory."""
 
     __slots__ = (
-        "_coming",
+        "_being_written",
         "_current",
         "_directory",
         "_is_durable",
@@ -49,12 +50,12 @@ class CheckpointFile:
         self._current = current
         self.entries: Offsets = {}
         self._is_durable = False
-        # What a write that is under way is about to put in the file; None if it may not any more.
-        self._coming: Offsets | None = None
+        # The offsets of the write that is under way. None if they must not be written any more.
+        self._being_written: Offsets | None = None
         self._lock = asyncio.Lock()
 
     def read(self) -> Offsets:
-        """Reads the file when the directory is loaded. A missing or damaged one says nothing."""
+        """Reads the file when the directory is loaded. A missing or damaged file has no entries."""
         try:
             self.entries = decode_offsets(self._world.disk.read(self._path))
             self._is_durable = True
@@ -63,21 +64,21 @@ class CheckpointFile:
         return self.entries
 
     async def write(self) -> bool:
-        """Returns True when the offsets of now, or later ones, survive a power cut.
+        """Returns True when the current offsets, or later ones, survive a power cut.
 
-        The new content is written and synced beside the file. It gets its name on the event loop,
-        so no offset can fall between the last look at it and the moment when it counts.
+        The new content is written and synced under another name by a worker thread. It is renamed
+        on the event loop, so no truncation can happen between the last check and the rename.
         """
         disk, workers = self._world.disk, self._world.workers
         async with self._lock:
             try:
                 while self._directory.is_online:
-                    offsets = self._coming = self._current()
+                    offsets = self._being_written = self._current()
                     if self._is_durable and offsets == self.entries:
                         return True
                     await workers.run_blocking(partial(self._prepare, encode_offsets(offsets)))
-                    if self._coming is not offsets:
-                        continue  # One of them fell meanwhile.
+                    if self._being_written is not offsets:
+                        continue  # A log was truncated meanwhile.
                     disk.rename(self._path + _NEXT_SUFFIX, self._path)
                     self.entries, self._is_durable = offsets, False
                     await workers.run_blocking(partial(disk.sync_directory, self._directory.path))
@@ -86,7 +87,7 @@ class CheckpointFile:
             except OSError as error:
                 self._directory.fail(error)
             finally:
-                self._coming = None
+                self._being_written = None
         return False
 
     def _prepare(self, content: bytes) -> None:
@@ -100,18 +101,19 @@ class CheckpointFile:
             file.close()
 
     def limit(self, topic_partition: TopicPartition, offset: int) -> None:
-        """The offset of a partition has fallen: when this returns, the file says no more."""
-        coming = self._coming
+        """The offset of a partition was set back to `offset`. When this returns, the file does not
+        claim more."""
+        coming = self._being_written
         if coming is not None and coming.get(topic_partition, 0) > offset:
-            self._coming = None
+            self._being_written = None
         if self.entries.get(topic_partition, 0) > offset:
             self._write_at_once()
             self._require(topic_partition, offset)
 
     def forget(self, topic_partition: TopicPartition) -> None:
-        """A log is about to be made: when this returns, no entry of that name is left."""
-        if self._coming is not None and topic_partition in self._coming:
-            self._coming = None
+        """A log is about to be made: when this returns, its partition has no entry."""
+        if self._being_written is not None and topic_partition in self._being_written:
+            self._being_written = None
         if topic_partition in self.entries:
             self._write_at_once()
             self._require(topic_partition, 0)
@@ -125,9 +127,10 @@ class CheckpointFile:
             )
 
     def _write_at_once(self) -> None:
-        """Without its file everything is done again from the start: slow, and right."""
+        """If the file cannot be replaced it is removed: without it recovery reads everything, which
+        is slow but correct."""
         disk, directory = self._world.disk, self._directory
-        self._coming = None
+        self._being_written = None
         offsets = self._current()
         try:
             disk.replace(self._path, encode_offsets(offsets))
@@ -136,11 +139,11 @@ class CheckpointFile:
             directory.fail(error)
             self.entries, self._is_durable = {}, False
             if directory.is_online:
-                # For want of room or of a descriptor, and a removal needs neither.
+                # There was no space or no file descriptor, and a removal needs neither.
                 try:
                     with suppress(FileNotFoundError):
                         disk.remove(self._path)
                         disk.sync_directory(directory.path)
                 except OSError as failure:
-                    # If it cannot be synced for want of a descriptor, a kill finds it gone, too.
+                    # Without a descriptor for the sync a kill still finds the file removed.
                     directory.fail(failure, is_halfway=not is_passing(failure))

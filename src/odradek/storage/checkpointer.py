@@ -1,11 +1,11 @@
-"""The checkpoints of all log directories: where recovery starts, where logs start, how far replicas
-agree, how far logs are compacted.
+"""The checkpoint files of all log directories: recovery points, log start offsets, high watermarks,
+and the offsets up to which logs are compacted.
 
-The table in docs/storage.md ("Checkpoint files") says what each file may say when it is stale. All
-of them are written by `CheckpointFile`, under one rule.
+The table in docs/storage.md ("Checkpoint files") lists what each file may contain when it is stale.
+All of them are written by `CheckpointFile`.
 
-Invariant: a checkpoint on disk never says more than is true, and nothing about a topic that is gone
-once another one has its name.
+Invariant: a checkpoint on disk never claims more than is true, and never contains an entry of a
+deleted topic once a new topic has the same name.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from odradek.world import World
 
 
 class Checkpoints(NamedTuple):
-    """The files of one directory."""
+    """The checkpoint files of one log directory."""
 
     recovery_points: CheckpointFile
     log_starts: CheckpointFile
@@ -39,7 +39,7 @@ class Checkpoints(NamedTuple):
 
 
 class CheckpointedOffsets(NamedTuple):
-    """What the files of one directory say when it is loaded."""
+    """The content of the checkpoint files of one log directory when it is loaded."""
 
     recovery_points: Offsets
     log_starts: Offsets
@@ -48,14 +48,14 @@ class CheckpointedOffsets(NamedTuple):
 
 
 class Checkpointer:
-    """`logs` are those of all directories, as they come and go."""
+    """Writes the checkpoints of all directories. `logs` is `LogManager.logs`, which changes."""
 
     def __init__(self, logs: Mapping[TopicPartition, Log], world: World) -> None:
         self._logs = logs
         self._world = world
         self._of: dict[LogDirectory, Checkpoints] = {}
-        # Directories that lost logs since their files were written.
-        self._left: set[LogDirectory] = set()
+        # Directories in which logs were deleted since their files were written.
+        self._with_deleted_logs: set[LogDirectory] = set()
 
     def of(self, directory: LogDirectory) -> Checkpoints:
         found = self._of.get(directory)
@@ -79,11 +79,11 @@ class Checkpointer:
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
         return [log for log in self._logs.values() if log.directory is directory]
 
-    # What must not wait
+    # Changes that must be written at once
 
     def truncated(self, log: Log) -> None:
-        """The end of a log fell, and its start perhaps: `Log` calls this before the next
-        append. Until it is on disk, a crash could skip or hide what is appended now."""
+        """A log was truncated, and its start offset may have been set back. `Log` calls this before
+        the next append. With the old checkpoints a crash could skip or hide new records."""
         files, name = self.of(log.directory), log.topic_partition
         files.recovery_points.limit(name, log.recovery_point)
         files.log_starts.limit(name, log.log_start_offset)
@@ -91,27 +91,27 @@ class Checkpointer:
         files.compacted.limit(name, log.first_dirty_offset)
 
     def recovered(self, directory: LogDirectory) -> None:
-        """The logs of a directory were recovered, and some may end before what the files say: a
-        power cut took their ends, or interrupted a truncation. `LogManager` calls this before the
-        first append, which would make the files look true."""
+        """The logs of a directory were recovered, and some may end below their checkpoints: a power
+        cut removed their last records, or interrupted a truncation. `LogManager` calls this before
+        the first append, after which the checkpoints would look correct."""
         for log in self._logs_in(directory):
             self.truncated(log)
 
     def forget(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
-        """Before a log is made: what an earlier topic of that name left is not about this one."""
+        """Removes the entries of an earlier topic of the same name, before a log is made."""
         for file in self.of(directory):
             file.forget(topic_partition)
 
     def retired(self, log: Log) -> None:
-        """A log was deleted: its entries go with the next round of housekeeping."""
-        self._left.add(log.directory)
+        """A log was deleted. Housekeeping removes its entries (`drop_retired`)."""
+        self._with_deleted_logs.add(log.directory)
 
-    # What is written when it is time
+    # Changes that are written from time to time
 
     async def drop_retired(self) -> None:
-        """Drops the entries of deleted logs, so that `forget` seldom has to."""
-        left, self._left = self._left, set()
-        for directory in sorted(left, key=lambda one: one.path):
+        """Removes the entries of deleted logs, so that `forget` seldom has to write."""
+        directories, self._with_deleted_logs = self._with_deleted_logs, set()
+        for directory in sorted(directories, key=lambda directory: directory.path):
             for file in self.of(directory):
                 await file.write()
 
@@ -161,7 +161,7 @@ def _recovery_points(logs: list[Log]) -> Offsets:
 
 
 def _log_starts(logs: list[Log]) -> Offsets:
-    """Only offsets that no segment's name tells."""
+    """Only log start offsets that differ from the base offset of the first segment."""
     return {
         log.topic_partition: log.log_start_offset
         for log in logs

@@ -1,9 +1,9 @@
-"""Open files: few enough for the operating system, open as long as anyone reads them.
+"""The file descriptors of segments: a limited number, each open for as long as it is used.
 
-Every segment has one `SegmentFile`. It is opened when first needed and stays open while
-pinned: by the log that appends to it, by a sync under way, by each slice of a fetch. Without
-pins it stays open until its turn comes to make room for another (second chance: a file
-used since the last round is spared once).
+Every segment has one `SegmentFile`. It is opened when first needed and stays open while it is
+pinned: by the log that appends to it, by a sync under way, by each slice of a fetch. A file that is
+not pinned stays open until its descriptor is needed for another one (second-chance eviction: a
+file that was used since the last round is kept once more).
 
 Invariant: a pinned file is never closed, so a slice stays readable after its segment was
 evicted, rolled, deleted or its directory renamed.
@@ -16,7 +16,7 @@ from odradek.storage.disk_errors import NO_DESCRIPTOR_LEFT
 from odradek.world.disk import Disk, File, send_file
 
 # How many idle files are closed at once when the process has no descriptor left.
-_GIVEN_BACK = 16
+_CLOSED_AT_ONCE = 16
 
 
 class SegmentFile:
@@ -33,7 +33,7 @@ class SegmentFile:
         self._descriptors = descriptors
 
     def pin(self, *, create: bool = False) -> File:
-        """The open file, which stays open until `unpin`."""
+        """Returns the open file. It stays open until `unpin` is called."""
         handle = self.handle
         if handle is None:
             handle = self._descriptors.open(self, create=create)
@@ -49,7 +49,7 @@ class SegmentFile:
             raise InvariantViolation(self.path, "the file is unpinned more often than pinned")
 
     def retire(self) -> None:
-        """Lets the descriptor go as soon as nobody has the file pinned."""
+        """Closes the descriptor as soon as the file is not pinned any more."""
         self._retired = True
         if not self.pins:
             self.close()
@@ -78,8 +78,8 @@ class Descriptors:
         try:
             handle = self._disk.open(file.path, create=create)
         except OSError as error:
-            # Connections may have taken what was left: then this broker needs to hold fewer files.
-            if error.errno not in NO_DESCRIPTOR_LEFT or not self._give_back():
+            # Connections may have taken the last descriptors. Then fewer files are kept open.
+            if error.errno not in NO_DESCRIPTOR_LEFT or not self._close_idle():
                 raise
             handle = self._disk.open(file.path, create=create)
         file.handle = handle
@@ -87,10 +87,10 @@ class Descriptors:
         self._ring.append(file)
         return handle
 
-    def _give_back(self) -> bool:
-        """Closes some files that nobody has pinned; False if there are none."""
+    def _close_idle(self) -> bool:
+        """Closes some files that are not pinned. Returns False if there are none."""
         idle = [file for file in self._ring if file.handle is not None and not file.pins]
-        for file in idle[:_GIVEN_BACK]:
+        for file in idle[:_CLOSED_AT_ONCE]:
             file.close()
         return bool(idle)
 
@@ -110,9 +110,9 @@ class Descriptors:
 
 
 class Slice:
-    """Whole batches in a file, pinned: what a fetch answers with, written as the socket drains.
+    """Whole batches in a pinned file: the answer to a fetch, sent as the socket drains.
 
-    Call `release` when the bytes have been sent or will not be.
+    Call `release` when the bytes have been sent or will not be sent.
     """
 
     __slots__ = ("_handle", "_length", "file", "position")
@@ -133,9 +133,10 @@ class Slice:
         return self._handle.read_at(self.position + start, min(length, self._length - start))
 
     def send(self, descriptor: int, start: int, length: int) -> int:
-        """Hands bytes to a socket: how many it took, or -1 if only `read` works here.
+        """Sends bytes to a socket with `sendfile`. Returns how many it took, or -1 if the file is
+        not one of the operating system: then only `read` works.
 
-        Raises BlockingIOError if it is full.
+        Raises BlockingIOError if the socket's buffer is full.
         """
         if self._handle is None:
             raise ValueError("the slice was released")

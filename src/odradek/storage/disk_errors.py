@@ -1,17 +1,17 @@
-"""What an error of the operating system means for a log directory. The only place that decides it.
+"""Decides what an error of the operating system means for a log directory.
 
-Every call that touches the disk ends in one of three answers when it raises `OSError`; the table in
-docs/storage.md ("Errors of the disk") says for each place which one it is and who tries again.
+Every `OSError` of a call that touches the disk has one of three consequences. The table in
+docs/storage.md ("Errors of the disk") lists for each call which one it is and who retries.
 
-- `REFUSE`: the process or the machine is short of something (descriptors, memory) and the disk is
-  not to blame. The operation is refused, nothing has changed, a later one may succeed.
-- `FULL`: the disk, or the user's share of it, is used up. The directory takes no records until
-  there is room, and is read as before.
-- `OFFLINE`: the disk failed, or nobody can say what is on it. The directory is offline until the
-  broker starts again; the other directories go on.
+- `REFUSE`: the process or the machine is short of descriptors or memory, and the disk is healthy.
+  The operation is refused, nothing has changed, and a later one may succeed.
+- `FULL`: the disk or the user's quota is used up. The directory takes no records until there is
+  space again, and is read as before.
+- `OFFLINE`: the disk failed, or it is unknown what is on it. The directory is offline until the
+  broker starts again; the other directories are served.
 
 A failed sync is always `OFFLINE` (`flusher`): the kernel may have dropped the pages. So is an
-error in the middle of a change that cannot be taken back (`is_halfway`).
+error in the middle of a change that cannot be undone (`is_halfway`).
 """
 
 import errno
@@ -29,13 +29,13 @@ class Answer(Enum):
 # or the kernel asks to try again (EAGAIN, EINTR).
 NO_DESCRIPTOR_LEFT: Final = (errno.EMFILE, errno.ENFILE)
 _SHORTAGE: Final = (*NO_DESCRIPTOR_LEFT, errno.ENOMEM, errno.EAGAIN, errno.EINTR)
-# The disk or the user's share of it is used up.
+# The disk or the user's quota is used up.
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 def answer_to(error: OSError, *, is_halfway: bool = False) -> Answer:
-    """What to do about an error. One that is not known counts as a failure of the disk: EIO, EROFS,
-    ENXIO, ENODEV, ESTALE, EACCES and whatever else."""
+    """Every error that is not listed above counts as a failure of the disk: EIO, EROFS, ENXIO,
+    ENODEV, ESTALE, EACCES and all others."""
     if is_halfway:
         return Answer.OFFLINE
     if error.errno in _SHORTAGE:
@@ -46,5 +46,5 @@ def answer_to(error: OSError, *, is_halfway: bool = False) -> Answer:
 
 
 def is_passing(error: OSError) -> bool:
-    """Whether the same call may succeed later without a restart."""
+    """Returns whether the same call may succeed later without a restart."""
     return answer_to(error) is not Answer.OFFLINE

@@ -1,14 +1,14 @@
-"""What a log can refuse, and what can happen to it.
+"""The exceptions of this room.
 
 StorageError
 ├── AppendRejected         the batch is wrong; the log is as before; carries Kafka's error code
 ├── OffsetOutOfRange       the log does not hold this offset
-├── TooLargeToOpen         a batch holds more inside than a broker looks into
-├── CorruptLog             bytes in a segment are not the batches they should be
-├── LogClosed              the log was deleted, closed, or cut below what was waited for
+├── TooLargeToOpen         a batch is too large when decompressed
+├── CorruptLog             the bytes in a segment are not valid batches
+├── LogClosed              the log was deleted, closed, or truncated below an awaited offset
 ├── ResourceShortage       no descriptor or memory left; nothing was changed, a retry may succeed
 ├── LogFailed              an invariant of the log or its replica was violated; it is offline
-├── LogDirectoryFull       no room on the disk; nothing was written, reads go on
+├── LogDirectoryFull       no space on the disk; nothing was written, reads go on
 └── LogDirectoryFailed     a disk error; every log of that directory is offline from now on
 """
 
@@ -17,7 +17,7 @@ from odradek.storage.disk_errors import NO_DESCRIPTOR_LEFT
 
 
 class StorageError(Exception):
-    """Everything this room raises on purpose."""
+    """Every error that this room raises on purpose."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -25,7 +25,7 @@ class StorageError(Exception):
 class AppendRejected(StorageError):
     """The batch was refused and nothing was written.
 
-    `record_errors` names the records at fault by their index in the batch, when it is known.
+    `record_errors` lists the invalid records by their index in the batch, if it is known.
     """
 
     def __init__(

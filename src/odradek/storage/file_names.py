@@ -1,4 +1,4 @@
-"""Names of files and directories, as Kafka gives them."""
+"""The names of files and directories. They are the same as Kafka's."""
 
 import re
 from uuid import UUID
@@ -14,7 +14,7 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
-# What compaction makes of a segment. The `.log` is renamed last: it decides whether a swap counts.
+# The files of a compacted segment. The `.log` is renamed last: from then on the new segment counts.
 COMPACTED_FILES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
@@ -29,7 +29,7 @@ HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 
-# Kafka's own metadata log lives beside the partitions; its brokers skip it, and so do we.
+# Kafka's own metadata log is beside the partitions. Kafka's brokers skip it, and so do we.
 METADATA_TOPIC = "__cluster_metadata"
 
 DELETE_DIRECTORY_SUFFIX = "-delete"
@@ -46,7 +46,7 @@ def offset_file(directory: str, offset: int, suffix: str) -> str:
 
 
 def parse_offset_file(name: str) -> tuple[int, str] | None:
-    """Offset and suffix of a segment's file or a snapshot; None for any other name."""
+    """Returns offset and suffix of a segment's file or a snapshot; None for any other name."""
     digits, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
     if len(digits) != _OFFSET_DIGITS or not digits.isdecimal() or suffix.rfind(".") != 0:
         return None
@@ -69,7 +69,7 @@ def deleted_directory(topic_partition: TopicPartition, unique: UUID) -> str:
 
 
 def stray_directory(topic_partition: TopicPartition, unique: UUID) -> str:
-    """Of a log that the cluster knows nothing of: neither served nor ever deleted."""
+    """The directory of a log that the cluster does not know: it is neither served nor deleted."""
     return _renamed(topic_partition, unique, STRAY_DIRECTORY_SUFFIX)
 
 

@@ -1,11 +1,12 @@
-"""Makes a log durable: one sync at a time, off the loop, for everyone who waits.
+"""Makes a log durable with one sync at a time, in a worker thread, for all requests that wait.
 
-`flushed` is the offset below which every record survives a power cut; the names of new files
-and the leader epochs are synced with the records. `recovery_point` is where recovery would
-have to start: the first segment of which not everything is durable, its indexes and its
-producer snapshot included, which are only synced once it is closed.
+`flushed` is the offset below which every record survives a power cut. The directory entries of new
+files and the leader epochs are synced with the records. `recovery_point` is where recovery would
+have to start: the first segment that is not durable as a whole. Its indexes and its producer
+snapshot belong to it, and are synced only once it is closed.
 
-A sync that fails takes the log directory offline; it is never tried again.
+A sync that fails takes the log directory offline and is never retried: after a failed sync the
+kernel may report pages as clean that never reached the disk.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Flusher:
-    """The durable side of one log."""
+    """Owned by a `LocalLog`. Invariant: recovery point <= flushed <= log end offset."""
 
     __slots__ = (
         "_clock",
@@ -42,10 +43,10 @@ class Flusher:
         "_generation",
         "_is_closed",
         "_log",
+        "_requested",
         "_syncing",
         "_task",
         "_unflushed_records",
-        "_wanted",
         "_workers",
         "flushed",
         "unflushed_since_s",
@@ -59,18 +60,18 @@ class Flusher:
         self._log = log
         self._clock = world.clock
         self._workers = world.workers
-        # Closed segments whose sync is due, and those it is under way for.
+        # Closed segments that are to be synced, and those that a sync is under way for.
         self._closed: list[Segment] = []
         self._syncing: list[Segment] = []
         self._is_closed = False
-        self._wanted = recovery_point
-        # Counts truncations: a sync that one overtook proves nothing.
+        self._requested = recovery_point
+        # Counts truncations: a sync that began before one proves nothing.
         self._generation = 0
         self._task: asyncio.Task[None] | None = None
 
     @property
     def recovery_point(self) -> int:
-        """Everything below it is durable, indexes and all. Never above `flushed`."""
+        """Everything below it is durable, indexes and snapshots included. Never above `flushed`."""
         if self._is_closed:
             return self._log.offsets.end
         first = (self._syncing or self._closed or [self._log.segments.active])[0]
@@ -92,16 +93,16 @@ class Flusher:
 
     def request(self, offset: int) -> None:
         """Starts a sync up to `offset` unless one is under way, which then goes on to it."""
-        self._wanted = max(self._wanted, offset)
+        self._requested = max(self._requested, offset)
         if self._task is None:
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
-                return  # Whoever next runs on a loop, at the latest `close`, takes it along.
+                return  # The next sync that runs on a loop, at the latest in `close`, includes it.
             self._task = loop.create_task(self._run())
 
     def segment_closed(self, segment: Segment) -> None:
-        """A segment took its last append: sync it soon, without anyone asking."""
+        """A segment was closed: it is synced soon, although no request waits for it."""
         self._closed.append(segment)
         self.request(segment.next_offset)
 
@@ -109,66 +110,67 @@ class Flusher:
         self._closed = [segment for segment in self._closed if segment not in segments]
 
     def truncated(self, log_end_offset: int) -> None:
-        """The log was cut: who waited for more fails, and the mark stands no higher than it."""
+        """The log was truncated: requests that wait for a higher offset fail, and `flushed` is set
+        back to the log end."""
         self._generation += 1
-        self._wanted = min(self._wanted, log_end_offset)
+        self._requested = min(self._requested, log_end_offset)
         flushed = self.flushed
         self.flushed = Watermark(min(flushed.value, log_end_offset))
         flushed.fail(LogClosed("the log was truncated below what was to be flushed"))
 
     @property
     def truncations(self) -> int:
-        """How often the log was cut: whatever was made of it before is no longer true."""
+        """How often the log was truncated. The cleaner gives up a pass when this changes."""
         return self._generation
 
     def fail(self, reason: StorageError) -> None:
         self.flushed.fail(reason)
 
     def adopt(self, segments: Sequence[Segment]) -> None:
-        """Closed segments that recovery found, of which nobody knows whether they are durable."""
+        """Takes over closed segments that recovery has read: they may not be durable."""
         self._closed.extend(segments)
 
     async def close(self) -> bool:
-        """Syncs everything there is: the indexes and snapshot of the active segment, the leader
-        epochs, the names. Returns False if that failed: then the files are not to be trusted."""
+        """Syncs everything: the indexes and the snapshot of the active segment, the leader epochs,
+        the directory entries. Returns False if that failed: then the next start must recover."""
         while self._task is not None:
             await asyncio.wait([self._task])
         if not self._log.is_usable:
             return False
-        self._wanted = self._log.offsets.end
+        self._requested = self._log.offsets.end
         self._is_closed = await self._sync(is_last=True)
         return self._is_closed
 
     async def _run(self) -> None:
         try:
-            while self._log.is_usable and (self._wanted > self.flushed.value or self._closed):
+            while self._log.is_usable and (self._requested > self.flushed.value or self._closed):
                 if not await self._sync():
                     break
         finally:
             self._task = None
 
     async def _sync(self, *, is_last: bool = False) -> bool:
-        """Syncs what is wanted by now; False if that failed."""
+        """Syncs up to the offset that was requested last. Returns False if that failed."""
         log, generation = self._log, self._generation
         directory, end = log.directory, log.offsets.end
         active = log.segments.active
         closed, self._closed = self._closed, []
         self._syncing = closed
-        target = end if self._wanted > active.base_offset else active.base_offset
+        target = end if self._requested > active.base_offset else active.base_offset
         segments = [*closed, active] if target > active.base_offset and active.size else closed
         handles: list[File] = []
         epochs = log.leader_epochs.take_unsynced()
         unsynced = log.entries.take_unsynced()
         whole = segments if is_last else closed
-        beside = [path for segment in whole for path in _files_beside(segment, log.path)]
+        paths = [path for segment in whole for path in _files_of_closed(segment, log.path)]
         if unsynced.has_new_topic_id:
-            beside.append(f"{log.path}/{PARTITION_METADATA}")
+            paths.append(f"{log.path}/{PARTITION_METADATA}")
         parent = directory.path if log.entries.created_version > directory.synced_version else None
         work = partial(
             _sync_files,
             directory.disk,
             handles,
-            beside,
+            paths,
             log,
             epochs,
             has_new_entries=unsynced.has_changed,
@@ -201,7 +203,7 @@ class Flusher:
     def _advance(self, flushed: int) -> None:
         """Everything below `flushed` was synced."""
         if flushed > self._log.offsets.end:
-            # Nobody awaits the task that syncs: those who wait for `flushed` are told.
+            # The task that syncs is awaited by no caller; those who wait for `flushed` fail.
             self._log.fail(
                 self._log.history.violation(
                     f"{flushed} is flushed, but the log ends at {self._log.offsets.end}"
@@ -219,18 +221,19 @@ class Flusher:
             )
 
     def _failed(self, reason: StorageError, closed: list[Segment]) -> None:
-        """If the directory is offline everyone knows. Else (no descriptor left, no room) it may go
-        better next time: those who wait are told, and nothing counts as synced."""
+        """If the directory went offline, its logs have failed everything that waits. Else there was
+        no descriptor or no space: requests that wait fail, nothing counts as synced, and a later
+        sync may succeed."""
         if self._log.is_usable:
             self._closed[:0] = closed
             self._log.entries.change()
             self._log.leader_epochs.is_dirty = True
-            self._wanted = self.flushed.value
+            self._requested = self.flushed.value
             waiting, self.flushed = self.flushed, Watermark(self.flushed.value)
             waiting.fail(reason)
 
 
-def _files_beside(segment: Segment, directory: str) -> list[str]:
+def _files_of_closed(segment: Segment, directory: str) -> list[str]:
     """The index files of a closed segment, and the snapshot taken when it was closed."""
     return [
         offset_file(directory, segment.base_offset, INDEX_SUFFIX),
@@ -243,7 +246,7 @@ def _files_beside(segment: Segment, directory: str) -> list[str]:
 def _sync_files(
     disk: Disk,
     handles: list[File],
-    beside: list[str],
+    paths: list[str],
     log: "LocalLog",
     epochs: bytes | None,
     *,
@@ -253,11 +256,11 @@ def _sync_files(
     """Runs in a worker thread: nothing here changes the log's own state."""
     for handle in handles:
         _sync_file(handle)
-    for path in beside:
+    for path in paths:
         try:
             file = disk.open(path)
         except FileNotFoundError:
-            continue  # Retention was faster.
+            continue  # Retention has deleted it meanwhile.
         try:
             _sync_file(file)
         finally:
@@ -266,7 +269,7 @@ def _sync_files(
     if not log.is_usable:
         return  # Deleted meanwhile; another log may have taken its name.
     if epochs is not None:
-        # This syncs the directory, and with it all names in it.
+        # This syncs the directory, and with it all its entries.
         disk.replace(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", epochs)
     elif has_new_entries:
         disk.sync_directory(directory)
@@ -275,7 +278,7 @@ def _sync_files(
 
 
 def _sync_file(file: File) -> None:
-    """A sync that fails is never tried again, not even for want of room: the pages may be lost."""
+    """A sync that fails is never retried, not even after ENOSPC: the pages may be lost."""
     try:
         file.sync()
     except OSError as error:

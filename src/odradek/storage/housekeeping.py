@@ -1,7 +1,7 @@
-"""What logs need from time to time: syncs by age, checkpoints, retention, deletions.
+"""The periodic work on the logs of a broker: `flush.ms`, checkpoints, retention, file deletion.
 
-Each concern has its own loop with its own interval. A round over thousands of logs or segments
-gives way by time (`Timeslice`), so that none of them is felt by a request.
+Each kind of work has its own loop with its own interval. A round over thousands of logs or segments
+yields to other tasks after each `Timeslice`, so that requests are not delayed.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Housekeeping:
                 await self.make_room()
             await self.remove_passed()
             await self.delete_files()
-            # DeleteRecords was asked for: what is deleted should not come back after a kill.
+            # Records that DeleteRecords deleted should not be there again after a kill.
             await self._manager.keep_log_starts()
             await self._manager.checkpoints.drop_retired()
 
@@ -76,7 +76,8 @@ class Housekeeping:
                     directory.fail(error)
 
     async def make_room(self) -> None:
-        """What may go goes now: what retention allows, and files that waited for their delay."""
+        """A disk is full: deletes what retention allows, and files without waiting for
+        `file.delete.delay.ms`."""
         await self.apply_retention()
         await self.delete_files()
         self._manager.find_room()
@@ -91,7 +92,7 @@ class Housekeeping:
         return [log for log in self._manager.logs.values() if log.is_usable]
 
     def flush_by_age(self) -> None:
-        """`flush.ms`: starts syncs, waits for none."""
+        """Applies `flush.ms`: starts syncs, and does not wait for them."""
         now_s = self._world.clock.monotonic_s()
         for log in self._manager.flushed_by_age:
             if (
@@ -102,18 +103,18 @@ class Housekeeping:
                 log.flusher.request(log.log_end_offset)
 
     async def write_indexes(self) -> None:
-        """Index entries that wait for more to come: tools should see them within a second."""
+        """Writes index entries that are only in memory, so that tools see them within a second."""
         for directory in self._manager.directories:
             timeslice = Timeslice.of_running_loop()
-            for segment in list(directory.stores.unwritten):
+            for indexes in list(directory.stores.unwritten):
                 if timeslice.is_over():
                     await timeslice.next_turn()
-                if segment not in directory.stores.unwritten or not directory.is_online:
+                if indexes not in directory.stores.unwritten or not directory.is_online:
                     continue  # It was written or removed meanwhile.
                 if directory.full is not None:
                     break
                 try:
-                    segment.write_indexes()
+                    indexes.write()
                 except OSError as error:
                     directory.fail(error)
 
@@ -124,7 +125,7 @@ class Housekeeping:
                 error = await self._world.workers.run_blocking(partial(_run_all, due))
                 if error is not None:
                     directory.fail(error)
-                    # What is left waits for a better time.
+                    # The other files are deleted later.
                     for delete in due:
                         directory.delete_later(now_s + _DELETION_RETRY_S, delete)
                     break
@@ -144,14 +145,14 @@ class Housekeeping:
             await self._shorten(log)
 
     async def remove_passed(self) -> None:
-        """Removes the segments that DeleteRecords has left behind the start of a log."""
+        """Deletes the segments below a log start that DeleteRecords has moved."""
         for directory in self._manager.directories:
             shortened, directory.shortened = directory.shortened, {}
             for log in shortened:
                 await self._shorten(log)
 
     async def _shorten(self, log: Log) -> None:
-        """Removes what may go from the start of a log, a few segments at a time."""
+        """Applies retention to one log, a few segments at a time."""
         timeslice = Timeslice.of_running_loop()
         start, removed, is_done = log.log_start_offset, 0, False
         while not is_done:
@@ -165,7 +166,7 @@ class Housekeeping:
                 log.fail(violation)
                 break
             except StorageError:
-                # The directory says so itself if it is offline or full; else the next check tries.
+                # The directory has logged it if it is offline or full; else the next check retries.
                 break
             removed += count
             is_done = count < REMOVED_AT_ONCE
@@ -189,7 +190,7 @@ class Housekeeping:
 
 
 def _run_all(deletions: list[Callable[[], None]]) -> OSError | None:
-    """Runs in a worker thread. Takes out of the list what is done, up to the first error."""
+    """Runs in a worker thread. Removes what is done from the list, up to the first error."""
     while deletions:
         try:
             deletions[0]()

@@ -1,12 +1,12 @@
-"""Sparse indexes of one segment: from an offset to a position, from a time to an offset.
+"""The sparse indexes of one segment: from an offset to a position, from a timestamp to an offset.
 
-An offset entry `(relative offset, position)` says: a batch starts at this position, and its
-last offset is this one. A time entry `(timestamp, relative offset)` says: nothing up to this
-offset is younger than this timestamp. Both only rise. They are caches of what the `.log`
-file says: recovery rebuilds them, so nothing checks them against a checksum.
+An offset index entry `(relative offset, position)` means: the batch that starts at this position
+has this last offset. A time index entry `(timestamp, relative offset)` means: no record up to this
+offset has a higher timestamp. The entries of both rise. They can be rebuilt from the `.log` file,
+so they have no checksum.
 
-Entries live in arrays and are searched with bisect. The active segment writes them to its
-files in lumps (`unwritten`), and those of closed segments are read when first asked.
+Entries are held in arrays and searched with bisect. The active segment writes them to its files
+many at a time (`unwritten`); those of closed segments are read when they are first needed.
 """
 
 import struct
@@ -38,7 +38,8 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, base_offset: int, content: bytes) -> "OffsetIndex":
-        """Takes the entries up to the first that does not rise: what follows is preallocated."""
+        """Takes the entries up to the first that does not rise: the rest of the file is only
+        preallocated, as Kafka does it."""
         index = cls(base_offset)
         entries = array("i")
         entries.frombytes(content[: len(content) // OFFSET_ENTRY_SIZE * OFFSET_ENTRY_SIZE])
@@ -58,17 +59,17 @@ class OffsetIndex:
         self.positions.append(position)
 
     def floor(self, offset: int) -> int:
-        """Where to start looking for an offset: no batch before this position holds it."""
+        """The position to start searching for an offset: no batch before it contains the offset."""
         number = bisect_right(self.offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET))
         return self.positions[number - 1] if number else 0
 
     def batch_start_below(self, position: int) -> int:
-        """The last known start of a batch at or before a position; 0 if none is known."""
+        """The last indexed start of a batch at or before a position; 0 if there is none."""
         number = bisect_right(self.positions, min(position, MAX_RELATIVE_OFFSET))
         return self.positions[number - 1] if number else 0
 
     def truncate_to(self, offset: int, position: int) -> None:
-        """Forgets everything at or behind the offset and position."""
+        """Removes the entries at or above the offset or the position."""
         keep = min(
             bisect_left(self.offsets, min(offset - self.base_offset, MAX_RELATIVE_OFFSET)),
             bisect_left(self.positions, position),
@@ -77,7 +78,7 @@ class OffsetIndex:
         self.written = min(self.written, keep)
 
     def unwritten(self) -> bytes:
-        """The entries that the file lacks, as it wants them."""
+        """The entries that are not in the file yet, in the file's format."""
         start = self.written
         entries = array("i", bytes(OFFSET_ENTRY_SIZE * (len(self.offsets) - start)))
         entries[0::2] = self.offsets[start:]
@@ -114,7 +115,7 @@ class TimeIndex:
         return len(self.offsets)
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry unless the last one says as much already."""
+        """Adds an entry unless the last one has this timestamp or a higher one."""
         if timestamp > (self.timestamps[-1] if self.timestamps else -1):
             self.timestamps.append(timestamp)
             self.offsets.append(offset - self.base_offset)
@@ -126,7 +127,7 @@ class TimeIndex:
         return self.timestamps[-1], self.base_offset + self.offsets[-1]
 
     def floor(self, timestamp: int) -> int:
-        """The offset up to which nothing is as young as `timestamp`."""
+        """The offset up to which no record has `timestamp` or a higher one."""
         number = bisect_left(self.timestamps, timestamp)
         return self.base_offset + (self.offsets[number - 1] if number else 0)
 
@@ -144,7 +145,7 @@ class TimeIndex:
 
 
 def last_time_entry(content: bytes) -> tuple[int, int] | None:
-    """The entry at the end of a time index: timestamp and relative offset. None if unused."""
+    """Timestamp and relative offset of the last entry of a time index; None if it is empty."""
     if len(content) < TIME_ENTRY_SIZE:
         return None
     timestamp, offset = _TIME_ENTRY.unpack_from(content, len(content) - TIME_ENTRY_SIZE)
@@ -152,7 +153,7 @@ def last_time_entry(content: bytes) -> tuple[int, int] | None:
 
 
 def _column(kind: str, content: bytes, count: int, start: int) -> "array[int]":
-    """One field of every entry of a time index, gathered byte by byte at the speed of C."""
+    """One field of every entry of a time index. Slices of bytes are faster than `struct` here."""
     column: array[int] = array(kind)
     width = column.itemsize
     gathered = bytearray(width * count)
@@ -170,22 +171,22 @@ def is_rising(values: Sequence[int]) -> bool:
 
 
 def _rising(values: "array[int]") -> int:
-    """How many values from the first on rise."""
+    """How many values from the first on are in rising order."""
     if is_rising(values):
         return len(values)
     return next(number + 1 for number in range(len(values)) if values[number + 1] <= values[number])
 
 
 class HasIndexes(Protocol):
-    """A closed segment, as far as `LoadedIndexes` cares."""
+    """What `LoadedIndexes` needs of a closed segment."""
 
     def drop_indexes(self) -> None: ...
 
 
 class LoadedIndexes:
-    """Bounds the memory of the indexes that were read for closed segments: oldest use goes first.
+    """Limits the memory of the indexes of closed segments: drops the least recently used ones.
 
-    A full segment's indexes take up to two megabytes, so ten thousand of them must not stay.
+    The indexes of a full segment take up to two megabytes, and a broker may have ten thousand.
     """
 
     __slots__ = ("_budget_bytes", "_loaded", "_total_bytes")

@@ -1,8 +1,9 @@
-"""Which leader epoch began at which offset: what replicas compare to find where they part.
+"""The leader epochs of a log and their start offsets. Replicas compare them to find the offset at
+which their logs diverge.
 
-Invariant: epochs and their start offsets both rise. The file `leader-epoch-checkpoint` may
-lag behind memory: batches carry their epoch, so recovery finds again what it lacks, and the
-recovery point never passes an entry that is not in the file.
+Invariant: epochs and their start offsets both rise. The file `leader-epoch-checkpoint` may be older
+than what is in memory: recovery reads missing epochs from the batches, and the recovery point never
+passes an epoch that is not in the file.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,11 +24,11 @@ class LeaderEpochs:
         self.epochs: list[int] = []
         self.start_offsets: list[int] = []
         self.latest = UNKNOWN_EPOCH
-        # Whether the file lacks something.
+        # Whether the file is out of date.
         self.is_dirty = False
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """The epoch begins at this offset. Entries that contradict it go."""
+        """The epoch begins at this offset. Entries that contradict it are removed."""
         if epoch < 0 or start_offset < 0:
             return
         if self.epochs and epoch == self.epochs[-1] and start_offset >= self.start_offsets[-1]:
@@ -49,7 +50,7 @@ class LeaderEpochs:
         if higher == len(self.epochs):
             return UNKNOWN_EPOCH, UNKNOWN_OFFSET
         if not higher:
-            # Everything of that epoch was deleted: the follower goes on from what is left.
+            # All records of that epoch were deleted: the follower continues at the first one left.
             return epoch, self.start_offsets[0]
         return self.epochs[higher - 1], self.start_offsets[higher]
 
@@ -59,14 +60,15 @@ class LeaderEpochs:
         return self.epochs[number - 1] if number else UNKNOWN_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drops the epochs that begin at or behind the new end of the log."""
+        """Drops the epochs that begin at or above the new end of the log."""
         keep = bisect_left(self.start_offsets, end_offset)
         if keep < len(self.epochs):
             del self.epochs[keep:], self.start_offsets[keep:]
             self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drops what ended before the log start; the epoch that spans it begins there now."""
+        """Drops the epochs that ended before the log start. The epoch that contains the log start
+        begins there now."""
         gone = bisect_right(self.start_offsets, start_offset)
         if gone and self.start_offsets[gone - 1] < start_offset:
             del self.epochs[: gone - 1], self.start_offsets[: gone - 1]

@@ -50,7 +50,11 @@ from odradek.storage.producer_state import ProducerStates, RememberedBatch, Veri
 from odradek.storage.retention import count_expired
 from odradek.storage.segment import Segment
 from odradek.storage.staged_batch import STAGING_SIZES, StagedBatch
-from odradek.storage.timestamp_search import TimestampOffset, find_by_timestamp, find_youngest
+from odradek.storage.timestamp_search import (
+    TimestampOffset,
+    find_by_timestamp,
+    find_max_timestamp_record,
+)
 from odradek.storage.transaction_index import AbortedTransaction, AbortedTransactions
 from odradek.storage.validation import Admitted, AppendRules, TakesLong
 from odradek.world import World
@@ -88,10 +92,10 @@ class Log:
         self.path = local.path
         self._clock = world.clock
         self.workers = world.workers
-        # Held while a large batch is staged; made with the first one.
+        # Held while a large batch is staged.
         self._staging_lock: asyncio.Lock | None = None
         self._local = local
-        # The parts that every append and read needs, one step nearer.
+        # The parts that every append and read needs, with one attribute access less.
         self._segments = local.segments
         self._offsets = local.offsets
         self._producers = local.producers
@@ -245,7 +249,7 @@ class Log:
         return self.rules.flush_messages == 1
 
     async def flush_to(self, offset: int) -> None:
-        """Returns when all below `offset` is durable; one sync serves everyone who waits."""
+        """Returns when all below `offset` is durable. One sync serves all requests that wait."""
         self.require_usable()
         await self._flusher.flush_to(offset)
 
@@ -290,11 +294,11 @@ class Log:
         verification: Verification | None = None,
         admitted: Admitted | None = None,
     ) -> AppendResult:
-        """Writes one batch of a producer, or what a leader sent, at the end of the log.
+        """Appends one batch of a producer, or (`as_follower`) the batches that a leader sent.
 
-        A transactional batch needs a `verification`. One that this broker made itself
-        (`by_coordinator`: offsets in a transaction, markers) is taken as it is. Raises
-        `TakesLong` for a batch that is to be `admitted` first, or that needs `room_for` it.
+        A transactional batch needs a `verification`. A batch of this broker's own coordinators
+        (`by_coordinator`: offsets in a transaction, markers) is not checked. Raises `TakesLong` for
+        a batch that is to be checked by `admit` first, or appended inside `room_for`.
         """
         refusal = self._local.refusal
         if refusal is not None:
@@ -392,10 +396,8 @@ class Log:
     def read(
         self, offset: int, max_bytes: int, *, end_offset: int | None = None, min_one: bool = True
     ) -> Slice | None:
-        """Whole batches from the one that holds `offset`, all below `end_offset`.
-
-        At most `max_bytes`, or one batch if it is larger and `min_one`. None if there is
-        nothing to read yet.
+        """Returns whole batches from the one with `offset` on, all below `end_offset`: at most
+        `max_bytes`, or one batch if it is larger and `min_one`. None if there is nothing to read.
         """
         if self._local.unusable is not None:
             raise self._local.unusable
@@ -422,7 +424,7 @@ class Log:
     # Searching
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record that is not older than this."""
+        """The first record with this timestamp or a higher one."""
         self.require_usable()
         with self.directory.disk_errors():
             return find_by_timestamp(self.segments, timestamp_ms, self._offsets.start)
@@ -431,16 +433,16 @@ class Log:
         """The record with the highest timestamp, the first if there are several."""
         self.require_usable()
         with self.directory.disk_errors():
-            return find_youngest(self.segments)
+            return find_max_timestamp_record(self.segments)
 
     def offset_for_leader_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest epoch up to this one and the offset where it ends; (-1, -1) if unknown."""
+        """The largest epoch up to this one and its end offset; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(leader_epoch, self._offsets.end)
 
     # Truncating and deleting
 
     def truncate_to(self, offset: int) -> None:
-        """Removes every batch that reaches `offset` or lies behind it."""
+        """Removes every batch with an offset at or above `offset`."""
         self.require_usable()
         start = self._offsets.start
         if offset < start:

@@ -1,11 +1,13 @@
-"""One of the `log.dirs`: online until its first failed write or sync, offline ever after.
+"""One of the `log.dirs`: online until its first failed write or sync, then offline until a restart.
 
-After a failed sync the kernel may call pages clean that never reached the disk, so a retry
-would lie. The directory goes offline at once, with every log in it; the others go on.
+After a failed sync the kernel may report pages as clean that never reached the disk, so a retry
+would succeed wrongly. The directory goes offline at once, with every log in it; the other
+directories are served.
 
-A full disk is not a broken one: a write that found no room was cut back to the last whole batch.
-The directory is *full* then, not offline: its logs take no records and are read as before, the
-reserve is given up for what must still be written, and when there is room again, all is well.
+A full disk is not a broken disk: a write that found no space was truncated to the last whole batch.
+The directory is *full* then, not offline. Its logs refuse records and are read as before, and the
+reserved space is released for what must still be written. When there is space again the logs take
+records again.
 """
 
 import asyncio
@@ -25,7 +27,7 @@ from odradek.storage.errors import (
     StorageError,
 )
 from odradek.storage.reserved_space import ReservedSpace
-from odradek.storage.segment import SegmentStores
+from odradek.storage.segment_indexes import SegmentStores
 from odradek.storage.subscribers import Subscribers
 from odradek.world.disk import Disk
 
@@ -36,17 +38,17 @@ NO_DIRECTORY_ID = UUID(int=0)
 
 
 class InDirectory(Protocol):
-    """A log, as far as its directory cares."""
+    """What a directory needs of a log."""
 
     def go_offline(self, failure: LogDirectoryFailed) -> None: ...
 
     def refuse_appends(self, reason: LogDirectoryFull | None) -> None:
-        """Takes no records because of this; None ends it."""
+        """Appends raise `reason` from now on; with None they succeed again."""
         ...
 
 
 def _ignore(*_: object) -> None:
-    """Told to nobody: a directory without a manager, as tests have them."""
+    """For a directory without a `LogManager`, as tests have them."""
 
 
 class LogDirectory:
@@ -86,28 +88,28 @@ class LogDirectory:
         self.disk = disk
         self.stores = stores or SegmentStores(disk)
         self.directory_id = NO_DIRECTORY_ID
-        # The metadata store in which the logs of this directory are written down.
+        # The id of the metadata store that knows the logs of this directory.
         self.store_id = ""
         self.failure: LogDirectoryFailed | None = None
         self.full: LogDirectoryFull | None = None
         self.reserve = ReservedSpace(disk, path, reserve_bytes)
         self.logs: dict[InDirectory, None] = {}
-        # How many partition directories were made, and how many of their names are durable.
+        # How many partition directories were made, and how many of them are durable.
         self.names_version = 0
         self.synced_version = 0
         # Logs whose start DeleteRecords, or the leader, has moved since it was last checkpointed.
         self.moved_starts: dict[Log, None] = {}
-        # Held by whoever has a batch open that is very large inside.
+        # Held while a batch is decompressed that is very large inside.
         self.opening = asyncio.Lock()
-        # Logs whose start has passed more segments than were removed at once.
+        # Logs with segments below their start offset that are still to be deleted.
         self.shortened: dict[Log, None] = {}
-        # Whether a log could not be closed as a whole: then the next start must recover.
+        # Whether a log could not be closed cleanly: then the next start must recover.
         self.must_recover = False
         # Called when a single log went offline (`Log.fail`).
         self.on_log_failure: Subscribers[TopicPartition] = Subscribers()
         self.on_failure: Callable[[LogDirectory], None] | None = None
         self.on_full: Callable[[LogDirectory], None] | None = None
-        # Called when a log was truncated: no checkpoint may say more than is left of it.
+        # Called when a log was truncated: no checkpoint may claim more than is left of it.
         self.on_truncation: Callable[[Log], None] = _ignore
         self._deletions: list[tuple[float, int, Callable[[], None]]] = []
         self._tickets = count()
@@ -117,9 +119,9 @@ class LogDirectory:
         return self.failure is None
 
     def fail(self, error: OSError, *, is_halfway: bool = False) -> StorageError:
-        """Does what `disk_errors` says about an error, and returns what to raise.
+        """Does what `disk_errors` decides about an error, and returns the exception to raise.
 
-        `is_halfway`: the caller cannot leave what it has begun as it is.
+        `is_halfway` says that the caller cannot undo what it has begun.
         """
         if self.failure is not None:
             return self.failure
@@ -138,17 +140,17 @@ class LogDirectory:
 
     @contextmanager
     def disk_errors(self) -> Iterator[None]:
-        """Raises what `fail` says about an `OSError` inside. Too slow for every append."""
+        """Raises what `fail` returns for an `OSError` inside. Too slow for every append."""
         try:
             yield
         except OSError as error:
             raise self.fail(error) from error
 
     def run_out_of_room(self, error: OSError) -> LogDirectoryFull:
-        """No records are taken from now on, until `find_room` has found some."""
+        """The logs refuse records from now on, until `find_room` has found space."""
         if self.full is None:
             self.full = LogDirectoryFull(self.path, error.strerror or str(error))
-            with suppress(OSError):  # Then the small things find no room either.
+            with suppress(OSError):  # Then checkpoints find no space either.
                 self.reserve.release()
             for log in self.logs:
                 log.refuse_appends(self.full)
@@ -157,7 +159,7 @@ class LogDirectory:
         return self.full
 
     def find_room(self) -> bool:
-        """Whether a full directory takes records again."""
+        """Returns whether a full directory takes records again."""
         if self.failure is not None or self.full is None or not self.reserve.find_room():
             return False
         self.full = None
@@ -166,7 +168,7 @@ class LogDirectory:
         return True
 
     def add_name(self) -> int:
-        """A partition's directory was made: it is durable once this version was synced."""
+        """A partition's directory was made. It is durable once the returned version is synced."""
         self.names_version += 1
         return self.names_version
 
@@ -176,10 +178,9 @@ class LogDirectory:
         heappush(self._deletions, (due_s, next(self._tickets), delete))
 
     def take_due_deletions(self, now_s: float, most: int = 64) -> list[Callable[[], None]]:
-        """The deletions whose time has come, a bounded number of them.
+        """The deletions that are due, a bounded number of them. If the disk is full all are due.
 
-        To be run off the loop: freeing a file of a gigabyte takes its time. Where there is no
-        room left, nobody waits for the delay to pass.
+        To be run in a worker thread: deleting a file of a gigabyte takes long.
         """
         due: list[Callable[[], None]] = []
         waiting = self._deletions

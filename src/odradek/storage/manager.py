@@ -1,11 +1,11 @@
-"""All logs of a broker, over one or more `log.dirs`, and their housekeeping.
+"""All logs of a broker in one or more `log.dirs`, and their housekeeping.
 
-`load` brings up what is on disk, `run` keeps it in order (syncs by time, checkpoints,
-retention, delayed deletions, forgotten producers), `close` makes everything durable and says
-so with a marker, without which the next `load` recovers.
+`load` loads the logs that are on disk. `run` does the periodic work (flushes by time, checkpoints,
+retention, file deletion, expiration of producers) and compaction. `close` makes everything durable
+and writes the clean-shutdown marker; without the marker the next `load` recovers the logs.
 
-Invariant: a partition has one log, in one directory; a directory that failed stays out until
-the broker starts again, and its logs answer with `LogDirectoryFailed`.
+Invariant: a partition has one log, in one directory. A directory that failed is not used until the
+broker starts again, and its logs raise `LogDirectoryFailed`.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from odradek.storage.log import Log
 from odradek.storage.log_directory import LogDirectory
 from odradek.storage.ownership import Owner
 from odradek.storage.recovery import LogLoader, create_log
-from odradek.storage.segment import SegmentStores
+from odradek.storage.segment_indexes import SegmentStores
 from odradek.storage.subscribers import Subscribers
 from odradek.storage.text_files import (
     decode_clean_shutdown,
@@ -48,7 +48,7 @@ logger = logging.getLogger("odradek.storage")
 
 # Loading yields to the loop after this many logs.
 _LOGS_A_TURN = 64
-# Anybody may ask for directories of partitions that never come.
+# A client may name directories for partitions that are never created (AlterReplicaLogDirs).
 _MAX_PREFERENCES = 100_000
 # How many logs are made durable at once when the broker stops.
 _CLOSES_AT_ONCE = 16
@@ -67,19 +67,20 @@ class LogManager:
     ) -> None:
         self.settings = settings
         self.logs: dict[TopicPartition, Log] = {}
-        # Those of topics that set `flush.ms`.
+        # The logs of topics that set `flush.ms`.
         self.flushed_by_age: dict[Log, None] = {}
         self.broker_epoch = -1
-        # From the markers of the last shutdown: -1 unless every directory had one.
+        # The broker epoch in the clean-shutdown markers: -1 unless every directory had a marker.
         self.last_clean_broker_epoch = -1
         self.had_clean_shutdown = False
-        # One that was killed under this boot, if every directory tells of it.
+        # The previous run, if it was killed and the machine was not booted since, and if the run
+        # files of all directories agree.
         self.killed_run: BrokerRun | None = None
         self._world = world
         self._owner = Owner(world, cluster_id=cluster_id, node_id=node_id, store_id=store_id)
         self._by_topic: dict[str, dict[int, Log]] = {}
         self._rules: dict[TopicSettings, AppendRules] = {}
-        # Where logs that are not there yet were asked to be.
+        # The directories in which logs are to be made that do not exist yet.
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         # Called when a directory goes offline or is full: other brokers must lead its partitions.
         self.on_directory_failure: Subscribers[LogDirectory] = Subscribers()
@@ -90,7 +91,7 @@ class LogManager:
         # Called when retention has moved the start of a log.
         self.on_start_moved: Subscribers[TopicPartition] = Subscribers()
         self.checkpoints = Checkpointer(self.logs, world)
-        # Half of what is allowed: the other half is for connections.
+        # Half of the file descriptors: the other half is for connections.
         max_open_files = max_open_files or world.disk.max_open_files() // 2
         descriptors = Descriptors(world.disk, max_open_files)
         indexes = LoadedIndexes()
@@ -113,17 +114,17 @@ class LogManager:
     # Starting
 
     async def load(self, topic_settings: Callable[[str], TopicSettings] | None = None) -> None:
-        """Takes the directories and loads every log in them."""
+        """Locks the directories and loads every log in them."""
         settings_of = topic_settings or (lambda topic: self.settings.topic_defaults)
-        epochs, lives = [], []
+        epochs, runs = [], []
         try:
             for directory in self.directories:
                 try:
-                    life = read_run(self._world, directory.path)
-                    lives.append(life)
+                    run = read_run(self._world, directory.path)
+                    runs.append(run)
                     epochs.append(
                         await self._load_directory(
-                            directory, settings_of, pages_survived=life is not None
+                            directory, settings_of, pages_survived=run is not None
                         )
                     )
                 except BlockingIOError:
@@ -134,8 +135,8 @@ class LogManager:
                 except OSError as error:
                     failure = directory.fail(error, is_halfway=True)
                     if directory.is_online:
-                        # Too many open files: the disk is sound, and its logs are not loaded.
-                        # Whoever went on would take it for empty, and lead empty logs.
+                        # Too many open files: the disk is healthy, but its logs are not loaded. A
+                        # broker that started would take them for empty, and lead empty logs.
                         raise failure from error
             if not any(directory.is_online for directory in self.directories):
                 raise self.directories[0].failure or StorageError("no log directory is usable")
@@ -145,16 +146,16 @@ class LogManager:
         known = [epoch for epoch in epochs if epoch is not None]
         self.had_clean_shutdown = len(known) == len(self.directories)
         self.last_clean_broker_epoch = min(known) if self.had_clean_shutdown else -1
-        if len(epochs) == len(self.directories) and len(set(lives)) == 1:
-            self.killed_run = lives[0]
+        if len(epochs) == len(self.directories) and len(set(runs)) == 1:
+            self.killed_run = runs[0]
 
     def begin_run(self, broker_epoch: int) -> None:
-        """From now on this broker writes under that epoch."""
+        """The broker is registered under this epoch from now on."""
         self.broker_epoch = broker_epoch
         self.note_run(broker_epoch, broker_epoch)
 
     def note_run(self, first_epoch: int, last_epoch: int) -> None:
-        """What is here belongs to a broker of one of these epochs."""
+        """Notes in every directory that this run has one of these broker epochs."""
         for directory in self.directories:
             if directory.is_online:
                 try:
@@ -169,15 +170,15 @@ class LogManager:
         *,
         pages_survived: bool,
     ) -> int | None:
-        """The broker epoch of the clean-shutdown marker; None if there was no marker.
+        """Returns the broker epoch of the clean-shutdown marker; None if there was no marker.
 
-        `pages_survived`: if the broker was not stopped cleanly it was killed, and the kernel that
-        holds what it wrote still runs.
+        `pages_survived` says that the machine was not booted since the previous run: if there is no
+        marker the broker was killed, and the page cache still has everything that it wrote.
         """
         disk, path = self._world.disk, directory.path
         disk.make_directories(path)
         self._owner.lock(directory)
-        # What recovery writes is to find room; housekeeping makes it again.
+        # Recovery needs space to write; housekeeping makes the reserve again.
         directory.reserve.release()
         names = disk.list_directory(path)
         has_logs = any(parse_partition_directory(name) is not None for name in names)
@@ -211,11 +212,11 @@ class LogManager:
             self._add(log)
             await _make_durable(log)
             loaded += 1
-            # One that is recovered is read. Meanwhile the session with the store must be kept.
+            # A log that is recovered is read. The session with the store must be kept meanwhile.
             if clean_epoch is None or loaded % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
         if clean_epoch is None:
-            # A log that was made just before the crash: its name counts as durable from now on.
+            # A log may have been made just before the crash: its directory is durable from now on.
             disk.sync_directory(path)
             self.checkpoints.recovered(directory)
         if clean_epoch is not None:
@@ -235,7 +236,7 @@ class LogManager:
         """Reads the marker of a clean shutdown and removes it; returns its broker epoch."""
         disk = self._world.disk
         clean_epoch = decode_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN}"))
-        # One that stopped before it had joined adds nothing to what is noted already.
+        # A broker that stopped before it was registered has -1 in its marker.
         known = read_run(self._world, path)
         if clean_epoch >= 0 and (known is None or clean_epoch not in known):
             note_run(self._world, path, BrokerRun(clean_epoch, clean_epoch))
@@ -245,7 +246,8 @@ class LogManager:
         return clean_epoch
 
     def trust_store(self) -> None:
-        """From now on the metadata store knows every log here: what it lacks was deleted."""
+        """From now on the metadata store knows every log of this broker: a log that the store lacks
+        was deleted."""
         for directory in self.directories:
             self._owner.trust_store(directory)
 
@@ -277,8 +279,8 @@ class LogManager:
     def create(
         self, topic_partition: TopicPartition, topic_id: TopicId, settings: TopicSettings
     ) -> Log:
-        """The log of a partition: the one there is, or a new one, where it was asked to be or
-        where the fewest are."""
+        """Returns the log of a partition. A new log is made in the directory that was preferred for
+        it, or in the one with the fewest logs."""
         log = self.logs.get(topic_partition)
         if log is not None:
             if log.topic_id == NO_TOPIC_ID and topic_id != NO_TOPIC_ID and log.is_usable:
@@ -292,7 +294,11 @@ class LogManager:
         preferred = self._preferred.pop(topic_partition, None)
         directory = min(
             online,
-            key=lambda one: (one.full is not None, one is not preferred, len(one.logs)),
+            key=lambda candidate: (
+                candidate.full is not None,
+                candidate is not preferred,
+                len(candidate.logs),
+            ),
         )
         if directory.full is not None:
             raise directory.full
@@ -307,14 +313,15 @@ class LogManager:
         return log
 
     def prefer_directory(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
-        """Where `create` is to make this log, until the broker stops. Forgets the oldest wishes."""
+        """Sets where `create` makes this log, until the broker stops. Drops the oldest preference
+        if there are too many."""
         self._preferred.pop(topic_partition, None)
         self._preferred[topic_partition] = directory
         if len(self._preferred) > _MAX_PREFERENCES:
             del self._preferred[next(iter(self._preferred))]
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """The log is gone at once; its files go after `file.delete.delay.ms`."""
+        """Deletes a log at once; its files are deleted after `file.delete.delay.ms`."""
         name = deleted_directory(topic_partition, self._world.randomness.uuid())
         log = self._retire(topic_partition, name)
         if log is not None:
@@ -324,13 +331,13 @@ class LogManager:
             log.directory.delete_later(due_s, partial(self._world.disk.remove_tree, target))
 
     def set_aside(self, topic_partition: TopicPartition) -> str:
-        """The log is served no more, but its files stay; returns where."""
+        """Stops serving a log and keeps its files. Returns where they are."""
         name = stray_directory(topic_partition, self._world.randomness.uuid())
         log = self._retire(topic_partition, name)
         return "" if log is None else f"{log.directory.path}/{name}"
 
     def _retire(self, topic_partition: TopicPartition, name: str) -> Log | None:
-        """Ends a log and renames its directory; None if there is none to be renamed."""
+        """Ends a log and renames its directory. Returns None if there was nothing to rename."""
         log = self.logs.pop(topic_partition, None)
         if log is None:
             return None
@@ -347,13 +354,13 @@ class LogManager:
         try:
             disk.rename(log.path, f"{directory.path}/{name}")
         except FileNotFoundError:
-            return None  # Somebody removed it by hand, as was to be.
+            return None  # The directory was removed by hand.
         except OSError as error:
             raise directory.fail(error) from error
         return log
 
     def configure(self, topic: str, settings: TopicSettings) -> None:
-        """New settings for all logs of a topic, from the next append on."""
+        """Sets the settings of all logs of a topic, from the next append on."""
         rules = self._rules_for(settings)
         for log in self._by_topic.get(topic, {}).values():
             if log.rules is not rules:
@@ -382,7 +389,11 @@ class LogManager:
 
     @property
     def full_directories(self) -> list[LogDirectory]:
-        return [one for one in self.directories if one.full is not None and one.is_online]
+        return [
+            directory
+            for directory in self.directories
+            if directory.full is not None and directory.is_online
+        ]
 
     def _directory_full(self, directory: LogDirectory) -> None:
         logger.error("%s; free some, lower retention, or move partitions away", directory.full)
@@ -390,7 +401,7 @@ class LogManager:
         self.on_room_changed.notify(directory)
 
     def find_room(self) -> None:
-        """Looks whether full directories have room again."""
+        """Checks whether full directories have space again."""
         for directory in self.full_directories:
             if directory.find_room():
                 logger.warning("log directory %s has room again: it takes records", directory.path)
@@ -406,17 +417,17 @@ class LogManager:
     # Running and stopping
 
     async def run(self) -> None:
-        """Housekeeping and compaction, until cancelled."""
+        """Does housekeeping and compaction until it is cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(Housekeeping(self, self._world).run())
             group.create_task(self.cleaner.run())
 
     async def close(self) -> None:
-        """Makes everything durable and leaves the marker that spares the next start a recovery."""
+        """Makes everything durable and writes the clean-shutdown markers."""
         try:
             for directory in self.directories:
                 if directory.is_online:
-                    # What is written at the end is to find room.
+                    # The last writes need space.
                     with suppress(OSError):
                         directory.reserve.release()
             await self._close_logs(list(self.logs.values()))
@@ -452,17 +463,18 @@ class LogManager:
                 directory.fail(error)
 
     def abandon(self) -> None:
-        """Lets go of the directories as a killed process would: no marker, nothing synced."""
+        """Releases the directories as a killed process would: no marker, no sync. For tests."""
         for log in self.logs.values():
             log.mark_deleted()
         self._owner.release_all()
 
 
 async def _make_durable(log: Log) -> None:
-    """With `flush.messages=1` what a killed process left in the page cache is made durable before
-    anybody is told of it: whoever sends it again would have it acknowledged at once."""
+    """Syncs what a killed process left in the page cache if `flush.messages` is 1, before any
+    client sees it: a producer that sends such a batch again gets it acknowledged as a duplicate at
+    once, and the acknowledgement promises that it is durable."""
     if log.flushes_before_acknowledging and log.has_unflushed:
         try:
             await log.flush()
         except StorageError:
-            return  # The directory is offline now, and says so itself.
+            return  # The directory is offline now, and has logged it.

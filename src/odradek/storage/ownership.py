@@ -1,7 +1,8 @@
-"""Whose a log directory is: locked by one process, and in `meta.properties` one broker's.
+"""Makes sure that a log directory is used by one process and belongs to one broker of one cluster.
 
-Two brokers that wrote to one directory would each take the other's records for its own, and one
-of another cluster would serve records that nobody there has written.
+A lock file excludes other processes; `meta.properties` names the cluster and the broker. Two
+brokers that wrote to one directory would mix their records, and a broker of another cluster would
+serve records that its cluster does not know.
 """
 
 from uuid import UUID
@@ -21,7 +22,7 @@ from odradek.world.disk import DirectoryLock
 
 
 class Owner:
-    """This broker, and the directories that it holds."""
+    """This broker, and the directories that it has locked."""
 
     def __init__(self, world: World, *, cluster_id: str, node_id: int, store_id: str) -> None:
         self._world = world
@@ -31,7 +32,7 @@ class Owner:
         self._locks: dict[LogDirectory, DirectoryLock] = {}
 
     def lock(self, directory: LogDirectory) -> None:
-        """Raises BlockingIOError if another process has it."""
+        """Raises BlockingIOError if another process has locked the directory."""
         self._locks[directory] = self._world.disk.lock(f"{directory.path}/{LOCK}")
 
     def release_all(self) -> None:
@@ -40,7 +41,7 @@ class Owner:
         self._locks.clear()
 
     def claim(self, directory: LogDirectory, *, has_logs: bool) -> None:
-        """Checks that the directory is ours, or makes it ours if it is nobody's."""
+        """Checks that the directory belongs to this broker. An unused directory is given to it."""
         found = read_directory_properties(self._world.disk, directory.path)
         for name, expected in (("cluster.id", self._cluster_id), ("node.id", str(self._node_id))):
             value = found.get(name, expected)
@@ -65,7 +66,8 @@ class Owner:
             self._write_properties(directory)
 
     def trust_store(self, directory: LogDirectory) -> None:
-        """From now on the metadata store knows every log here: what it lacks was deleted."""
+        """From now on the metadata store knows every log in the directory: a log that the store
+        lacks was deleted."""
         if directory.is_online and directory.store_id != self._store_id:
             directory.store_id = self._store_id
             try:

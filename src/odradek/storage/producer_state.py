@@ -1,18 +1,19 @@
-"""What a log remembers of each idempotent producer: epoch, last five batches, open transaction.
+"""The state of each idempotent producer of a log: epoch, last five batches, open transaction.
 
-A batch that repeats one of the last five is answered with the offset it got the first time.
-Anything else must continue the sequence (which wraps from 2^31-1 to 0), or begin a newer
-epoch at 0. A producer the log does not know may begin anywhere: its records may have been
-deleted by retention.
+A batch that repeats one of the last five is a duplicate, and is answered with the offset that it
+got the first time. Any other batch must continue the sequence numbers (which wrap from 2^31-1 to
+0), or begin a newer producer epoch with sequence number 0. A producer that the log does not know
+may begin with any sequence number: its records may have been deleted by retention.
 
-`check` decides and changes nothing; `update` applies what was appended. Followers and
-recovery call `update` alone: the leader decided for them. The whole is written to a
-`.snapshot` named after the offset it reflects.
+`check` decides and changes nothing; `update` takes account of a batch that was appended. Followers
+and recovery call `update` alone, because the leader has decided. The states of all producers are
+written to a `.snapshot` file that is named after the log end offset at that time.
 
-Transactions: `update` tracks which producers have one open and where it began, `complete`
-that it ended, so `last_stable_offset` bounds what read-committed consumers may see. A leader
-lets a transaction begin in its log only once the coordinator has it (`check_verification`):
-else a late batch would open one that nobody ever ends.
+Transactions: `update` notes which producers have an open transaction and where it began, `complete`
+that it ended. `last_stable_offset` is the bound for consumers with isolation level read_committed.
+A leader lets a transaction begin in its log only if the coordinator knows that the partition is
+part of it (`check_verification`, KIP-890): else a late batch would open a transaction that is never
+ended.
 """
 
 import struct
@@ -28,10 +29,10 @@ from odradek.storage.transaction_index import AbortedTransaction
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = (1 << 31) - 1
 NO_OFFSET = -1
-# Producers that the coordinator is asked for; beyond, the oldest is forgotten.
+# How many producers may wait for the coordinator's answer; beyond, the oldest is forgotten.
 _MAX_ATTEMPTS = 1000
 
-# Up to so many producers a snapshot is encoded anew every time.
+# Up to so many producers a snapshot is encoded as a whole every time.
 _FEW_PRODUCERS = 1000
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = struct.Struct(">hIi")
@@ -40,7 +41,7 @@ _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(StorageError):
-    """A producer snapshot fails its checksum or is no snapshot."""
+    """A producer snapshot fails its checksum or has another format."""
 
 
 class RememberedBatch(NamedTuple):
@@ -66,10 +67,10 @@ class CompletedTransaction(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """What is known of the transaction that a batch claims to be part of.
+    """Whether the coordinator was asked about the transaction that a batch belongs to (KIP-890).
 
-    `verified_after` is the offset of the producer's last marker at the time the coordinator
-    was asked, None if it was not asked. A marker that came after makes the answer worthless.
+    `verified_after` is the offset of the producer's last marker when the coordinator was asked;
+    None if it was not asked. If a marker was written since, the answer is out of date.
     """
 
     verified_after: int | None
@@ -80,11 +81,12 @@ UNVERIFIED = Verification(None)
 
 
 class TransactionNotOpen(AppendRejected):
-    """The log has no open transaction of the producer: ask the coordinator, then come again."""
+    """The log has no open transaction of the producer: the caller asks the coordinator and appends
+    the batch again."""
 
 
 class ProducerEntry:
-    """One producer. Invariant: `batches` are of `epoch`, in order, five at most."""
+    """The state of one producer. Invariant: `batches` have `epoch`, are in order, five at most."""
 
     __slots__ = (
         "batches",
@@ -98,7 +100,8 @@ class ProducerEntry:
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        # From a snapshot, which holds the last batch alone: the log knows the ones before.
+        # Whether it was read from a snapshot, which has only the last batch: the others can be read
+        # from the log (`snapshots.recall_batches`).
         self.is_partial = False
         self.coordinator_epoch = -1
         self.last_timestamp = -1
@@ -130,9 +133,9 @@ def _encode_entry(known: "tuple[int, ProducerEntry]") -> bytes:
 
 
 class SnapshotImage:
-    """The entries of a snapshot of many producers, encoded, 46 bytes each.
+    """The encoded entries of a snapshot of many producers, 46 bytes each.
 
-    Invariant: every producer that is not in `changed` is encoded as it is now, in its place.
+    Invariant: every producer that is not in `changed` is encoded as it is now.
     """
 
     __slots__ = ("_body", "_places", "changed")
@@ -158,7 +161,8 @@ class SnapshotImage:
 
 
 class ProducerStates:
-    """All producers of one log. `end_offset` is the offset up to which it is complete."""
+    """All producers of one log. `end_offset` is the log end offset when they were last rebuilt from
+    batches or written to a snapshot."""
 
     __slots__ = (
         "_attempts",
@@ -172,11 +176,12 @@ class ProducerStates:
 
     def __init__(self, end_offset: int = 0) -> None:
         self.entries: dict[int, ProducerEntry] = {}
-        # Producer id to first offset of its open transaction; offsets rise in dict order.
+        # Producer id to first offset of its open transaction. Offsets rise in dict order, so the
+        # first one is the first unstable offset.
         self.ongoing: dict[int, int] = {}
-        # First and last offset of transactions whose marker others may not have yet.
+        # First and last offset of transactions whose marker is not below the high watermark yet.
         self._unreplicated: list[tuple[int, int]] = []
-        # Producer id to epoch and lowest sequence of batches that wait for the coordinator.
+        # Producer id to epoch and lowest sequence number of batches that wait for the coordinator.
         self._attempts: dict[int, tuple[int, int]] = {}
         # Of the last snapshot, if there were many producers.
         self._image: SnapshotImage | None = None
@@ -184,7 +189,8 @@ class ProducerStates:
         self.snapshot_offset = end_offset
 
     def check(self, header: BatchHeader) -> RememberedBatch | None:
-        """The batch that this one repeats, or None if it may be appended; else raises."""
+        """Returns the batch that this one repeats, or None if it may be appended; else raises
+        `AppendRejected`."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             return None
@@ -221,7 +227,8 @@ class ProducerStates:
         return None
 
     def check_transaction(self, header: BatchHeader) -> None:
-        """A producer with an open transaction may not write outside it."""
+        """Raises `AppendRejected` if the producer has an open transaction: then it may not write
+        batches that do not belong to it."""
         entry = self.entries.get(header.producer_id)
         if entry is not None and entry.transaction_first_offset != NO_OFFSET:
             raise AppendRejected(
@@ -231,8 +238,9 @@ class ProducerStates:
             )
 
     def check_verification(self, header: BatchHeader, verification: Verification) -> None:
-        """A transactional batch must go on with an open transaction, or begin one that the
-        coordinator has; and with its first batch, not with one that overtook it."""
+        """Raises `AppendRejected` unless a transactional batch continues an open transaction, or
+        begins one that the coordinator has verified. It must begin with the first batch, not with
+        a later one that was processed earlier."""
         entry = self.entries.get(header.producer_id)
         if entry is not None and entry.is_in_transaction(header.producer_epoch):
             return
@@ -254,7 +262,7 @@ class ProducerStates:
             )
 
     def note_attempt(self, header: BatchHeader) -> None:
-        """A batch waits for the coordinator: none behind it may be the first."""
+        """A batch waits for the coordinator: no later batch may begin the transaction."""
         epoch, lowest = self._attempts.pop(header.producer_id, (NO_OFFSET, 0))
         if epoch != header.producer_epoch or header.base_sequence < lowest:
             lowest = header.base_sequence
@@ -274,10 +282,12 @@ class ProducerStates:
         *,
         is_bumped: bool,
     ) -> bool:
-        """Whether a marker has something to end. Raises if it is of an old epoch or coordinator.
+        """Returns whether a marker is to be written. Raises `AppendRejected` if its producer epoch
+        or its coordinator epoch is out of date.
 
-        With `is_bumped` the marker's epoch is one above that of the records it ends: then one
-        that equals ours was written already, and with records of its epoch it came too late.
+        With `is_bumped` (transaction version 2) the producer epoch of a marker is one above that of
+        the records that it ends. Then a marker with the known epoch was written already, and if the
+        producer has an open transaction in that epoch, the marker is late.
         """
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -306,7 +316,7 @@ class ProducerStates:
             entry.epoch = header.producer_epoch
             entry.batches.clear()
             entry.is_partial = False
-        if header.base_sequence >= 0:  # Coordinators write without.
+        if header.base_sequence >= 0:  # Group coordinators write without sequence numbers.
             delta = header.last_offset_delta
             batches = entry.batches
             batches.append(
@@ -325,7 +335,7 @@ class ProducerStates:
     def complete(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int, timestamp: int
     ) -> CompletedTransaction | None:
-        """Takes account of a commit or abort marker; None if the transaction was empty."""
+        """Takes account of a commit or abort marker. Returns None if the transaction was empty."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_epoch)
@@ -348,31 +358,36 @@ class ProducerStates:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction began."""
+        """Where the oldest open transaction began; None if no transaction is open."""
         return next(iter(self.ongoing.values()), None)
 
     def as_aborted(self, ended: CompletedTransaction) -> AbortedTransaction:
-        """What the index says of a transaction that was just aborted."""
-        undecided = self.first_unstable_offset
-        stable = ended.last_offset + 1 if undecided is None else undecided
+        """The entry of the transaction index for a transaction that was just aborted."""
+        unstable = self.first_unstable_offset
+        stable = ended.last_offset + 1 if unstable is None else unstable
         return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
 
     @property
     def has_unstable(self) -> bool:
-        """Whether the last stable offset may lag behind the high watermark."""
+        """Whether the last stable offset may be below the high watermark."""
         return bool(self.ongoing or self._unreplicated)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below it every transaction is decided, and the decision survives this replica."""
+        """The offset below which every transaction was committed or aborted by a marker that is
+        replicated."""
         if self._unreplicated:
-            self._unreplicated = [one for one in self._unreplicated if one[1] >= high_watermark]
+            self._unreplicated = [
+                (first_offset, last_offset)
+                for first_offset, last_offset in self._unreplicated
+                if last_offset >= high_watermark
+            ]
         stable = next(iter(self.ongoing.values()), high_watermark)
         for first_offset, _ in self._unreplicated:
             stable = min(stable, first_offset)
         return min(stable, high_watermark)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets producers that have been silent for long and have nothing open."""
+        """Forgets producers that wrote nothing for `expiration_ms` and have no open transaction."""
         old = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -421,8 +436,8 @@ class ProducerStates:
     def _note_change(self, producer_id: int) -> None:
         """Keeps the image of many producers at most a thousand changes behind.
 
-        To be called when the entry is as it shall be: it may be encoded at once, and is not looked
-        at again before it changes once more.
+        To be called after the entry was changed: it may be encoded at once, and is not encoded
+        again before its next change.
         """
         image = self._image
         if image is None:
@@ -434,9 +449,9 @@ class ProducerStates:
             image.updated(self.entries)
 
     def encode(self) -> bytes:
-        """A snapshot. With many producers only those that changed since the last one are encoded:
-        a log of a hundred thousand would hold up the event loop with every segment that it rolls.
-        """
+        """Encodes a snapshot. With many producers only those that changed since the last snapshot
+        are encoded: a log with a hundred thousand would block the event loop at every roll."""
+
         if self._image is not None:
             body: bytes | bytearray = self._image.updated(self.entries)
         else:

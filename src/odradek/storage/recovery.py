@@ -1,18 +1,19 @@
-"""Makes the log of a partition from what is on disk. `LogManager.load` calls it for each of them.
+"""Loads the log of a partition from its files. `LogManager.load` calls it for each partition.
 
-After a clean shutdown everything on disk is taken at its word. After a crash, segments that
-reach beyond the recovery point are read batch by batch, and indexes, leader epochs and producer
-state are rebuilt on the way. Which batches stay depends on what crashed:
+After a clean shutdown the files are trusted. After a crash, segments that reach beyond the recovery
+point are read batch by batch, and indexes, leader epochs and producer state are rebuilt. Which
+batches stay depends on what crashed:
 
-- The process was killed while the kernel went on (`pages_survived`): everything that was written is
-  there. Only the last write may have been interrupted, so a batch that is cut short or fails its
-  checksum ends the log. Nothing else may end it: whatever the batches say was so before the kill.
-- The machine went down, or nobody knows: pages and names that were not synced may be missing, and
-  a truncation that was not synced may be undone. The log also ends at a hole, at an overlap of
-  segments and where leader epochs fall, as far as that lies above the recovery point.
+- The process was killed and the machine was not booted since (`pages_survived`): everything that
+  was written is there. Only the last write may be incomplete, so a batch that is too short or fails
+  its checksum ends the log. Nothing else ends it.
+- The machine went down, or it is not known what happened: pages and directory entries that were not
+  synced may be missing, and a truncation that was not synced may be undone. Above the recovery
+  point the log also ends at a gap between segments, at an overlap of segments, and where the leader
+  epoch falls from one batch to the next.
 
 The checkpoint files may be older than the records (docs/storage.md, "Checkpoint files"). For the
-segments that are read, the records' own word counts, never a checkpoint's.
+segments that are read, the batches decide, never a checkpoint.
 """
 
 import logging
@@ -69,7 +70,8 @@ def create_log(
     settings: TopicSettings,
     world: World,
 ) -> Log:
-    """A new, empty log: a directory that says whose it is. Segments come with the first append."""
+    """Makes a new, empty log: a directory with `partition.metadata`. The first append makes the
+    first segment."""
     path = f"{directory.path}/{partition_directory(topic_partition)}"
     directory.disk.make_directories(path)
     write_topic_id(directory.disk, path, topic_id)
@@ -80,7 +82,7 @@ def create_log(
 
 
 class LogLoader:
-    """Loads one log. Short-lived: `load` once."""
+    """Loads one log: make an object, and call `load` once."""
 
     __slots__ = (
         "_aborted",
@@ -113,7 +115,7 @@ class LogLoader:
         self._pages_survived = False
         self._epochs = LeaderEpochs()
         self._aborted = AbortedTransactions()
-        # Closed segments that were read through and may not be durable.
+        # Segments that were read batch by batch and may not be durable.
         self._recovered: list[Segment] = []
 
     def load(
@@ -124,10 +126,10 @@ class LogLoader:
         is_clean: bool,
         pages_survived: bool = False,
     ) -> Log:
-        """The offsets are those of the checkpoint files, 0 where these say nothing.
+        """The offsets are those of the checkpoint files, 0 if the partition has no entry there.
 
-        `pages_survived` says that no page was lost since the log was last in use: the process was
-        killed, and the kernel under it still runs.
+        `pages_survived` says that the machine was not booted since the log was last used, so that
+        everything that was written is there.
         """
         self._names = set(self._disk.list_directory(self._path))
         self._remove_leftovers()
@@ -141,7 +143,7 @@ class LogLoader:
             producers = self._recover(segments, snapshots, recovery_point)
         log_end_offset = segments[-1].next_offset if segments else log_start_offset
         if log_start_offset > log_end_offset and self._pages_survived and segments:
-            # A log never starts behind its end, and no record is missing.
+            # A log never starts above its end, and no record is missing: the checkpoint is wrong.
             logger.warning(
                 "%s: the log start checkpoint says %d, but the log ends at %d; it is not used",
                 self._topic_partition,
@@ -150,7 +152,8 @@ class LogLoader:
             )
             log_start_offset = 0
         if log_start_offset > log_end_offset:
-            # The start was durable before the end was: what is left lies below both.
+            # DeleteRecords made the start durable before the records were: all that is left lies
+            # below the log start.
             self._remove_segments(segments)
             segments, producers = [], ProducerStates(log_start_offset)
             self._aborted.clear()
@@ -186,7 +189,7 @@ class LogLoader:
             local.entries.write_topic_id()
         return Log(self._read_topic_id(), local, self._world)
 
-    # What is there
+    # Reading files
 
     def _read_topic_id(self) -> TopicId:
         if PARTITION_METADATA not in self._names:
@@ -197,7 +200,7 @@ class LogLoader:
             return NO_TOPIC_ID
 
     def _read_epochs(self) -> LeaderEpochs:
-        """A damaged checkpoint counts as none: recovery reads epochs from the batches."""
+        """A damaged checkpoint counts as missing: recovery reads epochs from the batches."""
         if LEADER_EPOCH_CHECKPOINT not in self._names:
             return LeaderEpochs()
         try:
@@ -219,7 +222,7 @@ class LogLoader:
                 segment = Segment(self._path, offset, stores, created_ms=now_ms, size=size)
                 segments.append(segment)
             elif suffix in SEGMENT_SUFFIXES and f"{offset:020d}{LOG_SUFFIX}" not in self._names:
-                self._remove(name)  # An index of nothing.
+                self._remove(name)  # An index without a segment.
         for segment in segments[:-1]:
             segment.is_active = False
         return segments
@@ -253,7 +256,8 @@ class LogLoader:
         return rebuild_producers(self._disk, self._path, segments, end_offset, offsets=snapshots)
 
     def _read_aborted(self, segments: Sequence[Segment]) -> int | None:
-        """Reads the transaction indexes; the number of the first segment with a damaged one."""
+        """Reads the transaction indexes. Returns the number of the first segment whose index is
+        damaged, or None."""
         self._aborted.clear()
         for number, segment in enumerate(segments):
             if f"{segment.base_offset:020d}{TRANSACTION_INDEX_SUFFIX}" in self._names:
@@ -270,7 +274,7 @@ class LogLoader:
     def _recover(
         self, segments: list[Segment], snapshots: Sequence[int], recovery_point: int
     ) -> ProducerStates:
-        """Reads every segment that reaches beyond the recovery point, and the last in any case."""
+        """Reads every segment that reaches beyond the recovery point, and always the last one."""
         if not segments:
             return ProducerStates()
         first = self._first_to_read(segments, recovery_point)
@@ -278,7 +282,7 @@ class LogLoader:
         producers = self._producers(segments[:first], snapshots, first_base)
         # A snapshot above was taken of records that may have been truncated since.
         drop_snapshots(self._disk, self._path, above=first_base)
-        # So were the epochs. What the file says of offsets below was durable before they were.
+        # So were leader epochs. For offsets below, the file was durable before the records were.
         self._epochs.truncate_from_end(first_base)
         state = RecoveredState(
             self._epochs,
@@ -299,13 +303,13 @@ class LogLoader:
             rewrite(self._disk, self._path, segment.base_offset, found)
             self._recovered.append(segment)
             if not is_whole or self._lacks_records(segments, number, recovery_point):
-                segment.write_indexes()
+                segment.indexes.write()
                 self._end_before(segments, number + 1, "what lay behind was not whole")
                 break
             if number + 1 < len(segments):
                 write_snapshot(self._disk, self._path, producers, segments[number + 1].base_offset)
         if f"{segments[-1].base_offset:020d}{INDEX_SUFFIX}" in self._names:
-            segments[-1].write_indexes()  # They may have entries of batches that are gone.
+            segments[-1].indexes.write()  # The files may have entries of truncated batches.
         for segment in segments[:-1]:
             segment.is_active = False
         for segment in self._recovered:
@@ -316,7 +320,7 @@ class LogLoader:
         return producers
 
     def _first_to_read(self, segments: list[Segment], recovery_point: int) -> int:
-        """The number of the first segment of which not all is known to be durable and whole."""
+        """The number of the first segment that may not be durable and complete."""
         bases = [segment.base_offset for segment in segments]
         first = min(max(bisect_right(bases, recovery_point) - 1, 0), len(segments) - 1)
         for number, segment in enumerate(segments[:first]):
@@ -327,7 +331,7 @@ class LogLoader:
         return first if damaged is None else damaged
 
     def _end_before(self, segments: list[Segment], number: int, reason: str) -> None:
-        """The log ends with the segment before this one: removes all others."""
+        """Ends the log with the segment before this one, and removes all others."""
         logger.warning(
             "%s: the log ends at offset %d now; %s",
             self._topic_partition,
@@ -338,11 +342,11 @@ class LogLoader:
         del segments[number:]
 
     def _limit(self, segments: list[Segment], number: int, recovery_point: int) -> int | None:
-        """Where a segment must end because another begins.
+        """The offset at which a segment must end because the next one begins there.
 
-        Two overlap when a power cut undid a truncation: the end that was cut, or a segment that
-        was removed, is back. Nothing from there on was flushed, for a flush makes both durable
-        first; so whichever is the older one, the log ends there.
+        Two segments overlap when a power cut undid a truncation: the truncated end, or a removed
+        segment, is there again. Nothing from there on was flushed, because a flush makes the
+        truncation durable first. So the log may end there, whichever of the two is outdated.
         """
         if self._pages_survived or number + 1 == len(segments):
             return None
@@ -350,10 +354,10 @@ class LogLoader:
         return next_base if next_base >= recovery_point else None
 
     def _lacks_records(self, segments: list[Segment], number: int, recovery_point: int) -> bool:
-        """Whether a power cut took the end of a segment and left the next one.
+        """Returns whether a power cut removed the end of a segment and left the next one.
 
-        A segment may lose whole batches at its end and look sound. Where nothing compacts, the
-        next one starts where it ended; and what was flushed is never given up.
+        A segment that lost whole batches at its end looks valid. If the topic is not compacted, the
+        next segment starts where this one ended. Flushed records are never given up.
         """
         if self._pages_survived or self._settings.is_compacted or number + 1 == len(segments):
             return False
@@ -361,30 +365,31 @@ class LogLoader:
         return next_base > max(segments[number].next_offset, recovery_point)
 
     def _is_behind_a_gap(self, segment: Segment, before: Segment) -> bool:
-        """Whether records are missing between two segments.
+        """Returns whether records are missing between two segments.
 
-        A power cut can take the end of a segment, or all of it, and leave the next one. A log
-        must not have a hole, so it ends there. Compaction leaves such gaps on purpose, and if no
-        page was lost, the topic was compacted once.
+        A power cut can remove the end of a segment, or all of it, and leave the next one. A log
+        must not have a gap, so it ends there. Compaction leaves such gaps as well: if no page was
+        lost, a gap means that the topic was compacted once.
         """
         if self._pages_survived or self._settings.is_compacted:
             return False
         return segment.base_offset > before.next_offset
 
-    # What does not belong
+    # Removing files
 
     def _remove(self, name: str) -> None:
         self._names.discard(name)
         self._disk.remove(f"{self._path}/{name}")
 
     def _remove_segments(self, segments: Sequence[Segment]) -> None:
-        """The last one first: if a crash comes between, what is left is still without a hole."""
+        """Removes the last segment first: a crash in between leaves a log without a gap."""
         for segment in reversed(segments):
             for path in rename_to_deleted(self._disk, segment):
                 self._disk.remove(path)
 
     def _remove_leftovers(self) -> None:
-        """Finishes what a crash interrupted: deletions, and swaps of compacted segments."""
+        """Finishes what a crash interrupted: deletions, and replacements of segments by compacted
+        ones."""
         swaps: list[str] = []
         cleaned: list[str] = []
         for name in sorted(self._names):
@@ -394,25 +399,26 @@ class LogLoader:
                     cleaned.append(name)
             elif name.endswith(SWAP_SUFFIX):
                 swaps.append(name)
-        decided = [name for name in swaps if self._counts(name, swaps, cleaned)]
+        committed = [name for name in swaps if self._is_committed(name, swaps, cleaned)]
         for name in swaps:
-            if name not in decided:
+            if name not in committed:
                 self._remove(name)
-        for name in decided:
+        for name in committed:
             found = parse_offset_file(name.removesuffix(SWAP_SUFFIX))
             if found is not None and found[1] == LOG_SUFFIX:
                 self._remove_replaced(found[0])
-        for name in sorted(decided, key=lambda name: LOG_SUFFIX in name):
+        for name in sorted(committed, key=lambda name: LOG_SUFFIX in name):
             final = name.removesuffix(SWAP_SUFFIX)
             self._disk.rename(f"{self._path}/{name}", f"{self._path}/{final}")
             self._names.discard(name)
             self._names.add(final)
 
-    def _counts(self, name: str, swaps: Sequence[str], cleaned: Sequence[str]) -> bool:
-        """Whether a file of a compacted segment had begun to count.
+    def _is_committed(self, name: str, swaps: Sequence[str], cleaned: Sequence[str]) -> bool:
+        """Returns whether a `.swap` file belongs to a compacted segment that replaces others.
 
-        All its files got the suffix, so none is left of those that only were written; and its
-        `.log` waits too, or (Kafka names it first) has its place already where this one has not.
+        That is so once all its files were renamed to `.swap`, so that no `.cleaned` file is left.
+        Then its `.log` is a `.swap` file as well; or, because Kafka renames the `.log` first, the
+        `.log` has its final name already and this file has not.
         """
         base = name[:20]
         if any(other[:20] <= base for other in cleaned):
@@ -423,7 +429,7 @@ class LogLoader:
         return base + LOG_SUFFIX in self._names and final not in self._names
 
     def _remove_replaced(self, base_offset: int) -> None:
-        """Removes the segments whose records a compacted one, waiting to be named, holds."""
+        """Removes the segments that a compacted segment, still named `.swap`, replaces."""
         path = offset_file(self._path, base_offset, LOG_SUFFIX) + SWAP_SUFFIX
         swap = self._empty_segment(base_offset)
         swap.file.path = path
@@ -444,7 +450,7 @@ class LogLoader:
     def _drop_stray_snapshots(
         self, snapshots: Sequence[int], segments: list[Segment], log_end_offset: int
     ) -> None:
-        """Keeps the snapshots at segments' starts and the newest one that is not ahead."""
+        """Keeps the snapshots at base offsets of segments, and the newest one within the log."""
         usable = [offset for offset in snapshots if offset <= log_end_offset]
         keep = {segment.base_offset for segment in segments} | set(usable[-1:])
         for offset in snapshots:

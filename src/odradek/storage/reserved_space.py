@@ -1,9 +1,9 @@
-"""Room kept free on the disk of a log directory, given up when the disk is full.
+"""Disk space that a log directory reserves for what must be written when the disk is full.
 
-Appends stop at the first write that finds no room. What must still be written then is small:
-checkpoints, the ends of indexes, the metadata store's file beside them. The reserve is a file of
-that size, allocated but never filled; removing it takes no room, and making it again is the proof
-that there is some.
+Appends stop at the first write that finds no space. What must still be written then is small:
+checkpoints, the last index entries, the metadata store's file on the same disk. The reserve is a
+file of that size, allocated but never written. It is removed when the disk is full; making it again
+shows that there is space.
 """
 
 from contextlib import suppress
@@ -11,9 +11,9 @@ from contextlib import suppress
 from odradek.world.disk import Disk
 
 _NAME = ".odradek_reserve"
-# Without a reserve: as much must be free before appends go on.
-_MIN_ROOM_BYTES = 1 << 20
-# A disk of a few megabytes, as tests have them, is not all reserve.
+# Without a reserve: so much must be free before appends go on.
+_MIN_FREE_BYTES = 1 << 20
+# The reserve takes no more than this part of a disk: tests have disks of a few megabytes.
 _MAX_SHARE = 64
 
 
@@ -27,9 +27,9 @@ class ReservedSpace:
         self._size_bytes = size_bytes
 
     def make(self) -> None:
-        """Takes the room, or proves that it is there; raises `OSError` if it is not."""
+        """Allocates the reserve; raises `OSError` if there is no space for it."""
         try:
-            self._disk.allocate(self._path, self._room_bytes())
+            self._disk.allocate(self._path, self._reserve_bytes())
         except OSError:
             self.release()
             raise
@@ -37,18 +37,19 @@ class ReservedSpace:
             self.release()
 
     def find_room(self) -> bool:
-        """Makes the reserve again if as much is free beside it: else the next write is refused."""
+        """Makes the reserve again if twice its size is free: else the next write would fail again.
+        Returns whether it was made."""
         try:
-            if self._disk.free_bytes(self.directory) < 2 * self._room_bytes():
+            if self._disk.free_bytes(self.directory) < 2 * self._reserve_bytes():
                 return False
             self.make()
         except OSError:
             return False
         return True
 
-    def _room_bytes(self) -> int:
+    def _reserve_bytes(self) -> int:
         share_bytes = self._disk.total_bytes(self.directory) // _MAX_SHARE
-        return min(self._size_bytes or _MIN_ROOM_BYTES, share_bytes)
+        return min(self._size_bytes or _MIN_FREE_BYTES, share_bytes)
 
     def release(self) -> None:
         with suppress(FileNotFoundError):

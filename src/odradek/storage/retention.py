@@ -59,7 +59,7 @@ def _count_too_old(segments: Sequence[Segment], retention_ms: int, now_ms: int) 
     if retention_ms < 0:
         return 0
     for count, segment in enumerate(segments):
-        if now_ms - segment.youngest_ms() <= retention_ms:
+        if now_ms - segment.newest_timestamp_ms() <= retention_ms:
             return count
     return len(segments)
 

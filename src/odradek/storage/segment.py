@@ -1,12 +1,12 @@
-"""One segment of a log: a `.log` file of batches, its two indexes, and where its tail begins.
+"""One segment of a log: a `.log` file of batches, its indexes, and the ends of its last batches.
 
-The last batches that were appended are remembered as boundaries: `tail_offsets[i]` and
-`tail_positions[i]` say that every batch before this position lies below this offset, and
-that the batch which starts here (if any) holds this offset or the next higher one. So
-reading at the tail, where most consumers are, takes two bisections and no look at the file.
+The ends of the last batches that were appended are kept in memory: `tail_offsets[i]` and
+`tail_positions[i]` mean that every batch before this position lies below this offset, and that the
+batch which starts at this position, if any, has this offset or the next higher one. So a read at
+the end of the log, as most consumers do it, takes two bisections and does not read the file.
 
-Further back, the offset index names a nearby batch and the headers are walked from there.
-Where a slice ended is remembered, because a consumer asks for just that place next.
+For older offsets, the offset index gives a position near the batch, and the headers are read from
+there. The position at which a slice ended is remembered, because a consumer asks for it next.
 
 Invariant: every byte below `size` belongs to a whole, valid batch, and offsets rise.
 """
@@ -22,62 +22,31 @@ from odradek.protocol.records import (
     MalformedRecords,
     read_header,
 )
-from odradek.storage.descriptors import Descriptors, SegmentFile
-from odradek.storage.disk_errors import is_passing
+from odradek.storage.descriptors import SegmentFile
 from odradek.storage.errors import CorruptLog
-from odradek.storage.file_names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, offset_file
-from odradek.storage.index import (
-    MAX_RELATIVE_OFFSET,
-    OFFSET_ENTRY_SIZE,
-    TIME_ENTRY_SIZE,
-    LoadedIndexes,
-    OffsetIndex,
-    TimeIndex,
-    is_rising,
-    last_time_entry,
-)
+from odradek.storage.file_names import LOG_SUFFIX, offset_file
+from odradek.storage.index import OffsetIndex, TimeIndex, is_rising
+from odradek.storage.segment_indexes import SegmentIndexes, SegmentStores
 from odradek.storage.staged_batch import StagedBatch
-from odradek.world.disk import Buffer, Disk, File
+from odradek.world.disk import Buffer, File
 
-# Boundaries kept for tail reads: trimmed to half when they are this many.
+# How many boundaries are kept for reads at the end; then the older half is dropped.
 _MAX_BOUNDARIES = 512
-# Index entries are written to the files when this many wait: half a megabyte of log.
-_BATCH_ENTRIES = 128
-# How many ends of slices are remembered in a segment.
+# How many ends of slices are remembered for a segment.
 _MAX_RESUME_POINTS = 64
 
 # Enough for the headers between two index entries, unless batches are large.
 _SCAN_BYTES = 8192
 
-# Base offset, length and last offset delta: all that a search needs of a header.
+# Base offset, length and last offset delta: the fields of a header that a search needs.
 _SEARCHED = struct.Struct(">qi11xi")
 _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 
 
-class SegmentStores:
-    """What segments of one log directory share."""
-
-    __slots__ = ("descriptors", "disk", "indexes", "unwritten")
-
-    def __init__(
-        self,
-        disk: Disk,
-        descriptors: Descriptors | None = None,
-        indexes: LoadedIndexes | None = None,
-    ) -> None:
-        self.disk = disk
-        self.descriptors = descriptors or Descriptors(disk)
-        self.indexes = indexes or LoadedIndexes()
-        # Active segments with index entries that their files lack.
-        self.unwritten: dict[Segment, None] = {}
-
-
 class Segment:
     __slots__ = (
-        "_index",
+        "_disk",
         "_resume",
-        "_stores",
-        "_time_index",
         "_write_handle",
         "base_offset",
         "bytes_since_index",
@@ -85,8 +54,7 @@ class Segment:
         "directory",
         "file",
         "first_timestamp",
-        "index_bytes",
-        "indexes_full",
+        "indexes",
         "is_active",
         "is_dirty",
         "max_timestamp",
@@ -114,24 +82,21 @@ class Segment:
         self.is_active = True
         self.file = SegmentFile(offset_file(directory, base_offset, LOG_SUFFIX), stores.descriptors)
         self.bytes_since_index = 0
-        self.index_bytes = MAX_RELATIVE_OFFSET
-        self.indexes_full = False
+        self.indexes = SegmentIndexes(directory, base_offset, stores)
         # The first batch's highest timestamp decides when the segment is old enough to roll.
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
-        # By how much less than `segment.ms` it lives: not all shall roll at the same moment.
+        # The segment rolls so much earlier than `segment.ms`, so that not all logs roll at once.
         self.roll_early_ms = 0
         self.tail_offsets: list[int] = [base_offset]
         self.tail_positions: list[int] = [0]
-        self._stores = stores
-        self._index: OffsetIndex | None = None
-        self._time_index: TimeIndex | None = None
+        self._disk = stores.disk
         self._resume: dict[int, int] | None = None
         # None until the first append, and while a large batch is staged.
         self._write_handle: File | None = None
         self.stage: StagedBatch | None = None
-        # Whether the index files lag behind the arrays and the highest timestamp.
+        # Whether the index files lack entries or the highest timestamp.
         self.is_dirty = False
 
     def __repr__(self) -> str:
@@ -139,21 +104,21 @@ class Segment:
 
     @property
     def next_offset(self) -> int:
-        """The offset behind the last batch. Known for the active segment alone."""
+        """The offset after the last batch. It is known for the active segment, and for segments
+        that were closed by this process."""
         return self.tail_offsets[-1]
 
     def start_empty(self) -> None:
-        """Nothing is noted yet: the segment was just made, or is about to be recovered."""
-        self._index = OffsetIndex(self.base_offset)
-        self._time_index = TimeIndex(self.base_offset)
+        """The segment was just made, or is about to be recovered."""
+        self.indexes.start_empty()
         self.size = 0
         self.is_dirty = True
 
     # Appending
 
     def write(self, buffers: Sequence[Buffer], *, is_staged: bool = False) -> None:
-        """Writes batches at the end. `note` each of them afterwards. Of one that `is_staged`, all
-        but the first buffer is there already."""
+        """Writes batches at the end; the caller calls `note` for each of them afterwards. Of a
+        batch that `is_staged` only the first buffer is written: the rest is in the file already."""
         handle = self._write_handle
         if handle is None:
             handle = self._prepare(is_staged=is_staged)
@@ -162,14 +127,14 @@ class Segment:
         try:
             handle.write_at(self.size, buffers)
         except OSError:
-            # Part of a batch may be there: whoever loads the file should find whole ones.
+            # Part of a batch may be written. The file should end with a whole batch.
             handle.truncate(self.size)
             raise
 
     def _prepare(self, *, is_staged: bool = False) -> File:
-        """Opens the file for appends, and learns what appends compare with."""
+        """Opens the file for appends, and loads the timestamps that appends compare with."""
         if self.stage is not None:
-            return self.drop_stage(cuts=not is_staged)
+            return self.drop_stage(truncates=not is_staged)
         handle = self.file.pin(create=True)
         self.load_max_timestamp()
         self.load_first_timestamp()
@@ -178,22 +143,22 @@ class Segment:
         return handle
 
     def begin_stage(self, records: Buffer) -> StagedBatch:
-        """A place behind the end where a worker thread may write a batch (see `staging`)."""
+        """Returns a place beyond the end where a thread may write a batch (see `staging`)."""
         handle = self._write_handle or self._prepare()
         self._write_handle = None
         self.stage = StagedBatch(handle, self.size, records)
         return self.stage
 
-    def drop_stage(self, *, cuts: bool = True) -> File:
-        """Takes back what was staged, and cuts it off unless it is appended, or nobody will look
-        at the file again."""
+    def drop_stage(self, *, truncates: bool = True) -> File:
+        """Cancels a staged batch, and truncates the file unless the batch is being appended or the
+        file is not used any more (`truncates`)."""
         stage, self.stage = self.stage, None
         assert stage is not None
-        # Nothing was appended since: whatever is appended takes the stage away first.
+        # Nothing was appended since: every append drops the staged batch first.
         assert stage.position == self.size, f"{stage.position} was staged, {self.size} is the end"
-        stage.take_back()
+        stage.cancel()
         self._write_handle = stage.handle
-        if cuts:
+        if truncates:
             stage.handle.truncate(self.size)
         return stage.handle
 
@@ -219,125 +184,56 @@ class Segment:
             del self.tail_positions[: _MAX_BOUNDARIES // 2]
 
     def _add_index_entry(self, last_offset: int, position: int) -> None:
-        index = self.index
-        if len(index) == index.written:
-            self._stores.unwritten[self] = None
+        index, time_index = self.index, self.time_index
         index.append(last_offset, position)
-        time_index = self.time_index
         time_index.append(self.max_timestamp, self.max_timestamp_offset)
-        # The time index keeps room for the entry that `finish` adds.
-        self.indexes_full = (
-            len(index) >= self.index_bytes // OFFSET_ENTRY_SIZE
-            or len(time_index) >= self.index_bytes // TIME_ENTRY_SIZE - 1
-        )
-        if len(index) - index.written >= _BATCH_ENTRIES:
-            try:
-                self.write_indexes()
-            except OSError as error:
-                if not is_passing(error):
-                    raise  # Else the entries wait for the next lump: the batch is in the log.
-
-    # Indexes
+        self.indexes.add(index, time_index)
 
     @property
     def index(self) -> OffsetIndex:
-        index = self._index
-        if index is None:
-            index = OffsetIndex.decode(self.base_offset, self._read_beside(INDEX_SUFFIX))
-            if index.positions and index.positions[-1] >= self.size:
-                index.truncate_to(self.base_offset + index.offsets[-1] + 1, self.size)
-            self._index = index
-            if not self.is_active:
-                self._stores.indexes.add(self, index.memory_bytes())
-        elif not self.is_active:
-            self._stores.indexes.touch(self)
-        return index
+        return self.indexes.offset_index(size=self.size, is_active=self.is_active)
 
     @property
     def time_index(self) -> TimeIndex:
-        time_index = self._time_index
-        if time_index is None:
-            time_index = TimeIndex.decode(self.base_offset, self._read_beside(TIME_INDEX_SUFFIX))
-            self._time_index = time_index
-            if not self.is_active:
-                self._stores.indexes.add(self, time_index.memory_bytes())
-        return time_index
+        return self.indexes.time_index(is_active=self.is_active)
 
-    def _read_beside(self, suffix: str) -> bytes:
-        try:
-            return self._stores.disk.read(offset_file(self.directory, self.base_offset, suffix))
-        except FileNotFoundError:
-            return b""
-
-    def drop_indexes(self) -> None:
-        """Closed segments forget what they can read again."""
-        self._index = self._time_index = None
-
-    def write_indexes(self) -> None:
-        """Brings the index files up to the arrays; afterwards both files exist."""
-        index, time_index = self._index, self._time_index
-        if index is not None:
-            self._write_beside(INDEX_SUFFIX, index.written * OFFSET_ENTRY_SIZE, index.unwritten())
-            index.written = len(index)
-        if time_index is not None:
-            start = time_index.written * TIME_ENTRY_SIZE
-            self._write_beside(TIME_INDEX_SUFFIX, start, time_index.unwritten())
-            time_index.written = len(time_index)
-        self._stores.unwritten.pop(self, None)
-
-    def _write_beside(self, suffix: str, position: int, content: bytes) -> None:
-        path = offset_file(self.directory, self.base_offset, suffix)
-        file = self._stores.disk.open(path, create=True)
-        try:
-            if file.size() > position:
-                if file.read_at(position, len(content) + 1) == content:
-                    return  # Recovery found again what the file says.
-                file.truncate(position)
-            if content:
-                file.write_at(position, [content])
-        finally:
-            file.close()
-
-    # The end of a segment's active life
+    # Closing
 
     def finish(self) -> None:
-        """Completes the indexes: the last time entry says how old the whole segment is."""
+        """Completes the indexes: the last time index entry has the highest timestamp of all."""
         if self.stage is not None:
             self.drop_stage()
         if self.is_dirty:
             _ = self.index
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
-            self.write_indexes()
+            self.indexes.write()
             self.is_dirty = False
 
     def close_for_appends(self) -> None:
-        """The segment is whole. Its descriptor may go once nobody needs it."""
+        """The segment takes no more appends. Its file may be closed when it is not pinned."""
         self.is_active = False
         del self.tail_offsets[:-1], self.tail_positions[:-1]
-        if self._index is not None and self._time_index is not None:
-            size = self._index.memory_bytes() + self._time_index.memory_bytes()
-            self._stores.indexes.add(self, size)
-        self.let_go()
+        self.indexes.close_for_appends()
+        self.unpin_for_appends()
 
-    def let_go(self) -> None:
-        """Gives up the descriptor that appends kept."""
+    def unpin_for_appends(self) -> None:
+        """Unpins the file, which appends had pinned."""
         if self.stage is not None:
-            self.drop_stage(cuts=False)
+            self.drop_stage(truncates=False)
         if self._write_handle is not None:
             self._write_handle = None
             self.file.unpin()
 
     def forget(self) -> None:
-        """The segment leaves the log: slices may still read it, nobody else will."""
-        self.let_go()
-        self._stores.unwritten.pop(self, None)
-        self._stores.indexes.remove(self)
+        """The segment leaves the log. Only slices that exist already read it."""
+        self.unpin_for_appends()
+        self.indexes.forget()
         self.file.retire()
 
     # Reading
 
     def headers(self, position: int, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from a position that is a batch's start."""
+        """Yields position and header of each batch, from the start of a batch on."""
         end = self.size if end is None else end
         file = self.file
         handle = file.pin()
@@ -365,7 +261,8 @@ class Segment:
             self.file.unpin()
 
     def locate(self, offset: int) -> int:
-        """Where the first batch starts whose last offset is not below `offset`; or the end."""
+        """The position of the first batch whose last offset is not below `offset`; the end of the
+        segment if there is none."""
         offsets = self.tail_offsets
         if offset >= offsets[0] and self.is_active:
             return self.tail_positions[bisect_right(offsets, offset) - 1]
@@ -378,9 +275,8 @@ class Segment:
         return self._search(self.index.floor(offset), offset)
 
     def end_below(self, start: int, limit: int, end_offset: int | None) -> int:
-        """The end of whole batches from `start`: not beyond `limit`, all below `end_offset`.
-
-        Returns `start` when not even one batch fits.
+        """The end of the last whole batch after `start` that does not reach beyond the position
+        `limit` and lies below `end_offset`. Returns `start` if not even one batch fits.
         """
         size = self.size
         if self.is_active and start >= self.tail_positions[0]:
@@ -411,7 +307,7 @@ class Segment:
         return start
 
     def offset_at(self, position: int) -> int | None:
-        """The base offset of the batch that starts here; None at the segment's end."""
+        """The base offset of the batch that starts at this position; None at the segment's end."""
         if position >= self.size:
             return None
         if self.is_active and position >= (positions := self.tail_positions)[0]:
@@ -423,7 +319,7 @@ class Segment:
             self.file.unpin()
 
     def remember(self, position: int) -> None:
-        """A slice ended here, so the next fetch will likely start here."""
+        """A slice ended at this position, so the next fetch will likely start there."""
         if self.is_active and position >= self.tail_positions[0]:
             return
         base_offset = self.offset_at(position)
@@ -437,7 +333,8 @@ class Segment:
         resume[base_offset] = position
 
     def _search(self, position: int, offset: int) -> int:
-        """Walks from a batch's start to the first batch whose last offset is not below `offset`."""
+        """Reads headers from a batch's start on, up to the first batch whose last offset is not
+        below `offset`. Returns its position."""
         file, size = self.file, self.size
         handle = file.pin()
         try:
@@ -458,7 +355,7 @@ class Segment:
             file.unpin()
 
     def _last_start_below(self, start: int, limit: int) -> int:
-        """The last batch start at or before `limit`, walking from `start`."""
+        """The last start of a batch at or before `limit`, found by reading headers from `start`."""
         end = start
         for position, _ in self.headers(start):
             if position > limit:
@@ -470,48 +367,34 @@ class Segment:
 
     def find_inconsistency(self) -> str | None:
         """What is wrong with the boundaries and the loaded indexes of an active segment, if
-        anything: both rise, and lie within the file and the segment's offsets."""
+        anything: they rise, and lie within the file and the segment's offsets."""
         offsets, positions = self.tail_offsets, self.tail_positions
         if positions[-1] != self.size or len(offsets) != len(positions):
             return f"the last boundary is at byte {positions[-1]} of {self.size}"
         if not (self.base_offset <= offsets[0] and is_rising(offsets) and is_rising(positions)):
             return f"boundaries do not rise: offsets {offsets} at {positions}"
-        index, time_index = self._index, self._time_index
-        if index is not None and index.offsets:
-            if not (is_rising(index.offsets) and is_rising(index.positions)):
-                return f"offset index does not rise: {index.offsets} at {index.positions}"
-            last_offset = self.base_offset + index.offsets[-1]
-            if index.positions[-1] >= self.size or last_offset >= self.next_offset:
-                return (
-                    f"the offset index ends with offset {last_offset} at byte "
-                    f"{index.positions[-1]}, the segment with {self.next_offset} at {self.size}"
-                )
-        if time_index is not None and time_index.offsets:
-            last_offset = self.base_offset + time_index.offsets[-1]
-            if not is_rising(time_index.timestamps) or last_offset >= self.next_offset:
-                return f"the time index ends with offset {last_offset}: {time_index.timestamps}"
-        return None
+        return self.indexes.find_inconsistency(size=self.size, next_offset=self.next_offset)
 
-    # Changing what is there
+    # Loading and truncating
 
     def create_file(self) -> None:
-        """Makes the file before there is a batch: its name says where the log starts."""
+        """Makes the file before there is a batch: its name tells where the log starts."""
         self.file.pin(create=True)
         self.file.unpin()
 
     def load_tail(self, next_offset: int) -> None:
-        """Makes the boundaries of a segment whose last batch is known."""
+        """Sets the end of a segment whose last batch is known."""
         self.tail_offsets = [next_offset]
         self.tail_positions = [self.size]
 
     def truncate_to(self, offset: int) -> None:
-        """Cuts every batch with an offset at or above `offset`; the segment becomes active."""
+        """Removes every batch with an offset at or above `offset`. The segment becomes active."""
         if self.stage is not None:
             self.drop_stage()
         position = self.locate(offset)
         index, time_index = self.index, self.time_index
         if not self.is_active:
-            self._stores.indexes.remove(self)
+            self.indexes.reopen()
             self.is_active = True
         handle = self.file.pin(create=True)
         try:
@@ -524,23 +407,23 @@ class Segment:
         time_index.truncate_to(offset)
         self.load_tail(self.find_next_offset())
         self.bytes_since_index = 0
-        self.indexes_full = False
+        self.indexes.is_full = False
         self._reload_max_timestamp()
         if not position:
             self.first_timestamp = -1
-        self.write_indexes()
+        self.indexes.write()
 
     def find_next_offset(self) -> int:
-        """The offset behind the last batch, found from the last index entry on."""
+        """The offset after the last batch, found by reading headers from the last index entry."""
         next_offset = self.base_offset
-        # Where one read shows every header, the index is not worth its own.
+        # If one read returns every header, reading the index is not worth it.
         start = self.index.batch_start_below(self.size - 1) if self.size > _SCAN_BYTES else 0
         for _, header in self.headers(start):
             next_offset = header.next_offset
         return next_offset
 
     def _reload_max_timestamp(self) -> None:
-        """The highest timestamp: the last time entry, or younger in the batches behind it."""
+        """Sets the highest timestamp: of the last time index entry, or of a batch after it."""
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
         for _, header in self.headers(self.index.floor(self.max_timestamp_offset)):
             if header.max_timestamp > self.max_timestamp:
@@ -548,9 +431,10 @@ class Segment:
                 self.max_timestamp_offset = header.last_offset
 
     def load_max_timestamp(self) -> int:
-        """Reads the end of the time index if need be. -1 if no batch has a timestamp."""
+        """The highest timestamp, read from the end of the time index if necessary. -1 if no batch
+        has a timestamp."""
         if self.max_timestamp < 0 and self.size:
-            last = None if self._time_index is not None else self._read_last_time_entry()
+            last = self.indexes.last_time_entry()
             if last is None:
                 self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
             else:
@@ -558,28 +442,16 @@ class Segment:
                 self.max_timestamp_offset = self.base_offset + last[1]
         return self.max_timestamp
 
-    def youngest_ms(self) -> int:
-        """The highest timestamp, or when the file was last written if no batch has one."""
-        youngest = self.load_max_timestamp()
-        if youngest >= 0:
-            return youngest
+    def newest_timestamp_ms(self) -> int:
+        """The highest timestamp; if no batch has one, the time when the file was last written."""
+        max_timestamp = self.load_max_timestamp()
+        if max_timestamp >= 0:
+            return max_timestamp
         try:
-            written_ms = self._stores.disk.modified_ms(self.file.path)
+            written_ms = self._disk.modified_ms(self.file.path)
         except FileNotFoundError:
             written_ms = None
         return self.created_ms if written_ms is None else written_ms
-
-    def _read_last_time_entry(self) -> tuple[int, int] | None:
-        path = offset_file(self.directory, self.base_offset, TIME_INDEX_SUFFIX)
-        try:
-            file = self._stores.disk.open(path, writable=False)
-        except FileNotFoundError:
-            return None
-        try:
-            start = max(file.size() // TIME_ENTRY_SIZE - 1, 0) * TIME_ENTRY_SIZE
-            return last_time_entry(file.read_at(start, TIME_ENTRY_SIZE))
-        finally:
-            file.close()
 
     def load_first_timestamp(self) -> int:
         if self.first_timestamp < 0 and self.size:

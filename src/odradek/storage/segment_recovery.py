@@ -2,9 +2,9 @@
 
 `recovery.LogLoader` calls `recover_segment` for every segment that may not be durable as a whole.
 
-What is rebuilt (index entries, leader epochs, producers, aborted transactions) comes from the
-batches alone. The checkpoint files beside them may be older than the last truncation or change of
-roles, so they are never used to decide which batches stay.
+Index entries, leader epochs, producers and aborted transactions are rebuilt from the batches alone.
+The checkpoint files may be older than the last truncation or the last change of leader, so they are
+never used to decide which batches stay.
 """
 
 from collections.abc import Iterator
@@ -31,11 +31,11 @@ _CHUNK_BYTES = 1 << 20
 
 
 class RecoveredState:
-    """What recovery has learnt from the batches that it has read so far, over all segments.
+    """The state that recovery has rebuilt from the batches that it has read so far.
 
     `epochs` begins with the entries of the checkpoint file below the first segment that is read.
-    `checked_from` is the offset from which on a batch of an older leader epoch than the batch
-    before it ends the log: None after a mere kill, when nothing that was written can be missing.
+    From the offset `checked_from` on, a batch with an older leader epoch than the batch before it
+    ends the log. It is None if the process was only killed: then nothing can be missing.
     """
 
     __slots__ = ("aborted", "checked_from", "epochs", "last_epoch", "producers")
@@ -56,10 +56,10 @@ class RecoveredState:
         self.last_epoch = UNKNOWN_EPOCH
 
     def is_outdated(self, header: BatchHeader) -> bool:
-        """Returns whether a batch was truncated once and a power cut brought it back.
+        """Returns whether a batch was truncated once, and the truncation was undone by a power cut.
 
-        Leader epochs never fall from one batch of a log to the next. If they do, a later leader
-        had written in this place, and only some of its pages reached the disk.
+        Leader epochs never fall from one batch of a log to the next. If they do, batches of a later
+        leader had replaced this one, and only some of their pages reached the disk.
         """
         return (
             self.checked_from is not None
@@ -82,9 +82,9 @@ class RecoveredState:
 def recover_segment(
     segment: Segment, state: RecoveredState, settings: TopicSettings, *, limit: int | None = None
 ) -> bool:
-    """Keeps the valid batches from the start on and rebuilds everything that follows from them.
+    """Keeps the valid batches from the start on and rebuilds the state that follows from them.
 
-    None of them reaches beyond `limit`. Returns False if something had to be cut.
+    None of them reaches beyond `limit`. Returns False if the segment had to be truncated.
     """
     size, interval = segment.size, settings.index_interval_bytes
     segment.is_active = True
@@ -110,7 +110,8 @@ def recover_segment(
 def valid_batches(
     handle: File, base_offset: int, size: int
 ) -> Iterator[tuple[BatchHeader, Buffer]]:
-    """Every batch up to the first that is not valid. Only small ones come with their bytes."""
+    """Yields every batch up to the first invalid one. Batches above a megabyte come without their
+    bytes."""
     position, expected = 0, base_offset
     start, buffer = 0, b""
     while position < size:
@@ -137,7 +138,7 @@ def valid_batches(
 
 
 def _checksum(handle: File, position: int, end: int) -> int:
-    """Of a stretch that is too long to be held in memory: its length may be a lie."""
+    """The checksum of a range of bytes, read in chunks: a damaged length may be very large."""
     checksum = 0
     while position < end:
         data = handle.read_at(position, min(_CHUNK_BYTES, end - position))

@@ -45,7 +45,7 @@ class Segments:
         self._bases = [segment.base_offset for segment in segments]
         self.active = self._all[-1]
         self.rules = rules
-        self.active.index_bytes = rules.index_bytes
+        self.active.indexes.max_bytes = rules.index_bytes
 
     @property
     def all(self) -> Sequence[Segment]:
@@ -57,7 +57,7 @@ class Segments:
 
     def configure(self, rules: AppendRules) -> None:
         self.rules = rules
-        self.active.index_bytes = rules.index_bytes
+        self.active.indexes.max_bytes = rules.index_bytes
 
     def forget_all(self) -> None:
         for segment in self._all:
@@ -74,7 +74,7 @@ class Segments:
         if not occupied:
             # A follower may have rolled to an offset that it could not write then.
             return not 0 <= last_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
-        if occupied + size > rules.segment_bytes or segment.indexes_full:
+        if occupied + size > rules.segment_bytes or segment.indexes.is_full:
             return True
         first_timestamp = segment.first_timestamp
         if first_timestamp < 0:
@@ -96,7 +96,7 @@ class Segments:
         context, rules = self._context, self.rules
         created_ms = context.world.clock.now_ms()
         segment = empty_segment(context.path, base_offset, context.directory, created_ms)
-        segment.index_bytes = rules.index_bytes
+        segment.indexes.max_bytes = rules.index_bytes
         if rules.segment_jitter_ms:
             segment.roll_early_ms = context.world.randomness.below(rules.segment_jitter_ms)
         if base_offset:
@@ -165,7 +165,7 @@ class Segments:
         """Cuts every batch that reaches `offset` off the segment that is the last one now."""
         active = self.active
         active.truncate_to(offset)
-        active.index_bytes = self.rules.index_bytes
+        active.indexes.max_bytes = self.rules.index_bytes
         if active.next_offset > offset:
             raise self._violation(
                 f"the active segment ends at {active.next_offset} after a truncation to {offset}"

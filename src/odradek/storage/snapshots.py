@@ -1,4 +1,4 @@
-"""Producer snapshots on disk, and producer state rebuilt from one and the batches behind it."""
+"""Reads and writes producer snapshots, and rebuilds producer state from them and the batches."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ from odradek.storage.producer_state import (
 from odradek.storage.segment import Segment
 from odradek.world.disk import Disk
 
-# How far back the log is searched for batches that a snapshot left out.
+# How far back the log is searched for batches that a snapshot does not contain.
 _RECALLED_BYTES = 8 << 20
 
 
@@ -40,14 +40,16 @@ def write_snapshot(disk: Disk, directory: str, producers: ProducerStates, end_of
 
 
 def snapshot_offsets(names: Sequence[str]) -> list[int]:
-    """The offsets of the snapshots among the files of a directory, rising."""
+    """The offsets of the snapshots among the files of a directory, in order."""
     parsed = (parse_offset_file(name) for name in names)
     return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)
 
 
 def drop_snapshots(disk: Disk, directory: str, *, above: int = -1) -> bool:
-    """Removes snapshots of offsets that the log does not reach any more; True if there were any."""
-    dropped = [one for one in snapshot_offsets(disk.list_directory(directory)) if one > above]
+    """Removes snapshots of offsets that the log does not reach any more. Returns whether there were
+    any."""
+    offsets = snapshot_offsets(disk.list_directory(directory))
+    dropped = [offset for offset in offsets if offset > above]
     for offset in dropped:
         disk.remove(offset_file(directory, offset, SNAPSHOT_SUFFIX))
     return bool(dropped)
@@ -56,7 +58,7 @@ def drop_snapshots(disk: Disk, directory: str, *, above: int = -1) -> bool:
 def latest_snapshot(
     disk: Disk, directory: str, offsets: Sequence[int], end_offset: int
 ) -> ProducerStates | None:
-    """The newest snapshot up to `end_offset` that passes its checksum; damaged ones go."""
+    """The newest snapshot up to `end_offset` with a valid checksum. Removes damaged ones."""
     for offset in reversed(offsets):
         if offset > end_offset:
             continue
@@ -78,18 +80,18 @@ def rebuild_producers(
     *,
     offsets: Sequence[int] | None = None,
 ) -> ProducerStates:
-    """Producer state at `end_offset`: the newest snapshot, then every batch behind it.
+    """Producer state at `end_offset`: the newest snapshot, then every batch after it.
 
-    Batches below the log start count as long as they are there: the more a log remembers of
-    a producer, the more repetitions it notices.
+    Batches below the log start are used as well while their segment exists: the more a log
+    remembers of a producer, the more duplicates it recognises.
     """
     if offsets is None:
         offsets = snapshot_offsets(disk.list_directory(directory))
     producers = latest_snapshot(disk, directory, offsets, end_offset)
     first_offset = segments[0].base_offset if segments else end_offset
     if producers is None or producers.end_offset < first_offset:
-        # Batches between that snapshot and the first segment are gone: what it says of a
-        # producer may be old, and a producer that is not known may go on anywhere.
+        # Batches between that snapshot and the first segment are gone, so the snapshot may be out
+        # of date. A producer that is not known may continue with any sequence number.
         producers = ProducerStates(segments[0].base_offset if segments else end_offset)
     for number, segment in enumerate(segments):
         start = producers.end_offset
@@ -110,7 +112,7 @@ def rebuild_producers(
 def apply_to_producers(
     producers: ProducerStates, header: BatchHeader, batch: Buffer
 ) -> CompletedTransaction | None:
-    """Producer state after a batch that is in the log; the transaction that it ended."""
+    """Takes account of a batch that is in the log. Returns the transaction that it ended."""
     ended = None
     if header.producer_id >= 0:
         if header.is_control:
@@ -124,7 +126,7 @@ def apply_to_producers(
 def end_in_producers(
     producers: ProducerStates, header: BatchHeader, batch: Buffer, offset: int
 ) -> CompletedTransaction | None:
-    """Producer state after a marker that stands at `offset`."""
+    """Takes account of a transaction marker at `offset`. Returns the transaction that it ended."""
     if not header.record_count:
         return None  # Compaction took the record and left the batch.
     record = decode_records(batch)[0]
@@ -135,11 +137,12 @@ def end_in_producers(
 def recall_batches(
     producers: ProducerStates, header: BatchHeader, segments: Sequence[Segment]
 ) -> bool:
-    """Finds the batches of a producer that its snapshot left out; True if there were any.
+    """Finds the batches of a producer that its snapshot does not contain. Returns whether there
+    were any.
 
-    A snapshot, as Kafka writes it, holds a producer's last batch alone. A client that had
-    several under way when the broker stopped sends the older ones again: they must be known.
-    The log is searched once for a producer, and no further back than such a retry can lie.
+    A snapshot, as Kafka writes it, contains only the last batch of a producer. A client that had
+    several batches in flight when the broker stopped sends the older ones again, and they must be
+    recognised. The log is searched once for a producer, only as far back as such a batch can be.
     """
     entry = producers.entries.get(header.producer_id)
     if entry is None or not entry.is_partial or entry.epoch != header.producer_epoch:
@@ -148,14 +151,18 @@ def recall_batches(
     first_known = entry.batches[0].first_offset
     found: list[RememberedBatch] = []
     for segment, position in _tail(segments, _RECALLED_BYTES):
-        for _, one in segment.headers(position):
-            if one.base_offset >= first_known:
+        for _, older in segment.headers(position):
+            if older.base_offset >= first_known:
                 break
-            same = (one.producer_id, one.producer_epoch) == (header.producer_id, entry.epoch)
-            if same and not one.is_control:
-                delta = one.last_offset_delta
+            is_same = (older.producer_id, older.producer_epoch) == (header.producer_id, entry.epoch)
+            if is_same and not older.is_control:
                 found.append(
-                    RememberedBatch(one.last_sequence, one.last_offset, delta, one.max_timestamp)
+                    RememberedBatch(
+                        older.last_sequence,
+                        older.last_offset,
+                        older.last_offset_delta,
+                        older.max_timestamp,
+                    )
                 )
     room = REMEMBERED_BATCHES - len(entry.batches)
     entry.batches[:0] = found[max(len(found) - room, 0) :]
@@ -163,7 +170,7 @@ def recall_batches(
 
 
 def _tail(segments: Sequence[Segment], size_bytes: int) -> list[tuple[Segment, int]]:
-    """Segments that hold about the last `size_bytes`, in order, and where to start in each."""
+    """The segments with about the last `size_bytes` of the log, and the position to start at."""
     tail: list[tuple[Segment, int]] = []
     for segment in reversed(segments):
         if size_bytes <= 0:

@@ -1,4 +1,4 @@
-"""The bytes of a large batch behind the end of a segment, before it is appended (see `staging`)."""
+"""The bytes of a large batch beyond the end of a segment, before it is appended (see `staging`)."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -11,8 +11,8 @@ from odradek.world.workers import WorkerLock
 
 
 class Sizes:
-    """From which size on a batch is staged, and how much of it is written at a time. The simulation
-    makes both smaller (`simulation.batch_staging`)."""
+    """A batch of more than `large_bytes` is staged, and written `piece_bytes` at a time. The
+    simulation makes both smaller (`simulation.batch_staging`)."""
 
     __slots__ = ("large_bytes", "piece_bytes")
 
@@ -25,28 +25,28 @@ STAGING_SIZES: Final = Sizes()
 
 
 class StagedBatch:
-    """The bytes of one batch on their way to the end of a segment. `Segment` makes and drops it."""
+    """One batch that is being written beyond the end of a segment. `Segment` makes and drops it."""
 
-    __slots__ = ("_is_taken_back", "_lock", "handle", "is_whole", "position", "records")
+    __slots__ = ("_is_cancelled", "_lock", "handle", "is_whole", "position", "records")
 
     def __init__(self, handle: File, position: int, records: Buffer) -> None:
         self.handle = handle
-        # Where the batch will begin.
+        # Where the batch begins in the file.
         self.position = position
         self.records = records
         self.is_whole = False
-        self._is_taken_back = False
+        self._is_cancelled = False
         self._lock = WorkerLock()
 
     def holds(self, records: Buffer) -> bool:
-        """Whether this very batch is there, as a whole."""
+        """Returns whether this batch was staged, and completely."""
         return self.is_whole and self.records is records
 
     async def write(self, workers: Workers) -> None:
-        """Writes all but the first 16 bytes; stops when the stage was taken back."""
+        """Writes all but the first 16 bytes. Stops when `cancel` was called."""
         for position, piece in self._pieces():
             await workers.run_blocking(partial(self._write_piece, position, piece))
-            if self._is_taken_back:
+            if self._is_cancelled:
                 return
         self.is_whole = True
 
@@ -63,11 +63,11 @@ class StagedBatch:
     def _write_piece(self, position: int, piece: memoryview) -> None:
         """Runs in a worker thread."""
         with self._lock:
-            if not self._is_taken_back:
+            if not self._is_cancelled:
                 self.handle.write_at(position, [piece])
 
-    def take_back(self) -> None:
-        """When this returns no thread writes for this stage any more."""
-        self._is_taken_back = True
+    def cancel(self) -> None:
+        """When this returns no thread writes this batch any more."""
+        self._is_cancelled = True
         with self._lock:
             pass

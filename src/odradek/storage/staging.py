@@ -1,18 +1,21 @@
-"""Large batches are written behind the end of the log first, and appended afterwards.
+"""Large batches are written beyond the end of the log by a worker thread, and appended afterwards.
 
-A hundred megabytes take the disk's cache a third of a second, and their checksum a tenth of it. So
-a batch above `large_bytes` is *staged*: a worker thread writes all of it but its first 16 bytes
-(base offset, length, leader epoch) to where the next append will go, a piece at a time. Nobody
-sees these bytes, because they lie behind the end of the segment; a crash leaves a batch without a
-head, and recovery cuts it off. `Log.append` then decides as for any other batch, and writes the
-16 bytes: from then on the batch is in the log.
+To write a hundred megabytes to the page cache takes a third of a second, and their checksum a tenth
+of a second. So a batch above `large_bytes` is *staged*:
 
-Batches of clients wait while another is staged, in the order in which they came (`room_for`). What
-cannot wait does not: a marker, a truncation, a roll or a clean stop takes the stage away (waiting
-for the piece that is just being written), cuts the file back, and goes on as if nothing had been
-there. The batch is then staged again; if that happens often, at once and on the event loop.
+1. A worker thread writes all of it but its first 16 bytes (base offset, length, leader epoch) to
+   the place of the next append, a piece at a time. Readers do not see these bytes, because they lie
+   beyond the end of the segment. After a crash they are a batch without a header, which recovery
+   truncates.
+2. `Log.append` checks the batch as any other, and writes the 16 bytes. From then on the batch is in
+   the log.
 
-Invariant: between `is_whole` and the append that uses the stage, nothing else is awaited.
+Batches of other clients wait meanwhile, in the order in which they came (`room_for`). A transaction
+marker, a truncation, a roll and a clean shutdown do not wait: they cancel the staged batch (waiting
+only for the piece that is being written), truncate the file and go on. The batch is then staged
+again; after a few such tries it is written at once, on the event loop.
+
+Invariant: between `is_whole` and the append that uses the staged batch, nothing else is awaited.
 """
 
 from collections.abc import AsyncIterator
@@ -25,7 +28,7 @@ from odradek.world.disk import Buffer
 if TYPE_CHECKING:
     from odradek.storage.log import Log
 
-# How often a batch is staged again when something that cannot wait came in between.
+# How often a batch is staged by a worker thread before it is written on the event loop.
 _MAX_TRIES: Final = 3
 
 
@@ -33,7 +36,8 @@ _MAX_TRIES: Final = 3
 async def room_for(log: "Log", records: Buffer) -> AsyncIterator[None]:
     """Waits for large batches that came before, and stages this one if it is large itself.
 
-    The caller appends it inside, without awaiting anything before. Raises `StorageError`.
+    The caller appends the batch inside, before it awaits anything else. A batch that was staged and
+    not appended is removed at the end. Raises `StorageError`.
     """
     async with log.staging_lock:
         try:

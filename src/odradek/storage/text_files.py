@@ -1,7 +1,11 @@
-"""The small text files of Kafka: checkpoints of offsets, topic ids, and who owns a directory.
+"""The formats of Kafka's small text files.
 
-A checkpoint is three things, a line each: the version 0, the number of entries, the entries.
-They are replaced whole and made durable, so a crash leaves the old one or the new one.
+They are: offset checkpoints, `partition.metadata` (the topic id), `meta.properties` (the cluster
+and broker that own a log directory) and `.kafka_cleanshutdown`.
+
+A checkpoint has the version 0 in its first line, the number of entries in the second, and then an
+entry in each line. The files are replaced as a whole and synced, so a crash leaves the old content
+or the new content.
 """
 
 import base64
@@ -21,7 +25,7 @@ _VERSION = 0
 
 
 class MalformedCheckpoint(StorageError):
-    """A checkpoint file is not what it should be."""
+    """A text file does not have the format that it should have."""
 
 
 def encode_lines(entries: list[str]) -> bytes:
@@ -65,7 +69,7 @@ def decode_offsets(content: bytes) -> dict[TopicPartition, int]:
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """A missing or damaged checkpoint means: nothing is known, start from 0."""
+    """Returns no offsets if the checkpoint is missing or damaged."""
     try:
         return decode_offsets(disk.read(path))
     except (FileNotFoundError, MalformedCheckpoint):
@@ -76,7 +80,7 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 
 
 def encode_uuid(identifier: bytes) -> str:
-    """Kafka's text form: base64 for addresses, without padding."""
+    """Kafka's text form of an identifier: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(identifier).rstrip(b"=").decode()
 
 
@@ -113,7 +117,7 @@ STORE_ID_PROPERTY = "odradek.store.id"
 
 
 class DirectoryProperties(NamedTuple):
-    """Whose directory this is, and which metadata store knows what is in it."""
+    """The cluster, the broker and the metadata store that a log directory belongs to."""
 
     cluster_id: str
     node_id: int
@@ -133,14 +137,14 @@ class DirectoryProperties(NamedTuple):
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
-    """The little of Java's properties format that meta.properties uses."""
+    """Parses the part of Java's properties format that `meta.properties` uses."""
     lines = (line.strip() for line in content.decode().splitlines())
     pairs = (line.split("=", 1) for line in lines if line and line[0] not in "#!" and "=" in line)
     return {name.strip(): value.strip() for name, value in pairs}
 
 
 def read_directory_properties(disk: Disk, directory: str) -> dict[str, str]:
-    """An empty dict if the directory was never used."""
+    """Returns an empty dict if the directory was never used."""
     try:
         return parse_properties(disk.read(f"{directory}/{META_PROPERTIES}"))
     except FileNotFoundError:

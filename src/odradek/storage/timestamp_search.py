@@ -1,4 +1,4 @@
-"""Finding records by their time, over the segments of a log."""
+"""Finds records by their timestamp in the segments of a log, for ListOffsets."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class TimestampOffset(NamedTuple):
 def find_by_timestamp(
     segments: Sequence[Segment], timestamp_ms: int, log_start_offset: int
 ) -> TimestampOffset | None:
-    """The first record from the log start on that is not older than this."""
+    """The first record from the log start on with this timestamp or a higher one."""
     for segment in segments:
         if segment.load_max_timestamp() < timestamp_ms:
             continue
@@ -30,14 +30,14 @@ def find_by_timestamp(
     return None
 
 
-def find_youngest(segments: Sequence[Segment]) -> TimestampOffset | None:
-    """The first of the records with the highest timestamp."""
+def find_max_timestamp_record(segments: Sequence[Segment]) -> TimestampOffset | None:
+    """The record with the highest timestamp, the first if there are several."""
     best = max(segments, key=lambda segment: segment.load_max_timestamp())
-    youngest = best.max_timestamp
-    if youngest < 0:
+    highest = best.max_timestamp
+    if highest < 0:
         return None
     for position, header in best.headers(best.index.floor(best.max_timestamp_offset)):
-        if header.max_timestamp == youngest:
+        if header.max_timestamp == highest:
             found = find_max_timestamp(best.read_batch(position, header))
             if found is not None:
                 return TimestampOffset(found[0], found[1], header.leader_epoch)

@@ -1,12 +1,12 @@
 """The aborted transactions of a log, and the `.txnindex` files that remember them.
 
 There is one entry for each abort marker, in the file of the segment that holds the marker, in
-Kafka's layout. A consumer that reads committed records alone is told which entries overlap
-what it reads, and skips the records of those producers.
+Kafka's layout. A consumer with isolation level read_committed is told which entries overlap the
+batches that it reads, and skips the records of those producers.
 
-An entry says how far the log was decided right after its marker. Whatever was aborted later
-began there or behind: so a search up to an offset ends at the first entry that was decided
-that far.
+An entry holds the last stable offset right after its marker. A transaction that was aborted later
+began at that offset or above it. So a search for the transactions that overlap a range ends at the
+first entry whose last stable offset is not below the end of the range.
 
 Invariant: entries are in the order of their markers.
 """
@@ -40,12 +40,12 @@ class AbortedTransaction(NamedTuple):
 
 
 class AbortedTransactions:
-    """All of one log. Empty, as it nearly always is, it is one small object."""
+    """All aborted transactions of one log. Most logs have none, and then this is a small object."""
 
     __slots__ = ("_columns",)
 
     def __init__(self) -> None:
-        # One array for each field: a log may have aborted a million.
+        # One array for each field: a log may have a million aborted transactions.
         self._columns: tuple[array[int], array[int], array[int], array[int]] | None = None
 
     def __len__(self) -> int:
@@ -65,11 +65,11 @@ class AbortedTransactions:
         self._columns = None
 
     def _position(self, offset: int) -> int:
-        """How many have their marker below `offset`."""
+        """How many transactions have their marker below `offset`."""
         return 0 if self._columns is None else bisect_left(self._columns[2], offset)
 
     def overlapping(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those with records or a marker from `offset` on, up to `end_offset`."""
+        """The transactions with records or a marker from `offset` on, up to `end_offset`."""
         found: list[AbortedTransaction] = []
         if self._columns is None:
             return found
@@ -82,14 +82,14 @@ class AbortedTransactions:
         return found
 
     def drop_below(self, offset: int) -> None:
-        """Forgets those that ended below `offset`: their segments are gone."""
+        """Forgets transactions that ended below `offset`, because their segments were deleted."""
         count = self._position(offset)
         if count and self._columns is not None:
             for column in self._columns:
                 del column[:count]
 
     def drop_from(self, offset: int) -> bool:
-        """Forgets those whose marker was cut off; True if there were any."""
+        """Forgets transactions whose marker was truncated. Returns whether there were any."""
         position = self._position(offset)
         if self._columns is None or position == len(self):
             return False
@@ -98,7 +98,7 @@ class AbortedTransactions:
         return True
 
     def replace(self, base_offset: int, end_offset: int, entries: list[AbortedTransaction]) -> None:
-        """Puts `entries` in the place of those with a marker in a stretch of the log."""
+        """Replaces the entries whose marker lies between two offsets."""
         if self._columns is None:
             if not entries:
                 return
@@ -129,7 +129,7 @@ class AbortedTransactions:
         return b"".join(_ENTRY.pack(_VERSION, *row) for row in rows)
 
     def load(self, content: bytes) -> None:
-        """Adds what the index of the next segment says."""
+        """Adds the entries of the next segment's index."""
         if len(content) % _ENTRY.size:
             raise CorruptTransactionIndex("the transaction index is cut short")
         after = -1 if self._columns is None else self._columns[2][-1]
@@ -142,7 +142,7 @@ class AbortedTransactions:
 
 
 def append_entry(disk: Disk, directory: str, base_offset: int, entry: AbortedTransaction) -> bool:
-    """Writes an entry behind the others of its segment; True if it is the first."""
+    """Writes an entry at the end of its segment's index. Returns whether it is the first one."""
     file = disk.open(offset_file(directory, base_offset, TRANSACTION_INDEX_SUFFIX), create=True)
     try:
         size = file.size()
@@ -157,7 +157,7 @@ def append_entry(disk: Disk, directory: str, base_offset: int, entry: AbortedTra
 
 
 def rewrite(disk: Disk, directory: str, base_offset: int, content: bytes) -> None:
-    """Makes the index of a segment say this and no more. Without entries there is no file."""
+    """Replaces the index of a segment. Without entries there is no file."""
     path = offset_file(directory, base_offset, TRANSACTION_INDEX_SUFFIX)
     if not content:
         if disk.exists(path):

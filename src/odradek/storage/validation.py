@@ -1,14 +1,15 @@
-"""What a producer's batch must be before the log takes it.
+"""Validates the batches of producers before they are appended.
 
-The header is checked, the checksum over the rest, and of a batch that is not compressed the first
-and the last record (`record_sample`): a batch that cannot be read would block its partition for
-every consumer. All records are looked at where a topic asks for it by its settings: another codec,
-keys (compaction) and a limit on how old a record may be. Decision 18 has the figures.
+Checked are the header, the checksum, and of a batch that is not compressed the first and the last
+record (`record_sample`): a batch that cannot be read would block its partition for every consumer.
+All records are read only if the settings of the topic need it: another compression codec, keys (for
+compaction), or a limit on the age of records. Decision 18 has the measurements.
 
-To open a batch may take longer than others should wait: `admit` then raises `TakesLong`, and
-`admit_patiently` does the same in small pieces and beside the loop.
+To decompress a batch may take longer than other requests should wait. `admit` then raises
+`TakesLong`, and the caller uses `admit_patiently`, which does the same work in small steps and in
+worker threads.
 
-Rules follow from the settings alone, so logs with equal settings share one object.
+`AppendRules` depend on the settings alone, so logs with equal settings share one object.
 """
 
 import asyncio
@@ -49,14 +50,15 @@ from odradek.world.timeslice import Timeslice
 MAX_LONG = (1 << 63) - 1
 _FORBIDDEN = LOG_APPEND_TIME_FLAG | CONTROL_FLAG
 
-# The largest batch that is opened at all, one at a time. Apache Kafka opens any; here whoever may
-# write could make a small broker large by a few kilobytes (decision 18).
+# The largest batch, decompressed, that is opened at all; one at a time. Apache Kafka has no limit:
+# there a client that may write can make a broker allocate gigabytes with a few kilobytes (decision
+# 18).
 MAX_OPENED_BYTES: Final = 32 << 20
 _MAX_RECORDS: Final = 10_000_000
-# What is opened at once: a few milliseconds' work.
+# What is opened on the event loop: it takes a few milliseconds.
 _BYTES_AT_ONCE: Final = 256 << 10
 _RECORDS_AT_ONCE: Final = 5_000
-# Whoever sent a batch of a hundred thousand wrong records does not need to hear of each.
+# A batch may have a hundred thousand invalid records; the answer lists only the first ones.
 _MAX_RECORD_ERRORS: Final = 100
 _NEEDS_KEY: Final = "a compacted topic needs a key in every record"
 
@@ -71,11 +73,11 @@ _TARGET_CODECS: Final = {
 
 
 class TakesLong(Exception):
-    """To look into this batch would hold up others: nothing is wrong with it so far."""
+    """To check this batch would delay other requests: `admit_patiently` has to check it."""
 
 
 class Admitted(NamedTuple):
-    """What to write for a batch that was looked at already, and its header."""
+    """A batch that was checked already: the bytes to write, and their header."""
 
     records: Buffer
     header: BatchHeader
@@ -107,7 +109,7 @@ class AppendRules:
         self.segment_bytes = settings.segment_bytes
         self.segment_ms = settings.segment_ms
         if settings.is_compacted:
-            # What is in the active segment is never compacted: it must not stay there too long.
+            # Records in the active segment are not compacted, so it must not stay active too long.
             self.segment_ms = min(self.segment_ms, settings.max_compaction_lag_ms)
         self.segment_jitter_ms = min(settings.segment_jitter_ms, self.segment_ms)
         self.index_bytes = settings.segment_index_bytes
@@ -125,9 +127,9 @@ class AppendRules:
         self._looks_inside = self._is_compacted or self._limits_age
 
     def admit(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
-        """The batch to write, most often the very one given, and its header."""
+        """Returns the batch to write, usually `records` itself, and its header."""
         if len(records) > STAGING_SIZES.large_bytes:
-            raise TakesLong  # Its checksum is.
+            raise TakesLong  # The checksum alone takes long.
         records, header = self._check_header(records, now_ms)
         attributes = header.attributes
         if self._looks_inside or (attributes & CODEC_MASK and _is_doubtful(header)):
@@ -145,10 +147,11 @@ class AppendRules:
     async def admit_patiently(
         self, records: Buffer, now_ms: int, workers: Workers, opening: asyncio.Lock
     ) -> Admitted:
-        """The same; others get their turns meanwhile. To compress releases the interpreter lock.
+        """Does the same as `admit`, and yields to other tasks meanwhile. Compression runs in a
+        worker thread, because it releases the interpreter lock.
 
-        A batch that is larger inside than `OPENED_BYTES` waits for `opening`, which one at a time
-        holds: however many of them are sent at once, no more than one is open.
+        A batch that has more than `OPENED_BYTES` when decompressed waits for the lock `opening`, so
+        that only one of them is in memory, however many are sent at once.
         """
         if len(records) > STAGING_SIZES.large_bytes:
             records, header = await self._check_large(records, now_ms, workers)
@@ -186,7 +189,7 @@ class AppendRules:
     async def _check_large(
         self, records: Buffer, now_ms: int, workers: Workers
     ) -> tuple[Buffer, BatchHeader]:
-        """The same as `_check_header`; checksums are computed in a thread, copies made in steps."""
+        """Does the same as `_check_header`, with checksums in a thread and copies in steps."""
         header = self._read_header(records)
         if not await workers.run_blocking(partial(crc_is_valid, records, 0, header)):
             raise _damaged()
@@ -199,7 +202,8 @@ class AppendRules:
         return await _with_head(head, records), read_header(head)
 
     def _check_header(self, records: Buffer, now_ms: int) -> tuple[Buffer, BatchHeader]:
-        """All that can be told without opening the batch. It may be given the broker's time."""
+        """Checks everything that needs no decompression, and sets the timestamps if the topic uses
+        LogAppendTime."""
         header = self._read_header(records)
         if not crc_is_valid(records, 0, header):
             raise _damaged()
@@ -262,7 +266,8 @@ class AppendRules:
         )
 
     def _inspection(self, batch: OpenedBatch, now_ms: int) -> Iterator[None]:
-        """Looks at record after record and pauses now and then; raises if some are at fault."""
+        """Checks the records, and yields after every few thousand. Raises `AppendRejected` if some
+        are invalid."""
         oldest_ms = now_ms - self._before_max_ms
         base_ms = batch.base_timestamp
         without_key: list[tuple[int, str]] = []
@@ -311,7 +316,7 @@ class AppendRules:
 
 
 async def _with_head(head: bytes, records: Buffer) -> bytearray:
-    """A copy of a large batch with another header, made a piece at a time."""
+    """Copies a large batch with another header, a piece at a time."""
     copy, view = bytearray(len(records)), memoryview(records)
     copy[:HEADER_SIZE] = head
     timeslice = Timeslice.of_running_loop()
@@ -328,8 +333,9 @@ def _damaged() -> AppendRejected:
 
 
 def _is_doubtful(header: BatchHeader) -> bool:
-    """Whether a compressed batch declares more records than it has bytes. Few do, so it is opened:
-    what it declares moves the log's end, and consumers cannot pass what is not there."""
+    """Returns whether a compressed batch declares more records than it has bytes. Few batches do,
+    so it is decompressed and counted: the number moves the log end offset, and consumers could not
+    pass records that do not exist."""
     return bool(header.attributes & CODEC_MASK) and header.record_count > header.batch_length
 
 
@@ -343,18 +349,19 @@ def _opened(records: Buffer, max_bytes: int) -> OpenedBatch:
 
 
 def _too_large_inside(error: TooLargeInside, max_bytes: int, code: ErrorCode) -> Exception:
-    """What is too large to be opened at once takes patience; to be opened at all, is refused."""
+    """A batch that is too large for the event loop takes long; above the limit it is refused."""
     return TakesLong() if max_bytes < MAX_OPENED_BYTES else AppendRejected(code, str(error))
 
 
 def check_from_leader(
     records: Buffer, log_end_offset: int, leader_epoch: int
 ) -> list[tuple[int, BatchHeader]]:
-    """Position and header of the batches a leader sent, if they are sound and continue the log.
+    """Returns position and header of the batches that a leader sent. Raises `AppendRejected` if
+    they are damaged or do not continue the log.
 
-    A leader that was deposed while it answered may send what it has since copied from another:
-    batches of a later epoch than its own belong to an answer that is no longer true.
-    A last batch that is cut short, as Kafka's leaders send them, is left out.
+    A leader that lost its leadership while it answered may send batches that it has copied from the
+    next leader since. Batches of a later epoch than the one that was asked are refused. A last
+    batch that is incomplete, as Kafka's leaders send them, is left out.
     """
     batches: list[tuple[int, BatchHeader]] = []
     position, expected = 0, log_end_offset

@@ -150,7 +150,7 @@ async def test_a_search_by_time_that_fails_is_a_storage_error(error: int) -> Non
     log = found.log
     log.roll()
     for segment in log.segments:
-        segment.drop_indexes()
+        segment.indexes.drop_indexes()
         segment.max_timestamp = -1
     found.fail("open", error)
     found.fail("read", error)
@@ -166,7 +166,7 @@ async def test_retention_that_cannot_read_ends_nothing_but_itself(error: int) ->
     log = found.log
     log.high_watermark = found.other.high_watermark = 1
     log.roll()
-    log.segments[0].drop_indexes()
+    log.segments[0].indexes.drop_indexes()
     log.segments[0].max_timestamp = -1
     found.fail("open", error, times=3)
     await found.housekeeping.apply_retention()

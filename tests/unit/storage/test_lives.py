@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from odradek.storage import LogManager
-from odradek.storage.broker_run import LIFE, BrokerRun
+from odradek.storage.broker_run import RUN_FILE, BrokerRun
 from odradek.world import World
 from tests.unit.storage.storage_world import make_manager, make_world
 
@@ -59,7 +59,7 @@ async def test_every_directory_must_tell_of_the_same_life() -> None:
 async def test_a_torn_note_tells_nothing(content: bytes) -> None:
     world = world_of_boot("a")
     await killed(world)
-    world.disk.replace(f"/data/{LIFE}", content)
+    world.disk.replace(f"/data/{RUN_FILE}", content)
     assert await read_run(world) is None
 
 

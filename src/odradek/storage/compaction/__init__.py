@@ -1,20 +1,20 @@
-"""Compaction: of each key the newest record stays.
+"""Compaction: the newest record of each key stays, older ones are removed.
 
 The broker's side, on the event loop:
 
-- `cleaner`: which log is next, one pass over it, and what becomes of a pass that fails
-- `cleanable`: what of a log can be compacted, and whether it is due
-- `segment_replacement`: puts a finished segment in the place of those it was made from
-- `metrics`: figures, by the names that Kafka's cleaner gives them
+- `cleaner`: chooses the next log, runs one pass over it, and handles a pass that fails
+- `cleanable`: which part of a log can be compacted, and whether it should be compacted now
+- `segment_replacement`: replaces segments by the compacted one that was made from them
+- `metrics`: the metrics of Kafka's log cleaner
 
-Between the two: `job`, what the broker asks and what the worker answers.
+Between the two: `job`, the messages between broker and worker.
 
 The worker's side, in a process of its own that touches files only:
 
-- `rewriting`: the pass itself: the newest offsets first, then what survives
-- `key_map`, `vector_key_map`: the newest offset of each key; the same on arrays, with numpy
-- `cleaned_transactions`: which transactional batches and markers may go
-- `segment_reader`, `cleaned_segment`: a segment read from end to end; the new one
+- `rewriting`: the pass itself: first finds the newest offsets, then copies the records that stay
+- `key_map`, `vector_key_map`: the newest offset of each key; the same with numpy arrays
+- `cleaned_transactions`: which transactional batches and markers may be removed
+- `segment_reader`, `cleaned_segment`: reads a segment from its start to its end; writes the new one
 
 A broker that compacts nothing imports none of the worker's side, so nothing is imported here.
 """

@@ -1,11 +1,11 @@
-"""Choosing what to compact. Nothing here changes anything or waits.
+"""Which logs can be compacted, and how far. Nothing here changes anything or waits.
 
     log start ... first dirty ... first uncleanable ... log end
         | compacted |   dirty, can be   | stays as it is |
 
-- `first_dirty_offset`: how far the last pass came.
-- `first uncleanable`: no pass goes beyond the last stable offset, the active segment, what is not
-  durable yet, or a record younger than `min.compaction.lag.ms`; and passes end between segments.
+- first dirty offset: where the last pass ended.
+- first uncleanable offset: a pass does not go beyond the last stable offset, the recovery point,
+  the active segment, or a record younger than `min.compaction.lag.ms`; it ends between segments.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from odradek.storage.segment import Segment
 
 _MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
-# So many files are renamed in one turn of the loop when a group is put in place.
+# The files of so many segments are renamed in one turn of the event loop.
 _MAX_IN_A_GROUP: Final = 64
 
 
 class Cleanable(NamedTuple):
-    """A log as the cleaner sees it. `segments` are all that a pass would rewrite."""
+    """What a pass over a log would do now. `segments` are those that it would rewrite."""
 
     log: "Log"
     segments: tuple["Segment", ...]
@@ -41,7 +41,7 @@ class Cleanable(NamedTuple):
         return self.dirty_bytes / total if total else 0.0
 
     def delay_ms(self, now_ms: int) -> int:
-        """How much longer than `max.compaction.lag.ms` records have waited."""
+        """How much longer than `max.compaction.lag.ms` the oldest dirty record has waited."""
         return 0 if self.overdue_from_ms is None else max(now_ms - self.overdue_from_ms, 0)
 
     @property
@@ -53,19 +53,20 @@ class Cleanable(NamedTuple):
 
 def examine(log: "Log", now_ms: int) -> Cleanable:
     """What a pass over this log would do now."""
-    row = log.segments
+    all_segments = log.segments
     first_dirty = max(log.first_dirty_offset, log.log_start_offset)
     limit = _first_uncleanable(log, now_ms)
-    # The last segment that begins at or below the limit stays, with all behind it.
-    count = sum(1 for segment in row if segment.base_offset <= limit) - 1
-    segments = tuple(row[: max(count, 0)])
-    end_offset = row[count].base_offset if count > 0 else first_dirty
+    # The last segment that begins at or below the limit stays, with all segments after it.
+    count = sum(1 for segment in all_segments if segment.base_offset <= limit) - 1
+    segments = tuple(all_segments[: max(count, 0)])
+    end_offset = all_segments[count].base_offset if count > 0 else first_dirty
     dirty = [
         segment
         for number, segment in enumerate(segments)
-        if row[number + 1].base_offset > first_dirty
+        if all_segments[number + 1].base_offset > first_dirty
     ]
-    clean_bytes = sum(segment.size for segment in segments) - sum(one.size for one in dirty)
+    dirty_bytes = sum(segment.size for segment in dirty)
+    clean_bytes = sum(segment.size for segment in segments) - dirty_bytes
     overdue_from_ms = _overdue_from_ms(log, dirty)
     return Cleanable(
         log,
@@ -73,7 +74,7 @@ def examine(log: "Log", now_ms: int) -> Cleanable:
         first_dirty,
         end_offset,
         clean_bytes,
-        sum(segment.size for segment in dirty),
+        dirty_bytes,
         overdue_from_ms,
         overdue_from_ms is not None and overdue_from_ms < now_ms,
     )
@@ -104,16 +105,16 @@ def _overdue_from_ms(log: "Log", dirty: Sequence["Segment"]) -> int | None:
 
 
 def first_dirty_offset(log: "Log", checkpoint: int) -> int:
-    """How far a log that was loaded is compacted. A checkpoint beyond its end is none of it."""
+    """The first dirty offset of a log that was loaded. A checkpoint beyond its end is ignored."""
     if checkpoint > log.log_end_offset:
         return log.log_start_offset
     return max(checkpoint, log.log_start_offset)
 
 
 def filthiest(candidates: Sequence[Cleanable]) -> Cleanable | None:
-    """The one to compact next: those that have waited too long first, then the dirtiest."""
-    due = [one for one in candidates if one.is_due]
-    return max(due, key=lambda one: (one.is_overdue, one.dirty_ratio), default=None)
+    """The log to compact next (Kafka's "filthiest log"): an overdue one, else the dirtiest."""
+    due = [cleanable for cleanable in candidates if cleanable.is_due]
+    return max(due, key=lambda due: (due.is_overdue, due.dirty_ratio), default=None)
 
 
 def group_segments(
@@ -124,10 +125,10 @@ def group_segments(
     segment_bytes: int,
     segment_index_bytes: int,
 ) -> list[list[tuple[int, int]]]:
-    """Rows of neighbours, given as base offset and size, of which each becomes one segment.
+    """Groups of neighbouring segments, given as base offset and size. Each group becomes one.
 
-    As they are now, all of a row fit into one segment and its index, and no offset lies too far
-    from the first.
+    The segments of a group fit into one segment and its index as they are now, and their offsets
+    fit into the 32 bits of an index entry.
     """
     groups: list[list[tuple[int, int]]] = []
     group_bytes = index_bytes = 0

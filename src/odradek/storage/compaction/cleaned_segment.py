@@ -1,7 +1,7 @@
-"""Writing the segment that compaction makes: batches, indexes and aborted transactions.
+"""Writes the segment that compaction makes: batches, indexes and aborted transactions.
 
-Everything goes to files that end in `.cleaned`, which loading removes; `finish` makes them
-durable. Only then may they take another name.
+All files end in `.cleaned`, and recovery removes such files. `finish` makes them durable; only then
+may they be renamed.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class CleanedSegment:
         return offset_file(self._directory, self.base_offset, suffix) + CLEANED_SUFFIX
 
     def add(self, batch: Buffer, last_offset: int, max_timestamp: int) -> None:
-        """Takes a batch, as `Segment.note` takes account of one."""
+        """Adds a batch. Indexes are filled as `Segment.note` does it."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
         if self._bytes_since_index > self._index_interval:
@@ -76,7 +76,7 @@ class CleanedSegment:
             self.write()
 
     def write(self) -> None:
-        """Brings what was added to the file. Buffers may be given back after that."""
+        """Writes the batches that were added. Their buffers may be reused after that."""
         if self._buffers:
             # One buffer: the system takes a limited number of them in a call.
             self._file.write_at(self.size - self._buffers_bytes, [b"".join(self._buffers)])
@@ -86,8 +86,8 @@ class CleanedSegment:
     def finish(self, aborted: Sequence[tuple[int, int, int, int]]) -> None:
         """Completes the indexes and makes all files durable.
 
-        There is always a transaction index, even without entries: whatever the segments that are
-        replaced had, a file of the new one stands in its place.
+        There is always a transaction index, even without entries: it replaces the index of the
+        first segment that is replaced, if that had one.
         """
         self.write()
         self._time_index.append(self.max_timestamp, self.max_timestamp_offset)
@@ -97,11 +97,11 @@ class CleanedSegment:
         for entry in aborted:
             transactions.add(AbortedTransaction(*entry))
         end = max((entry[2] + 1 for entry in aborted), default=0)
-        self._write_beside(INDEX_SUFFIX, self._index.unwritten())
-        self._write_beside(TIME_INDEX_SUFFIX, self._time_index.unwritten())
-        self._write_beside(TRANSACTION_INDEX_SUFFIX, transactions.encode(0, end))
+        self._write_index(INDEX_SUFFIX, self._index.unwritten())
+        self._write_index(TIME_INDEX_SUFFIX, self._time_index.unwritten())
+        self._write_index(TRANSACTION_INDEX_SUFFIX, transactions.encode(0, end))
 
-    def _write_beside(self, suffix: str, content: bytes) -> None:
+    def _write_index(self, suffix: str, content: bytes) -> None:
         file = self._disk.open(self._path(suffix), create=True)
         try:
             file.truncate(0)

@@ -1,9 +1,9 @@
-"""Which transactional batches compaction may drop, read in the order of the log.
+"""Decides which transactional batches compaction may remove. Kafka: `CleanedTransactionMetadata`.
 
-Records of an aborted transaction go at once: no reader of committed records sees them, and they
-make no other record superfluous. A marker goes when nothing of its transaction is left, and
-`delete.retention.ms` after that: a reader who is in the middle of the transaction must find it.
-An entry of the aborted-transaction index stays as long as the marker does that ends what it says.
+Records of an aborted transaction are removed at once: consumers with isolation level read_committed
+do not see them, and they do not supersede other records. A marker is removed `delete.retention.ms`
+after all records of its transaction are gone: a consumer that has read some of the records must
+find it. An entry of the transaction index stays as long as its abort marker.
 """
 
 from collections.abc import Sequence
@@ -20,17 +20,17 @@ Aborted = tuple[int, int, int, int]
 
 
 class CleanedTransactions:
-    """Follows batches from the first on. Call `data` or `marker` for each transactional one."""
+    """Is told of the batches in the order of the log. Call `data` or `marker` for each of them."""
 
     __slots__ = ("_aborting", "_next", "_seen_committed", "_transactions", "kept")
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
         self._transactions = sorted(aborted, key=lambda entry: entry[1])
         self._next = 0
-        # Producer id to its aborted transaction under way, and whether records of it were seen.
+        # Producer id to its aborted transaction at this offset, and whether it had records.
         self._aborting: dict[int, tuple[Aborted, bool]] = {}
         self._seen_committed: set[int] = set()
-        # Entries whose marker stays. Taken by whoever writes the segment.
+        # Index entries whose marker stays, until `take_kept` is called.
         self.kept: list[Aborted] = []
 
     def _advance(self, last_offset: int) -> None:
@@ -41,12 +41,12 @@ class CleanedTransactions:
             self._next += 1
 
     def data(self, header: BatchHeader) -> bool:
-        """Whether a batch of records belongs to an aborted transaction."""
+        """Returns whether a batch of records belongs to an aborted transaction."""
         self._advance(header.last_offset)
         if not header.is_transactional:
             return False
         found = self._aborting.get(header.producer_id)
-        # Whoever begins in the middle of the log has not seen the markers before it.
+        # A pass that begins in the middle of the log has not seen the markers before.
         if found is None or header.base_offset > found[0][2]:
             self._seen_committed.add(header.producer_id)
             return False
@@ -54,7 +54,7 @@ class CleanedTransactions:
         return True
 
     def marker(self, header: BatchHeader, batch: Buffer) -> bool:
-        """Whether nothing is left of the transaction that a control batch ends."""
+        """Returns whether no records are left of the transaction that a control batch ends."""
         self._advance(header.last_offset)
         if not header.record_count:
             return True  # It was emptied before.

@@ -1,14 +1,14 @@
-"""Compacts logs, one after the other, the dirtiest first: decides here, works elsewhere.
+"""Compacts logs, one after the other, the dirtiest first. This part runs on the event loop.
 
-A worker process reads and rewrites (`rewriting`); this side chooses (`cleanable`), puts each
-finished segment in place (`segment_replacement`), and remembers how far a log is compacted, in
-`cleaner-offset-checkpoint`. The process starts with the first work and ends when there is none.
+A worker process reads and rewrites segments (`rewriting`). The cleaner chooses a log (`cleanable`),
+puts each finished segment in place (`segment_replacement`), and notes how far the log is compacted
+in `cleaner-offset-checkpoint`. The process starts with the first pass and ends when no log is due.
 
-Whatever happens to a log meanwhile wins: if it is deleted, cut or loses segments, the pass is
-given up and what it wrote so far removed. A worker that dies is started again, later and later. A
-log that is damaged is set aside until the broker starts again; the others go on.
+A log may change during a pass: if it is deleted, truncated or loses segments, the pass is given up
+and its files are removed. If the worker dies it is started again, with a back-off. A damaged log is
+not compacted until the broker starts again; the other logs are.
 
-Invariant: a checkpoint on disk never says that more is compacted than is (`checkpointer`).
+Invariant: a checkpoint on disk never claims that more is compacted than is (`checkpointer`).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from odradek.invariants import InvariantViolation
 from odradek.storage.compaction.cleanable import Cleanable, examine, filthiest
 from odradek.storage.compaction.metrics import CleanerMetrics
-from odradek.storage.compaction.segment_replacement import find_replaced, swap_in
+from odradek.storage.compaction.segment_replacement import find_replaced, replace_segments
 from odradek.storage.errors import CorruptLog, StorageError
 from odradek.storage.file_names import CLEANED_SUFFIX
 from odradek.storage.log import Log
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("odradek.log_cleaner")
 
-# Examine this many logs, then let requests in.
+# After so many logs the loop yields to other tasks.
 _LOGS_A_TURN: Final = 16
-# How long a log rests after its worker died or its disk was full: twice as long every time.
-_FIRST_REST_S: Final = 1.0
-_MAX_REST_S: Final = 300.0
-# What the worker raises where a log's bytes are not what they should be.
+# The back-off of a log after its worker died or its disk was full: twice as long every time.
+_FIRST_BACK_OFF_S: Final = 1.0
+_MAX_BACK_OFF_S: Final = 300.0
+# What the worker raises if the log is damaged.
 _DAMAGE: Final = ("CorruptLog", "MalformedRecords", "UnsupportedRecordFormat")
 
 
 class CleaningAborted(Exception):
-    """The log changed under the pass, which is worth nothing any more."""
+    """The log changed during the pass, which is given up."""
 
 
 class LogCleaner:
@@ -53,14 +53,14 @@ class LogCleaner:
         self._manager = manager
         self._world = world
         self._worker: Worker = world.processes.worker(world.disk, world.clock)
-        # Logs that rest: how long they rested last, and until when.
-        self._resting: dict[Log, tuple[float, float]] = {}
+        # Logs that are not compacted for a while: their last back-off, and until when.
+        self._backing_off: dict[Log, tuple[float, float]] = {}
         # Damaged logs, and what is wrong with each.
         self.uncleanable: dict[Log, str] = {}
         self.metrics = CleanerMetrics()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Compacts logs until it is cancelled."""
         was_idle = False
         try:
             while True:
@@ -80,7 +80,7 @@ class LogCleaner:
         return settings.log_cleaner_enable and settings.log_cleaner_threads > 0
 
     async def clean_one(self) -> bool:
-        """Compacts the log that needs it most; False if none does."""
+        """Compacts the log that needs it most. Returns False if none is due."""
         chosen = filthiest(await self._examine_all())
         if chosen is None:
             return False
@@ -88,7 +88,7 @@ class LogCleaner:
         return True
 
     async def end(self) -> None:
-        """Lets the worker go."""
+        """Ends the worker process."""
         await self._worker.end()
 
     # Choosing
@@ -96,16 +96,17 @@ class LogCleaner:
     async def _examine_all(self) -> list[Cleanable]:
         now_ms, now_s = self._world.clock.now_ms(), self._world.clock.monotonic_s()
         candidates: list[Cleanable] = []
-        self._forget_the_gone()
+        self._drop_unusable()
         for number, log in enumerate(list(self._manager.logs.values())):
             if number % _LOGS_A_TURN == 0:
                 await asyncio.sleep(0)
             if not log.settings.is_compacted or not log.is_usable or log in self.uncleanable:
                 continue
-            if log.directory.full is not None or self._resting.get(log, (0.0, 0.0))[1] > now_s:
+            if log.directory.full is not None or self._backing_off.get(log, (0.0, 0.0))[1] > now_s:
                 continue
             if log.recovery_point < log.active_segment.base_offset:
-                # Closed but not durable yet, as after a recovery: so that it can be done next time.
+                # Segments are closed but not durable yet, as after a recovery: they can be
+                # compacted once they are.
                 log.flusher.request(log.active_segment.base_offset)
             found = self._examine(log)
             if found is not None:
@@ -122,8 +123,8 @@ class LogCleaner:
             log.directory.fail(error)
         return None
 
-    def _forget_the_gone(self) -> None:
-        for known in (self._resting, self.uncleanable):
+    def _drop_unusable(self) -> None:
+        for known in (self._backing_off, self.uncleanable):
             for log in [log for log in known if not log.is_usable]:
                 del known[log]
         self.metrics.uncleanable = len(self.uncleanable)
@@ -131,7 +132,7 @@ class LogCleaner:
 
     def _set_aside(self, log: Log, reason: str) -> None:
         self.uncleanable[log] = reason
-        self._forget_the_gone()
+        self._drop_unusable()
         logger.error(
             "%s cannot be compacted and is left as it is until the broker starts again: %s. "
             "Its records are served; delete or restore the partition to mend it.",
@@ -139,19 +140,19 @@ class LogCleaner:
             reason,
         )
 
-    def _rest(self, log: Log, reason: str) -> None:
-        rested_s = self._resting.get(log, (0.0, 0.0))[0]
-        rest_s = min(max(2 * rested_s, _FIRST_REST_S), _MAX_REST_S)
-        self._resting[log] = rest_s, self._world.clock.monotonic_s() + rest_s
+    def _back_off(self, log: Log, reason: str) -> None:
+        last_s = self._backing_off.get(log, (0.0, 0.0))[0]
+        back_off_s = min(max(2 * last_s, _FIRST_BACK_OFF_S), _MAX_BACK_OFF_S)
+        self._backing_off[log] = back_off_s, self._world.clock.monotonic_s() + back_off_s
         logger.warning(
-            "%s was not compacted: %s. Trying again in %.0f s.", _name(log), reason, rest_s
+            "%s was not compacted: %s. Trying again in %.0f s.", _name(log), reason, back_off_s
         )
 
     # One pass
 
     async def _clean(self, chosen: Cleanable) -> None:
         log = chosen.log
-        # Below the recovery point on disk, holes between segments are no loss: see `recovery`.
+        # Below the recovery point on disk, gaps between segments are not a loss: see `recovery`.
         await self._manager.checkpoints.write_recovery_points(log.directory)
         is_possible = log.is_usable and log.directory.full is None
         again = self._examine(log) if is_possible else None
@@ -180,28 +181,28 @@ class LogCleaner:
             log.first_dirty_offset = max(log.first_dirty_offset, outcome.end_offset)
             self._report(log, outcome)
             await self._manager.checkpoints.write_compacted(log.directory)
-            self._resting.pop(log, None)
+            self._backing_off.pop(log, None)
         except CleaningAborted as reason:
             logger.info("%s: compaction given up, %s", _name(log), reason)
         except WorkerDied as death:
-            self._rest(log, str(death))
+            self._back_off(log, str(death))
         except WorkFailed as failure:
             self._judge(log, failure)
         except InvariantViolation as violation:
             log.fail(violation)
         except StorageError:
-            pass  # Its directory is offline now, and says so itself.
+            pass  # The directory is offline now, and has logged it.
         except OSError as error:
             if log.is_usable:  # The files of a deleted log are expected to be gone.
                 log.directory.fail(error)
-                self._rest(log, str(error))
+                self._back_off(log, str(error))
         finally:
             self.metrics.end()
             if not is_done:
                 self._remove_leftovers(log)
 
     async def _work(self, chosen: Cleanable, take: Callable[[Message], None]) -> "Outcome":
-        # A broker that compacts nothing starts without these.
+        # Imported here, so that a broker that compacts nothing does not load them.
         from odradek.storage.compaction.job import Outcome  # noqa: PLC0415
         from odradek.storage.compaction.rewriting import compact  # noqa: PLC0415
 
@@ -235,7 +236,7 @@ class LogCleaner:
         )
 
     def _take(self, log: Log, truncations: int, message: Message) -> None:
-        """News from the worker: how far it is, or a segment to put in place."""
+        """Handles a message of the worker: its progress, or a segment to put in place."""
         from odradek.storage.compaction.job import read_replacement  # noqa: PLC0415
 
         if not log.is_usable:
@@ -249,7 +250,7 @@ class LogCleaner:
         old = find_replaced(log, replacement)
         if old is None:
             raise CleaningAborted("retention removed segments")
-        swap_in(log, old, replacement)
+        replace_segments(log, old, replacement)
 
     def _judge(self, log: Log, failure: WorkFailed) -> None:
         if not log.is_usable:
@@ -257,12 +258,14 @@ class LogCleaner:
         if failure.kind in _DAMAGE:
             self._set_aside(log, str(failure))
         elif failure.kind == "FileNotFoundError":
-            # Retention was faster; or somebody removed a file, which will be missing again.
-            self._rest(log, f"a segment is gone ({failure})")
+            # Retention deleted it; or it was removed by hand, and will be missing again.
+            self._back_off(log, f"a segment is gone ({failure})")
         elif failure.number == errno.ENOSPC:
-            self._rest(log, f"the disk is full ({failure}); compaction needs room for a segment")
+            self._back_off(
+                log, f"the disk is full ({failure}); compaction needs room for a segment"
+            )
         elif failure.number is not None:
-            self._rest(log, str(failure))
+            self._back_off(log, str(failure))
         else:
             self._set_aside(log, f"{failure.kind}: {failure}")
 
@@ -294,14 +297,14 @@ class LogCleaner:
         )
 
     def _remove_leftovers(self, log: Log) -> None:
-        """A pass that was given up leaves nothing."""
+        """Removes the files of a pass that was given up."""
         disk = self._world.disk
         try:
             for name in disk.list_directory(log.path):
                 if name.endswith(CLEANED_SUFFIX):
                     disk.remove(f"{log.path}/{name}")
         except FileNotFoundError:
-            return  # The log was deleted, and its directory with it.
+            return  # The log was deleted with its directory.
         except OSError as error:
             log.directory.fail(error)
 

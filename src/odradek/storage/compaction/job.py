@@ -1,11 +1,11 @@
-"""What the broker asks of the worker that compacts, and what it is told: plain data that travel.
+"""The messages between the broker and the worker that compacts. They travel as JSON.
 
     broker: Job ------------------------------------------------> worker
-            <-- progress, now and then (`records`, `bytes`, `pause_s`)
-            <-- Replacement, for each row of segments that became one
+            <-- progress, from time to time (`records`, `bytes`, `pause_s`)
+            <-- Replacement, for each group of segments that became one
             <-- Outcome, at the end
 
-The worker only reads segments and writes `.cleaned` files; the broker puts them in place.
+The worker only reads segments and writes `.cleaned` files; the broker renames them.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ class Job:
     directory: str
     # Base offset and size of each segment that may be rewritten, from the log's first on.
     segments: list[tuple[int, int]]
-    # Where the segments end: the base offset of the first that stays as it is.
+    # The base offset of the first segment that is not rewritten.
     end_offset: int
-    # Keys that come again from here on make older records superfluous.
+    # A record from this offset on supersedes older records with the same key.
     first_dirty_offset: int
     now_ms: int
     delete_retention_ms: int
@@ -43,7 +43,7 @@ class Job:
 
 @dataclass(slots=True)
 class Replacement:
-    """One `.cleaned` segment, written and synced, that takes the place of a row of segments."""
+    """One `.cleaned` segment, written and synced, that replaces neighbouring segments."""
 
     base_offsets: list[int]
     end_offset: int
@@ -75,7 +75,7 @@ class Outcome:
     # Batches whose records cannot be read, which were kept as they are, and the first of them.
     unreadable: int = 0
     first_unreadable: int = -1
-    # How the keys were held, for the log.
+    # The class of the key map, for the broker's log.
     key_map: str = ""
 
     def as_message(self) -> Message:

@@ -1,14 +1,14 @@
-"""The newest offset of each key in a stretch of log: what compaction decides by.
+"""Maps each key in a part of the log to its newest offset (Kafka: `OffsetMap`).
 
-A value is `offset << 1 | is_tombstone`. A map takes keys batch by batch, in the order of the log,
-within a budget of memory; whoever fills it stops at the first batch that has no room left and
-compacts what lies behind another time.
+A value is `offset << 1 | is_tombstone`. The keys of a batch are added in the order of the log,
+while they fit into the memory budget. The pass ends at the first batch that does not fit; the next
+pass continues there.
 
-`PlainKeyMap` is a dict. `vector_key_map` has the same on arrays, where numpy is installed: a
-quarter of the memory a key.
+`PlainKeyMap` is a dict. `vector_key_map` does the same with numpy arrays, if numpy is installed, in
+a quarter of the memory.
 
-Invariant: two keys are never taken for one. Short keys are compared as they are, long ones by a
-digest that is longer than any short key.
+Invariant: two different keys never count as equal. Short keys are compared as they are, long ones
+by a digest that is longer than any short key.
 """
 
 import sys
@@ -20,23 +20,23 @@ from typing import Final, Protocol
 # Keys up to this length are kept as they are.
 _SHORT_KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = _SHORT_KEY_BYTES + 1
-# What an entry takes besides its key and its place in the table: two objects' heads, a number.
+# The memory of an entry besides its key and its slot in the table: two object headers, a number.
 _ENTRY_BYTES: Final = 72
 
 
 class KeyMap(Protocol):
     def has_room(self, keys: int) -> bool:
-        """Whether so many more keys fit into the budget, even if all of them are new."""
+        """Returns whether so many more keys fit into the budget, even if all of them are new."""
         ...
 
     def put(self, keys: Sequence[bytes], values: Sequence[int]) -> None:
-        """Values are higher than all that were put before."""
+        """Adds keys. `values` are higher than all that were added before."""
         ...
 
     def contains(self, keys: Sequence[bytes]) -> Sequence[bool]: ...
 
     def values(self) -> "array[int]":
-        """All values, rising."""
+        """All values in rising order."""
         ...
 
 
@@ -50,7 +50,7 @@ class PlainKeyMap:
         self._put_bytes = 0
 
     def has_room(self, keys: int) -> bool:
-        # Keys that come again weigh as much as new ones: the average is what is known.
+        # The average counts every key as often as it was put: the size of single keys is not kept.
         key_bytes = self._put_bytes / self._put_count
         entries = (len(self._newest) + keys) * (_ENTRY_BYTES + key_bytes)
         return sys.getsizeof(self._newest) + entries <= self._budget_bytes
@@ -81,7 +81,7 @@ def _identities(keys: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def make_key_map(budget_bytes: int) -> KeyMap:
-    """On arrays if numpy is there, else on a dict."""
+    """With numpy arrays if numpy is installed, else with a dict."""
     try:
         from odradek.storage.compaction.vector_key_map import VectorKeyMap  # noqa: PLC0415 - heavy
     except ImportError:

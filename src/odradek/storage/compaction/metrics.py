@@ -1,4 +1,4 @@
-"""Figures of compaction, by the names that Kafka's cleaner gives them."""
+"""The metrics of the log cleaner, with Kafka's names."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,10 +40,10 @@ class CleanerMetrics:
         self._expected_bytes = 0
 
     def examined(self, candidates: "Sequence[Cleanable]", now_ms: int) -> None:
-        ratios = [one.dirty_ratio for one in candidates]
+        ratios = [cleanable.dirty_ratio for cleanable in candidates]
         self.max_dirty_percent = 100 * max(ratios, default=0.0)
         self.max_compaction_delay_s = max(
-            (one.delay_ms(now_ms) / 1000 for one in candidates), default=0.0
+            (cleanable.delay_ms(now_ms) / 1000 for cleanable in candidates), default=0.0
         )
 
     def begin(self, chosen: "Cleanable") -> None:

@@ -1,15 +1,18 @@
-"""One compaction pass over a log's closed segments: runs in a worker, touches no log object.
+"""One compaction pass over the closed segments of a log. It runs in a worker process.
 
-First the dirty part is read and the newest offset of each of its keys noted, as far as memory
-allows. Then every segment up to there is rewritten: in the dirty part exactly the noted offsets
-survive, so batches without one are passed over and batches full of them copied as they are,
-unopened; in the clean part a record survives whose key was not noted. Tombstones and markers
-stay for `delete.retention.ms` after the pass that first met them, which their batch remembers.
+1. The dirty part of the log is read, and the newest offset of each key is put into the key map,
+   until that is full.
+2. Every segment up to that offset is rewritten. In the dirty part exactly the records stay whose
+   offsets are in the map. So a batch without such an offset is removed without decompressing it,
+   and a batch of which all records stay is copied. In the clean part a record stays if its key is
+   not in the map.
 
-Offsets and their order never change. The last batch of each producer stays, empty if need be.
+Tombstones and markers stay for `delete.retention.ms` after the pass that saw them first; that time
+is written into their batch (the delete horizon, KIP-534). Offsets and their order never change. The
+last batch of each producer stays, without records if necessary.
 
-Invariant: a row of segments is finished and synced before it is reported; groups are rewritten in
-the order of the log, so a value goes before the tombstone that deleted it.
+Invariant: the segment of a group is finished and synced before it is reported. Groups are rewritten
+in the order of the log, so a value is removed before the tombstone that deleted it.
 """
 
 from array import array
@@ -40,7 +43,7 @@ Steps = Generator[Message, None, None]
 def compact(
     disk: Disk, clock: Clock, message: Mapping[str, Any]
 ) -> Generator[Message, None, Message]:
-    """The work of a worker: see `job` for what it yields and returns."""
+    """Runs in the worker; `job` describes what it yields and returns."""
     job = read_job(message)
     compaction = Compaction(disk, clock, job, make_key_map(job.key_map_bytes))
     yield from compaction.run()
@@ -53,11 +56,11 @@ class Compaction:
         "_disk",
         "_job",
         "_keys",
-        "_ledger",
         "_pace",
         "_path",
         "_producers",
         "_survivors",
+        "_transactions",
         "_unreadable",
         "outcome",
     )
@@ -68,7 +71,7 @@ class Compaction:
         self._job = job
         self._keys = keys
         self._pace = _Pace(clock, job.max_bytes_per_second)
-        self._ledger = CleanedTransactions(job.aborted)
+        self._transactions = CleanedTransactions(job.aborted)
         self._producers = {entry[0]: (entry[1], entry[2]) for entry in job.producers}
         self._survivors: array[int] = array("q")
         self._path = job.directory
@@ -98,9 +101,9 @@ class Compaction:
         finally:
             file.close()
 
-    def _set_aside(self, header: BatchHeader) -> None:
-        """The records of a batch cannot be read, though its checksum is right: a producer wrote it
-        so. It makes no other record superfluous and stays as it is."""
+    def _keep_unreadable(self, header: BatchHeader) -> None:
+        """The records of a batch cannot be read although its checksum is valid: a producer sent it
+        like this. The batch stays as it is, and supersedes no other record."""
         if header.base_offset not in self._unreadable:
             self._unreadable.add(header.base_offset)
             self.outcome.unreadable += 1
@@ -110,9 +113,9 @@ class Compaction:
     # Noting keys
 
     def _note_keys(self) -> Steps:
-        """Notes the newest offset of each key; `end_offset` is where memory ran out."""
+        """Puts the newest offset of each key into the map, up to `end_offset` if it gets full."""
         job, outcome = self._job, self.outcome
-        ledger, has_noted = CleanedTransactions(job.aborted), False
+        transactions, has_noted = CleanedTransactions(job.aborted), False
         for number, (base_offset, size) in enumerate(job.segments):
             if self._end_after(number) <= job.first_dirty_offset:
                 continue
@@ -120,11 +123,11 @@ class Compaction:
                 for header, batch in chunk:
                     if header.last_offset < job.first_dirty_offset:
                         continue
-                    # The first batch is noted in any case: else no pass would ever come further.
+                    # The first batch is always added: else no pass would make progress.
                     if has_noted and not self._keys.has_room(header.record_count):
                         outcome.end_offset = header.base_offset
                         return
-                    if not _is_void(ledger, header, batch):
+                    if not _supersedes_nothing(transactions, header, batch):
                         self._note_batch(header, batch)
                         has_noted = True
                 outcome.bytes_indexed += used
@@ -147,7 +150,7 @@ class Compaction:
                 tombstones = [i for i, record in enumerate(records) if record.is_tombstone]
                 values = [2 * (first + record.offset_delta) for record in records]
         except MalformedRecords:
-            self._set_aside(header)
+            self._keep_unreadable(header)
             return
         if tombstones:
             values = list(values)
@@ -157,7 +160,7 @@ class Compaction:
 
     def _put(self, keys: Sequence[bytes | None], values: Sequence[int]) -> None:
         if None in keys:
-            # Written before the topic was compacted. Nobody can ask for them by key: they go.
+            # Records without a key were written before the topic was compacted. They are removed.
             has_key = [key is not None for key in keys]
             keys, values = list(compress(keys, has_key)), list(compress(values, has_key))
         if keys:
@@ -167,7 +170,7 @@ class Compaction:
 
     def _groups(self) -> list[list[tuple[int, int]]]:
         job = self._job
-        segments = [one for one in job.segments if one[0] < self.outcome.end_offset]
+        segments = [segment for segment in job.segments if segment[0] < self.outcome.end_offset]
         index_sizes = [self._index_size(base_offset) for base_offset, _ in segments]
         return group_segments(
             segments,
@@ -184,7 +187,7 @@ class Compaction:
             return 0
 
     def _end_of(self, group: Sequence[tuple[int, int]]) -> int:
-        """The base offset of the segment behind a row of segments."""
+        """The base offset of the segment after a group of segments."""
         return self._end_after(bisect_left(self._job.segments, (group[-1][0], 0)))
 
     def _end_after(self, number: int) -> int:
@@ -203,7 +206,7 @@ class Compaction:
                     target.write()
                     outcome.bytes_read += used
                     yield self._pace.step(used + target.size - before, "cleaning", outcome)
-            aborted = self._ledger.take_kept() + [
+            aborted = self._transactions.take_kept() + [
                 entry for entry in job.aborted if outcome.end_offset <= entry[2] < end_offset
             ]
             target.finish(aborted)
@@ -230,13 +233,13 @@ class Compaction:
                 kept = batch
             elif header.is_control:
                 kept = self._rewrite_control(header, batch)
-            elif self._ledger.data(header):
+            elif self._transactions.data(header):
                 kept = None
             else:
                 try:
                     kept = self._rewrite_data(header, batch, scanned.get(header.base_offset))
                 except MalformedRecords:
-                    self._set_aside(header)
+                    self._keep_unreadable(header)
                     kept = batch
             if kept is None and self._must_stay(header):
                 kept = without_records(header) if header.record_count else batch
@@ -247,7 +250,8 @@ class Compaction:
                 target.add(kept, header.last_offset, max_timestamp)
 
     def _must_stay(self, header: BatchHeader) -> bool:
-        """Whether a batch is all that tells of a producer, or of where the pass ended."""
+        """Returns whether a batch stays even without records: the last batch of a producer, because
+        it has the producer's last sequence number, and the last batch of the pass."""
         if header.next_offset == self._job.end_offset:
             return True
         known = self._producers.get(header.producer_id)
@@ -260,9 +264,9 @@ class Compaction:
 
     def _rewrite_control(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
         try:
-            is_over = self._ledger.marker(header, batch)
+            is_over = self._transactions.marker(header, batch)
         except MalformedRecords:
-            self._set_aside(header)
+            self._keep_unreadable(header)
             return batch
         if not header.record_count:
             return None
@@ -275,9 +279,9 @@ class Compaction:
         return None if horizon_ms <= self._job.now_ms else batch
 
     def _scan_clean(self, chunk: Chunk) -> dict[int, list[tuple[ScannedRecord, bool]]]:
-        """The records of batches in the clean part, and whether their keys come again later.
+        """The records of batches in the clean part, and whether a later record has the same key.
 
-        For the chunk as a whole: asking for many keys at once costs little more than for one.
+        For all batches of the chunk together: a look-up of many keys costs little more than of one.
         """
         found: list[tuple[int, list[ScannedRecord]]] = []
         for header, batch in chunk:
@@ -285,12 +289,12 @@ class Compaction:
                 try:
                     records = scan_records(payload(header, batch), header.record_count)
                 except MalformedRecords:
-                    self._set_aside(header)
+                    self._keep_unreadable(header)
                     continue
                 found.append((header.base_offset, records))
         if not found:
             return {}
-        # A record without a key is superfluous whatever comes.
+        # A record without a key is removed in any case.
         asked = [record.key for _, records in found for record in records if record.key is not None]
         answers = iter(self._keys.contains(asked))
         return {
@@ -359,7 +363,9 @@ class Compaction:
         if len(kept) == header.record_count and horizon_ms is None:
             return batch
         data = payload(header, batch)
-        return with_records(header, [data[one.start : one.end] for one in kept], horizon_ms)
+        return with_records(
+            header, [data[record.start : record.end] for record in kept], horizon_ms
+        )
 
     def _new_horizon(self, header: BatchHeader) -> int | None:
         """When the tombstones of a batch may go, if it does not say so already."""
@@ -372,13 +378,15 @@ class Compaction:
         return horizon_ms is not None and horizon_ms <= self._job.now_ms
 
 
-def _is_void(ledger: CleanedTransactions, header: BatchHeader, batch: memoryview) -> bool:
-    """Whether a batch makes no other record superfluous: a marker, or of an aborted transaction."""
+def _supersedes_nothing(
+    transactions: CleanedTransactions, header: BatchHeader, batch: memoryview
+) -> bool:
+    """Returns whether a batch is a marker or belongs to an aborted transaction."""
     if header.is_control:
-        with suppress(MalformedRecords):  # Then it stays, whatever it was.
-            ledger.marker(header, batch)
+        with suppress(MalformedRecords):  # Then it stays.
+            transactions.marker(header, batch)
         return True
-    return ledger.data(header)
+    return transactions.data(header)
 
 
 def _record_count(batch: Buffer) -> int:
@@ -390,7 +398,7 @@ def _max_timestamp(batch: Buffer) -> int:
 
 
 class _Pace:
-    """Says how long to pause so that a limit of bytes a second holds over the whole pass."""
+    """Computes pauses that keep the whole pass below a number of bytes a second."""
 
     __slots__ = ("_bytes", "_clock", "_limit", "_started_s", "paused_s")
 

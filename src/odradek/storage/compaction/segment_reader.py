@@ -1,4 +1,4 @@
-"""Reading a segment from its first batch to its last, in chunks, every checksum compared."""
+"""Reads a segment from its first batch to its last, in chunks, and checks every checksum."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,8 @@ Chunk = list[tuple[BatchHeader, memoryview]]
 
 
 def read_chunks(file: File, path: str, size: int, chunk_bytes: int) -> Iterator[tuple[int, Chunk]]:
-    """Bytes and whole batches, about `chunk_bytes` at a time, or one batch if it is larger."""
+    """Yields whole batches and their size in bytes, about `chunk_bytes` at a time, or one batch if
+    it is larger."""
     position = 0
     while position < size:
         buffer = file.read_at(position, min(chunk_bytes, size - position))
@@ -58,7 +59,7 @@ def _split(buffer: bytes, path: str, start: int) -> tuple[Chunk, int]:
 
 
 def payload(header: BatchHeader, batch: memoryview) -> bytes:
-    """The records of a batch as bytes, decompressed."""
+    """The decompressed records of a batch."""
     if not header.record_count:
         return b""
     try:

@@ -1,13 +1,14 @@
-"""Putting a compacted segment in the place of those it was made from.
+"""Replaces segments by the compacted segment that was made from them. Kafka: `replaceSegments`.
 
-Every name changes in one turn of the event loop, in an order that a crash may cut anywhere:
+All files are renamed in one turn of the event loop. A crash may interrupt the order anywhere:
 
-1. `.cleaned` files become `.swap`, the `.log` last: from then on the new segment counts;
-2. the old segments become `.deleted`, to be removed after `file.delete.delay.ms`;
-3. `.swap` files get their final names, the `.log` last.
+1. The `.cleaned` files are renamed to `.swap`, the `.log` last: then the new segment counts.
+2. The files of the old segments are renamed to `.deleted`, and deleted after
+   `file.delete.delay.ms`.
+3. The `.swap` files get their final names, the `.log` last.
 
-Loading undoes an unfinished 1 and finishes 2 and 3. The contents were synced before, and names
-become durable in the order in which they change, so a power cut is no worse than a kill.
+Recovery undoes an unfinished step 1, and finishes steps 2 and 3. The contents were synced before,
+and renames become durable in their order, so that a power cut is no worse than a kill.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def find_replaced(log: "Log", replacement: "Replacement") -> list[Segment] | None:
-    """The segments that a replacement was made from; None if they are not all there any more."""
+    """The segments that a replacement was made from; None if some of them were deleted."""
     by_base = {segment.base_offset: number for number, segment in enumerate(log.segments)}
     numbers = [by_base.get(base_offset) for base_offset in replacement.base_offsets]
     first = numbers[0]
@@ -45,8 +46,8 @@ def find_replaced(log: "Log", replacement: "Replacement") -> list[Segment] | Non
     return list(log.segments[first:behind])
 
 
-def swap_in(log: "Log", old: Sequence[Segment], replacement: "Replacement") -> Segment:
-    """Replaces a row of closed segments of a log. A disk error takes the directory offline."""
+def replace_segments(log: "Log", old: Sequence[Segment], replacement: "Replacement") -> Segment:
+    """Replaces neighbouring closed segments of a log. A disk error takes the directory offline."""
     disk, base_offset = log.directory.disk, old[0].base_offset
     segment = Segment(
         log.path,
@@ -61,7 +62,11 @@ def swap_in(log: "Log", old: Sequence[Segment], replacement: "Replacement") -> S
     segment.load_tail(replacement.next_offset)
     try:
         _rename_cleaned(disk, log.path, base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)
-        renamed = [path for one in old for path in _set_aside(disk, one, base_offset)]
+        renamed = [
+            path
+            for old_segment in old
+            for path in _rename_old(disk, old_segment, kept_snapshot=base_offset)
+        ]
         _rename_cleaned(disk, log.path, base_offset, SWAP_SUFFIX, "")
     except OSError as error:
         raise log.directory.fail(error) from error
@@ -76,9 +81,9 @@ def _rename_cleaned(disk: Disk, directory: str, base_offset: int, before: str, a
         disk.rename(path + before, path + after)
 
 
-def _set_aside(disk: Disk, segment: Segment, kept_snapshot: int) -> list[str]:
-    """Renames the files of an old segment. What was known of producers where the new one begins
-    stays known."""
+def _rename_old(disk: Disk, segment: Segment, *, kept_snapshot: int) -> list[str]:
+    """Renames the files of an old segment to `.deleted`, except the producer snapshot at the base
+    offset of the new segment."""
     segment.forget()
     suffixes = list(SEGMENT_SUFFIXES)
     if segment.base_offset != kept_snapshot:

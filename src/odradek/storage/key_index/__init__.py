@@ -1,8 +1,8 @@
-"""The key index: where the newest record of a key is, without reading the log.
+"""The key index: finds the newest record of a key without reading the log.
 
-- `key_indexes`: the indexes of a broker: for which logs, when they are made and kept current
-- `index`: the index of one log: its runs, the holes between them, a look-up through both
-- `run`: the keys of a stretch of log, in one file that never changes
-- `run_builder`: the jobs that make runs, from the log or from older runs, beside the event loop
-- `search`: the log itself: is the key at this offset, and where is it if no run tells
+- `key_indexes`: all key indexes of a broker: for which logs they exist, and when they are extended
+- `index`: the key index of one log: its runs, the gaps between them, a look-up through both
+- `run`: the keys of a range of offsets, in one immutable file
+- `run_builder`: makes runs from the log or from older runs, in a worker process
+- `search`: reads the log: checks the key at an offset, and scans where there is no run
 """

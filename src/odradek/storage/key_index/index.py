@@ -1,18 +1,19 @@
-"""The key index of one log: which offsets may hold a key, without reading the log.
+"""The key index of one log: which offsets may have a key.
 
-It is a row of runs (`run`), each for a stretch of committed offsets, made by jobs
-(`run_builder`) that somebody else carries out. Between and behind the runs are holes:
-what was appended since, or is not indexed yet. A look-up goes from the newest offset downwards,
-asks runs, reads holes, and takes the first visible record that really has the key.
+It is a list of runs (`run`). Each covers a range of committed offsets. `KeyIndexes` has them made
+by a worker (`run_builder`). Between and after the runs are gaps: records that were appended since,
+or are not indexed yet. A look-up goes from the newest offset downwards. It searches runs, reads the
+log in gaps, and returns the first visible record that has the key.
 
-Only committed records are indexed, so a run is true for as long as the log keeps them. A log
-that was cut below one (an unclean election, a power cut) has written what follows in a later
-leader epoch: a run is true if, and only if, its last offset still has the epoch that it had.
-That is how replicas compare their logs too, and it holds for the runs before it as well.
+Only committed records are indexed, so a run stays valid while its records are in the log. If the
+log was truncated below the end of a run (after an unclean election or a power cut), the records
+that were appended since have a later leader epoch. So a run is valid if and only if its last offset
+still has the leader epoch that it had. Replicas compare their logs in the same way. If a run is
+valid, all runs before it are.
 
-Nothing here is on the way of a producer, and nothing is lost with the files.
+Appends do not use the index, and it can always be made again from the log.
 
-Invariant: runs do not overlap, and rise.
+Invariant: runs do not overlap and are in the order of their offsets.
 """
 
 import asyncio
@@ -36,8 +37,8 @@ from odradek.storage.key_index.run import (
     parse_run_name,
     run_name,
 )
-from odradek.storage.key_index.run_builder import IndexJob, Job, MergeJob, Stretch
-from odradek.storage.key_index.search import BesideTheLoop, BytesRead, FoundRecord, Search
+from odradek.storage.key_index.run_builder import FileRange, IndexJob, Job, MergeJob
+from odradek.storage.key_index.search import BatchReader, BytesRead, FoundRecord, Search
 from odradek.world import World
 
 if TYPE_CHECKING:
@@ -46,19 +47,19 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("odradek.storage")
 
-# Four runs of like size become one, but none larger than this: 128 MB.
+# Four runs of similar size are merged, up to this number of entries: 128 MB.
 _MERGED: Final = 4
 _MAX_ENTRIES: Final = 1 << 24
-# Entries whose records are gone are tried before the requests of others get their turn.
+# After so many entries whose records are gone, a look-up yields to other tasks.
 _TRIES_A_TURN: Final = 32
-# Beyond this, look-ups read holes one after the other.
+# Gaps larger than this are read by one look-up at a time.
 _LONG_SCAN_BYTES: Final = 4 << 20
 
 
 class KeyIndexLimits(NamedTuple):
-    # So much of the newest may be read at each look-up before it is worth a run.
+    # The end of the log is indexed when it has so many bytes; until then every look-up reads it.
     min_bytes: int = 1 << 20
-    # A job reads no more of the log than this, and takes no more entries than that.
+    # The limits of a job: bytes of log, and entries.
     job_bytes: int = 64 << 20
     job_entries: int = 1 << 22
 
@@ -67,16 +68,25 @@ DEFAULT_LIMITS: Final = KeyIndexLimits()
 
 
 class KeyIndex:
-    """Invariant: every run in the row has a whole file of its name."""
+    """Invariant: every run in `runs` has a complete file of its name."""
 
-    __slots__ = ("_beside", "_disk", "_limits", "_scanning", "_workers", "asked_s", "log", "runs")
+    __slots__ = (
+        "_batch_reader",
+        "_disk",
+        "_limits",
+        "_scanning",
+        "_workers",
+        "asked_s",
+        "log",
+        "runs",
+    )
 
     def __init__(self, log: "Log", world: World, limits: KeyIndexLimits = DEFAULT_LIMITS) -> None:
         self.log = log
         self._limits = limits
         self._disk = log.directory.disk
         self._workers = world.workers
-        self._beside = BesideTheLoop(world.workers)
+        self._batch_reader = BatchReader(world.workers)
         self._scanning = asyncio.Lock()
         # When it was last asked, by the monotonic clock.
         self.asked_s = 0.0
@@ -87,7 +97,7 @@ class KeyIndex:
         return f"KeyIndex({self.log.path}, {len(self.runs)} runs)"
 
     def _load(self) -> None:
-        """Finds the runs of an earlier life; of two for the same offsets the wider one."""
+        """Loads the runs of a previous run of the broker. Of two that overlap, the wider one."""
         found: list[tuple[int, int, str]] = []
         for name in self._disk.list_directory(self.log.path):
             span = parse_run_name(name)
@@ -107,25 +117,25 @@ class KeyIndex:
             else:
                 self.runs.append(run)
 
-    # Which runs are true
+    # Validity
 
-    def drop_untrue(self) -> None:
-        """Lets go of runs that the log has parted from, and of those below its start."""
+    def drop_invalid(self) -> None:
+        """Drops runs of records that were truncated, and runs below the log start."""
         log, runs = self.log, self.runs
-        while runs and not self._is_true(runs[-1].header):
-            _logger.info("%s: the log was cut below it", runs[-1].path)
+        while runs and not self._is_valid(runs[-1].header):
+            _logger.info("%s: the log was truncated below it", runs[-1].path)
             self._discard(runs.pop())
         while runs and runs[0].header.next_offset <= log.log_start_offset:
             self._discard(runs.pop(0))
 
-    def _is_true(self, header: RunHeader) -> bool:
+    def _is_valid(self, header: RunHeader) -> bool:
         return (
             header.next_offset <= self.log.log_end_offset
             and self.log.leader_epochs.epoch_for(header.next_offset - 1) == header.leader_epoch
         )
 
     def _discard(self, run: Run) -> None:
-        """Its file goes when others do. Under another name: a new run may want its own."""
+        """Deletes the file of a run later. It is renamed first: a new run may get the same name."""
         gone = run.path + DELETED_SUFFIX
         try:
             self._disk.rename(run.path, gone)
@@ -150,10 +160,10 @@ class KeyIndex:
             end_offset=end_offset,
             committed_only=committed_only,
             read=read,
-            beside=self._beside,
+            batch_reader=self._batch_reader,
         )
         try:
-            self.drop_untrue()
+            self.drop_invalid()
             return await self._search_below(end_offset, search, key)
         except OSError as error:
             raise self.log.directory.fail(error) from error
@@ -170,7 +180,7 @@ class KeyIndex:
             else:
                 lower = log.log_start_offset if run is None else run.header.next_offset
                 lower = max(lower, log.log_start_offset)
-                found, upper = await self._read_hole(search, lower, upper)
+                found, upper = await self._read_gap(search, lower, upper)
             if found is not None:
                 return found
         return None
@@ -206,17 +216,18 @@ class KeyIndex:
             self.runs.remove(run)
             self._discard(run)
 
-    async def _read_hole(
+    async def _read_gap(
         self, search: Search, lower: int, upper: int
     ) -> tuple[FoundRecord | None, int]:
-        """Reads downwards from `upper`, at least a chunk; where it came to."""
+        """Reads the log downwards from `upper`, at least one chunk. Returns the record, if it was
+        found, and the offset that was reached."""
         if self._bytes_between(lower, upper) <= _LONG_SCAN_BYTES:
             while upper > lower:
                 found, upper = await self._read_chunk(search, lower, upper)
                 if found is not None:
                     return found, upper
             return None, upper
-        # One such reader is enough: by the time others get their turn there may be an index.
+        # One look-up at a time: when the next one gets the lock there may be an index.
         async with self._scanning:
             for _ in range(64):
                 chunk = search.chunk_below(upper, lower)
@@ -251,8 +262,8 @@ class KeyIndex:
 
     # Jobs
 
-    def holes(self, end_offset: int) -> list[tuple[int, int]]:
-        """The stretches of offsets below `end_offset` that no run covers."""
+    def gaps(self, end_offset: int) -> list[tuple[int, int]]:
+        """The ranges of offsets below `end_offset` that no run covers."""
         edges = [self.log.log_start_offset]
         for run in self.runs:
             edges += (run.header.first_offset, run.header.next_offset)
@@ -262,14 +273,13 @@ class KeyIndex:
 
     def unindexed_bytes(self) -> int:
         return sum(
-            self._bytes_between(lower, upper)
-            for lower, upper in self.holes(self.log.high_watermark)
+            self._bytes_between(lower, upper) for lower, upper in self.gaps(self.log.high_watermark)
         )
 
     def next_job(self) -> Job | None:
-        """What would make look-ups quicker, if anything."""
+        """The next job that would make look-ups faster; None if there is none."""
         self.log.require_usable()
-        self.drop_untrue()
+        self.drop_invalid()
         return self._merge_job() or self._index_job() or self._shrink_job()
 
     def _merge_job(self) -> MergeJob | None:
@@ -293,14 +303,15 @@ class KeyIndex:
 
     def _index_job(self) -> IndexJob | None:
         end_offset = self.log.high_watermark
-        for lower, upper in self.holes(end_offset):
+        for lower, upper in self.gaps(end_offset):
             is_tail = upper == end_offset
             if not is_tail or self._bytes_between(lower, upper) >= self._limits.min_bytes:
                 return self._job(lower, upper, self._limits.job_bytes, self._limits.job_entries)
         return None
 
     def _shrink_job(self) -> IndexJob | None:
-        """Compaction has taken most of what a run names: it would be tried in vain."""
+        """Makes a run again if compaction has removed most of its records: look-ups would try many
+        entries in vain."""
         for run in self.runs:
             first, upto = run.header.first_offset, run.header.next_offset
             if run.header.log_bytes < self._limits.min_bytes:
@@ -310,24 +321,24 @@ class KeyIndex:
         return None
 
     def _job(self, lower: int, upper: int, max_bytes: int, max_entries: int) -> IndexJob:
-        """Indexes a stretch, or the beginning of it."""
-        stretches: list[Stretch] = []
+        """A job that indexes a range of offsets, or the beginning of it."""
+        ranges: list[FileRange] = []
         first_offset, left = lower, max_bytes
         for segment in self._segments_between(lower, upper):
             start, end = segment.locate(lower), segment.locate(upper)
-            if not stretches and start < end:
+            if not ranges and start < end:
                 # The log may start within a batch.
                 first_offset = min(lower, _offset_at(segment.offset_at(start), lower))
             if end - start > left:
                 cut = segment.index.batch_start_below(start + left)
-                if cut > start or stretches:
+                if cut > start or ranges:
                     end = max(cut, start)
                     upper = _offset_at(segment.offset_at(end), upper)
             elif end < segment.size:
-                # A batch that reaches beyond is not committed as a whole.
+                # A batch that reaches beyond is only partly committed.
                 upper = min(upper, _offset_at(segment.offset_at(end), upper))
             if end > start:
-                stretches.append(Stretch(segment.base_offset, start, end))
+                ranges.append(FileRange(segment.base_offset, start, end))
             left -= end - start
             if end < segment.size:
                 break
@@ -336,14 +347,14 @@ class KeyIndex:
             self.log.path,
             first_offset,
             upper,
-            tuple(stretches),
+            tuple(ranges),
             tuple(epochs.epochs),
             tuple(epochs.start_offsets),
             max_entries,
         )
 
     def adopt(self, header: RunHeader) -> None:
-        """Takes in the run that a job has made, in place of those that it covers."""
+        """Adds the run that a job has made, and drops the runs that it covers."""
         name = run_name(header.first_offset, header.next_offset)
         path = f"{self.log.path}/{name}"
         made = Run.open(self._disk, path + UNFINISHED_SUFFIX)
@@ -361,7 +372,7 @@ class KeyIndex:
         self.runs.append(made)
         self.runs.sort(key=lambda run: run.header.first_offset)
         self.check()
-        self.drop_untrue()
+        self.drop_invalid()
 
     def check(self) -> None:
         """Raises `InvariantViolation` if runs overlap."""
@@ -372,7 +383,7 @@ class KeyIndex:
                 )
 
     def distrust(self, job: Job) -> None:
-        """A job has found a run damaged: those that it was to merge are made anew."""
+        """A job has found a damaged run: the runs that it was to merge are made again."""
         if isinstance(job, MergeJob):
             for run in [run for run in self.runs if run.path in job.paths]:
                 self._forget(run)
@@ -381,10 +392,10 @@ class KeyIndex:
 
     def _segments_between(self, lower: int, upper: int) -> Sequence["Segment"]:
         segments = self.log.segments
-        first = bisect_left(segments, lower, key=lambda one: one.base_offset)
+        first = bisect_left(segments, lower, key=lambda segment: segment.base_offset)
         if first == len(segments) or segments[first].base_offset > lower:
             first = max(first - 1, 0)
-        last = bisect_left(segments, upper, key=lambda one: one.base_offset)
+        last = bisect_left(segments, upper, key=lambda segment: segment.base_offset)
         return segments[first:last]
 
     def _bytes_between(self, lower: int, upper: int) -> int:

@@ -1,8 +1,9 @@
-"""The key indexes of a broker: made when a log is first asked for a key, kept current for a while.
+"""The key indexes of a broker. The index of a log is made with the first look-up of a key, and
+extended for an hour after the last one.
 
-A log that nobody asks has no index and costs nothing. Jobs are done one at a time, beside the
-event loop; until they are done, look-ups read what is not indexed. A job that fails, for the
-disk is full or the log was compacted under it, is tried again later: answers do not need it.
+A log without look-ups has no index and costs nothing. Jobs are done one at a time by a worker
+process; until they are done, look-ups read the records that are not indexed. A job that fails,
+because the disk is full or the log was compacted meanwhile, is retried later with a back-off.
 """
 
 import asyncio
@@ -21,13 +22,13 @@ from odradek.world.processes import Worker, WorkerDied, WorkFailed
 
 _logger = logging.getLogger("odradek.storage")
 
-_ROUND_S: Final = 1.0
-# Between two rounds, however many look-ups ask for one.
-_REST_S: Final = 0.1
-# A worker process without work ends after so long.
+_INTERVAL_S: Final = 1.0
+# The shortest time between two rounds.
+_MIN_INTERVAL_S: Final = 0.1
+# A worker process without jobs ends after so long.
 _IDLE_S: Final = 10.0
-# Nobody asked for so long: what is appended from now on waits for the next look-up.
-_KEPT_S: Final = 3600.0
+# An index is extended for so long after the last look-up.
+_MAX_UNUSED_S: Final = 3600.0
 _FIRST_PAUSE_S: Final = 1.0
 _MAX_PAUSE_S: Final = 300.0
 
@@ -40,7 +41,7 @@ class KeyIndexes:
         self._limits = limits or self.limits
         self._indexes: dict[TopicPartition, KeyIndex] = {}
         self._pauses: dict[TopicPartition, _Pause] = {}
-        self._news = asyncio.Event()
+        self._has_work = asyncio.Event()
         self._worker: Worker = world.processes.worker(world.disk, world.clock)
 
     def of(self, log: Log) -> KeyIndex:
@@ -55,56 +56,57 @@ class KeyIndexes:
                     f"the key index of {log.path} cannot be read: {error}"
                 ) from error
             self._indexes[log.topic_partition] = index
-            self._news.set()
+            self._has_work.set()
         index.asked_s = self._world.clock.monotonic_s()
         return index
 
     def looked_up(self, index: KeyIndex) -> int:
-        """How much a look-up may have to read for want of an index; it will be less soon."""
+        """A look-up is done. Returns how many bytes of the log are not indexed; if they are many, a
+        job is started soon."""
         unindexed_bytes = index.unindexed_bytes()
         if unindexed_bytes >= self._limits.min_bytes:
-            self._news.set()
+            self._has_work.set()
         return unindexed_bytes
 
     async def run(self) -> None:
-        """Does what makes look-ups quicker, for as long as anybody looks up."""
+        """Extends the indexes that are in use, until it is cancelled."""
         idle_since_s = self._world.clock.monotonic_s()
         try:
             while True:
                 worked = False
-                for where, index in list(self._indexes.items()):
+                for topic_partition, index in list(self._indexes.items()):
                     if self._is_over(index):
-                        self._indexes.pop(where)
-                        self._pauses.pop(where, None)
-                    elif self._indexes.get(where) is index:
-                        worked |= await self._keep(where, index)
+                        self._indexes.pop(topic_partition)
+                        self._pauses.pop(topic_partition, None)
+                    elif self._indexes.get(topic_partition) is index:
+                        worked |= await self._keep(topic_partition, index)
                 now_s = self._world.clock.monotonic_s()
                 if worked:
                     idle_since_s = now_s
                 elif now_s - idle_since_s > _IDLE_S or not self._indexes:
                     await self._worker.end()
-                await self._wait_for_news()
+                await self._wait_for_work()
         finally:
             await self._worker.end()
 
-    async def _wait_for_news(self) -> None:
-        """Until a look-up found something to do; not for long if anybody asks at all."""
+    async def _wait_for_work(self) -> None:
+        """Waits until a look-up asks for a job; with indexes in use no longer than a second."""
         if self._indexes:
-            await asyncio.sleep(_REST_S)
+            await asyncio.sleep(_MIN_INTERVAL_S)
         try:
-            async with asyncio.timeout(_ROUND_S if self._indexes else None):
-                await self._news.wait()
+            async with asyncio.timeout(_INTERVAL_S if self._indexes else None):
+                await self._has_work.wait()
         except TimeoutError:
             return
-        self._news.clear()
+        self._has_work.clear()
 
     def _is_over(self, index: KeyIndex) -> bool:
         unasked_s = self._world.clock.monotonic_s() - index.asked_s
-        return not index.log.is_usable or unasked_s > _KEPT_S
+        return not index.log.is_usable or unasked_s > _MAX_UNUSED_S
 
-    async def _keep(self, where: TopicPartition, index: KeyIndex) -> bool:
-        """All jobs of one index, the ones that follow from others too; False if there is none."""
-        pause = self._pauses.get(where)
+    async def _keep(self, topic_partition: TopicPartition, index: KeyIndex) -> bool:
+        """Does all jobs of one index, one after the other. Returns False if there was none."""
+        pause = self._pauses.get(topic_partition)
         if pause is not None and self._world.clock.monotonic_s() < pause.until_s:
             return False
         worked = False
@@ -114,10 +116,10 @@ class KeyIndexes:
                 header = await self._do(index, job)
                 if index.log.is_usable:
                     index.adopt(header)
-                self._pauses.pop(where, None)
+                self._pauses.pop(topic_partition, None)
         except (StorageError, OSError, WorkFailed, WorkerDied) as error:
             if index.log.is_usable:
-                pause = self._pauses.setdefault(where, _Pause())
+                pause = self._pauses.setdefault(topic_partition, _Pause())
                 pause.lengthen(self._world.clock.monotonic_s())
                 _logger.warning(
                     "the key index of %s stays as it is for %d s: %s",
@@ -138,11 +140,11 @@ class KeyIndexes:
 
 
 def _ignore(_: object) -> None:
-    """Nobody asks how far a job has come."""
+    """The progress of a job is not shown."""
 
 
 class _Pause:
-    """Between two tries of a job that fails."""
+    """The back-off of a job that fails."""
 
     __slots__ = ("length_s", "until_s")
 

@@ -1,23 +1,24 @@
-"""A run: the keys of a stretch of a log, sorted by their hash, in one file that never changes.
+"""A run: the keys of a range of offsets, sorted by their hash, in one immutable file.
 
     <first offset>-<next offset>.keys
 
     header      64 bytes: magic, first and next offset, leader epoch of the last offset, entries,
-                blocks, bytes of log, checksum of the directory, checksum of what stands before
+                blocks, bytes of log, checksum of the directory, checksum of the header
     directory   the hash that each block begins with, 4 bytes each
     blocks      4096 bytes each, from the next multiple of 4096 on: up to 511 entries, their
                 number, their checksum
 
-An entry is a hash of 32 bits above a distance of 32 bits from the first offset, so that entries
-sort by hash and then by offset. All numbers are little-endian. The directory is kept in memory,
-a look-up reads one block. Hashes collide: whoever looks up compares the key in the log itself.
+An entry has the hash in its upper 32 bits and the distance from the first offset in its lower 32
+bits, so that entries sort by hash and then by offset. All numbers are little-endian. The directory
+is kept in memory, and a look-up reads one block. Hashes collide, so a look-up compares the key with
+that in the log (`search`).
 
-Offsets do not move when a log is compacted or its old end is deleted, so a run stays true; it
-only names records that are gone. What it says is wrong only if the log was cut and written
-anew. Then the last offset has another leader epoch (see `index`).
+Compaction and retention do not change offsets, so a run stays valid; it only has entries of records
+that are gone. A run is invalid if the log was truncated and other records were appended. Then its
+last offset has another leader epoch (see `index`).
 
-Invariant: a file under this name is whole: it was synced before it got it. It gets it from the
-one who looks things up in it (`index`), for a new file may take the place of an old one.
+Invariant: a file with this name is complete: it was synced before it was renamed. `KeyIndex.adopt`
+renames it, because a new file may replace an old one.
 """
 
 import struct
@@ -34,7 +35,7 @@ from odradek.storage.key_index.search import BytesRead
 from odradek.world.disk import Disk, File
 
 KEYS_SUFFIX: Final = ".keys"
-# Loading a log removes files that end so.
+# Recovery removes files with this suffix.
 UNFINISHED_SUFFIX: Final = ".tmp"
 MAX_SPAN: Final = 1 << 32
 
@@ -51,16 +52,16 @@ _NAME_DIGITS: Final = 20
 
 
 class DamagedRun(StorageError):
-    """A run's file is not what it should be. It can be made again from the log."""
+    """The file of a run is damaged. It can be made again from the log."""
 
 
 class RunHeader(NamedTuple):
     first_offset: int
     next_offset: int
-    # In which the last offset was written.
+    # The leader epoch of the last offset.
     leader_epoch: int
     entries: int
-    # Of the log, when the run was made: compaction may have taken much of it since.
+    # The bytes of log that were indexed. Compaction may have removed much of them since.
     log_bytes: int
 
 
@@ -73,7 +74,7 @@ def run_name(first_offset: int, next_offset: int) -> str:
 
 
 def parse_run_name(name: str) -> tuple[int, int] | None:
-    """First and next offset; None for any other file."""
+    """Returns first and next offset; None for any other file."""
     first, dash, rest = name.partition("-")
     upto = rest.removesuffix(KEYS_SUFFIX)
     if not dash or upto == rest or not (first.isdecimal() and upto.isdecimal()):
@@ -95,7 +96,7 @@ class Run:
 
     @classmethod
     def open(cls, disk: Disk, path: str) -> "Run":
-        """Reads what is kept in memory; raises `DamagedRun`."""
+        """Reads header and directory; raises `DamagedRun`."""
         file = disk.open(path, writable=False)
         try:
             return cls._read(file, path)
@@ -150,8 +151,8 @@ class Run:
             raise DamagedRun(f"{self.path}: a block is damaged")
         return _decoded("Q", content[: 8 * count])
 
-    def stretches(self, file: File, shift: int) -> Iterator["array[int]"]:
-        """All entries in order, some thousands at a time, offsets counted from `shift` before."""
+    def entries(self, file: File, shift: int) -> Iterator["array[int]"]:
+        """Yields all entries in order, some thousands at a time, with `shift` added to each."""
         for block in range(0, len(self._starts), _BLOCKS_A_WRITE):
             most = min(_BLOCKS_A_WRITE, len(self._starts) - block)
             data = file.read_at(self._blocks_start + block * _BLOCK_BYTES, most * _BLOCK_BYTES)
@@ -164,7 +165,7 @@ class Run:
 def write_run(
     disk: Disk, directory: str, header: RunHeader, sorted_entries: Iterable["array[int]"]
 ) -> Iterator[None]:
-    """Makes the file of a run, in steps, under its name and `UNFINISHED_SUFFIX`."""
+    """Writes the file of a run, in steps, under its name with `UNFINISHED_SUFFIX`."""
     path = f"{directory}/{run_name(header.first_offset, header.next_offset)}{UNFINISHED_SUFFIX}"
     blocks = -(-header.entries // _ENTRIES_A_BLOCK)
     position = _aligned(_HEADER.size + 4 * blocks)
@@ -189,7 +190,7 @@ def write_run(
 
 
 def _write_blocks(file: File, position: int, waiting: "array[int]", starts: "array[int]") -> int:
-    """Writes what is waiting, up to a limit; returns where the next block goes."""
+    """Writes blocks of waiting entries, up to a limit. Returns the position of the next block."""
     parts: list[bytes] = []
     for start in range(0, min(len(waiting), _ENTRIES_A_BLOCK * _BLOCKS_A_WRITE), _ENTRIES_A_BLOCK):
         entries = waiting[start : start + _ENTRIES_A_BLOCK]
@@ -212,7 +213,7 @@ def _encode_header(header: RunHeader, starts: "array[int]") -> list[bytes]:
 
 
 def merged(sources: Sequence[Iterator["array[int]"]]) -> Iterator["array[int]"]:
-    """The entries of several runs in one order, never more of them in memory than needed."""
+    """Merges the sorted entries of several runs, with only a part of each in memory."""
     waiting = [array("Q") for _ in sources]
     ended = [False] * len(sources)
     while True:
@@ -224,15 +225,15 @@ def merged(sources: Sequence[Iterator["array[int]"]]) -> Iterator["array[int]"]:
         present = [number for number, entries in enumerate(waiting) if entries]
         if not present:
             return
-        # Nothing that is still to come lies below the least of the last ones at hand.
-        most = min(waiting[number][-1] for number in present)
-        lot: list[int] = []
+        # Entries that are not read yet are above the smallest of the last entries in memory.
+        limit = min(waiting[number][-1] for number in present)
+        ready: list[int] = []
         for number in present:
-            below = bisect_right(waiting[number], most)
-            lot += waiting[number][:below]
+            below = bisect_right(waiting[number], limit)
+            ready += waiting[number][:below]
             del waiting[number][:below]
-        lot.sort()
-        yield array("Q", lot)
+        ready.sort()
+        yield array("Q", ready)
 
 
 def _aligned(position: int) -> int:

@@ -1,10 +1,11 @@
-"""How runs of a key index are made: from a stretch of the log, or from several older runs.
+"""Makes the runs of a key index: from a range of the log, or from several older runs.
 
-Long computations, for a process of their own (`world.processes`): a job says all that there is
-to know, and only files are touched. Each is a generator that pauses every few milliseconds, so
-that where there is no other process (a disk in memory, the simulation) the loop gets its turns.
+These are long computations that run in a worker process (`world.processes`). A job contains all
+that the worker needs, and the worker touches only files. Each job is a generator that yields every
+few milliseconds: where there is no worker process (with a disk in memory, in the simulation) other
+tasks get their turn.
 
-Memory: eight bytes an entry, of which a job takes a limited number, and a megabyte of log.
+Memory: eight bytes for each entry, of which a job has a limited number, and a megabyte of log.
 """
 
 from array import array
@@ -27,19 +28,20 @@ from odradek.storage.key_index.run import MAX_SPAN, Run, RunHeader, hash_of, mer
 from odradek.world.clock import Clock
 from odradek.world.disk import Disk, File
 
-# Entries are sorted in so many lots: less memory than sorting all at once.
-_LOT_BITS: Final = 8
-_LOT_SHIFT: Final = 32 - _LOT_BITS
+# Entries are partitioned by the first bits of their hash, and each partition is sorted alone: that
+# needs less memory than sorting all of them.
+_PARTITION_BITS: Final = 8
+_PARTITION_SHIFT: Final = 32 - _PARTITION_BITS
 _CHUNK_BYTES: Final = 1 << 20
 _PAUSE_BYTES: Final = 256 << 10
 
 
 class LogChanged(StorageError):
-    """The files are not what the job says: the log was cut, compacted or damaged meanwhile."""
+    """The files differ from the job: the log was truncated, compacted or damaged meanwhile."""
 
 
-class Stretch(NamedTuple):
-    """A part of a segment's file."""
+class FileRange(NamedTuple):
+    """A range of bytes in a segment's file."""
 
     base_offset: int
     position: int
@@ -47,20 +49,20 @@ class Stretch(NamedTuple):
 
 
 class IndexJob(NamedTuple):
-    """Make a run of what lies between two offsets."""
+    """Make a run of the records between two offsets."""
 
     directory: str
     first_offset: int
     next_offset: int
-    stretches: tuple[Stretch, ...]
-    # Leader epochs and the offsets at which they begin, as the log knows them.
+    ranges: tuple[FileRange, ...]
+    # The leader epochs of the log and their start offsets.
     epochs: tuple[int, ...]
     epoch_starts: tuple[int, ...]
     max_entries: int
 
 
 class MergeJob(NamedTuple):
-    """Make one run of several that lie side by side, in order."""
+    """Make one run of several neighbouring ones, given in order."""
 
     directory: str
     paths: tuple[str, ...]
@@ -70,12 +72,12 @@ Job = IndexJob | MergeJob
 Message = dict[str, object]
 Steps = Generator[Message, None, RunHeader]
 
-# Between two steps: whoever runs them need not wait.
+# A job yields this between two steps: no pause is needed.
 _STEP: Final[Message] = {"pause_s": 0.0}
 
 
 def encode_job(job: Job) -> Message:
-    """A job as it travels to another process."""
+    """Encodes a job for the worker process."""
     return {"index" if isinstance(job, IndexJob) else "merge": job._asdict()}
 
 
@@ -83,14 +85,14 @@ def _decode_job(argument: Mapping[str, Any]) -> Job:
     if "merge" in argument:
         return MergeJob(**argument["merge"])
     fields = argument["index"]
-    stretches = tuple(Stretch(*one) for one in fields["stretches"])
-    return IndexJob(**{**fields, "stretches": stretches})
+    ranges = tuple(FileRange(*fields_of_range) for fields_of_range in fields["ranges"])
+    return IndexJob(**{**fields, "ranges": ranges})
 
 
 def carry_out(
     disk: Disk, _clock: Clock, argument: Mapping[str, Any]
 ) -> Generator[Message, None, Message]:
-    """The work of a worker: does a job and says what run it has made.
+    """Runs in the worker: does a job and returns the header of the run that it has made.
 
     Raises `LogChanged`, `DamagedRun` or `OSError`.
     """
@@ -102,36 +104,36 @@ def carry_out(
 # From the log
 
 
-class _Lots:
-    """Entries, parted by the first bits of their hash."""
+class _Partitions:
+    """Entries, partitioned by the first bits of their hash."""
 
-    __slots__ = ("_first_offset", "_lots", "count")
+    __slots__ = ("_first_offset", "_partitions", "count")
 
     def __init__(self, first_offset: int) -> None:
         self._first_offset = first_offset
-        self._lots = [array("Q") for _ in range(1 << _LOT_BITS)]
+        self._partitions = [array("Q") for _ in range(1 << _PARTITION_BITS)]
         self.count = 0
 
     def add(self, header: BatchHeader, keys: list[tuple[int, bytes]]) -> None:
-        lots, base = self._lots, header.base_offset - self._first_offset
+        partitions, base = self._partitions, header.base_offset - self._first_offset
         for delta, key in keys:
             key_hash = hash_of(key)
-            lots[key_hash >> _LOT_SHIFT].append(key_hash << 32 | base + delta)
+            partitions[key_hash >> _PARTITION_SHIFT].append(key_hash << 32 | base + delta)
         self.count += len(keys)
 
     def in_order(self) -> Iterator["array[int]"]:
-        for number, lot in enumerate(self._lots):
-            self._lots[number] = array("Q")
-            yield array("Q", sorted(lot))
+        for number, entries in enumerate(self._partitions):
+            self._partitions[number] = array("Q")
+            yield array("Q", sorted(entries))
 
 
 def _index(disk: Disk, job: IndexJob) -> Steps:
-    lots = _Lots(job.first_offset)
+    entries = _Partitions(job.first_offset)
     next_offset, log_bytes, paused_at = job.next_offset, 0, 0
     with ExitStack() as files:
         for header, batch in _batches(disk, job, files):
             is_far = header.next_offset - job.first_offset > MAX_SPAN
-            if is_far or (lots.count and lots.count + header.record_count > job.max_entries):
+            if is_far or (entries.count and entries.count + header.record_count > job.max_entries):
                 next_offset = header.base_offset
                 break
             log_bytes += header.size_bytes
@@ -140,12 +142,14 @@ def _index(disk: Disk, job: IndexJob) -> Steps:
                 yield _STEP
             if not header.is_control:
                 try:
-                    lots.add(header, parse_keys(open_payload(batch, header), header.record_count))
+                    entries.add(
+                        header, parse_keys(open_payload(batch, header), header.record_count)
+                    )
                 except MalformedRecords:
-                    continue  # The checksum holds, so it came like this: nobody can read it.
+                    continue  # The checksum is valid: a producer sent records that are malformed.
     epoch = _epoch_of(job, next_offset - 1)
-    made = RunHeader(job.first_offset, next_offset, epoch, lots.count, log_bytes)
-    for _ in write_run(disk, job.directory, made, lots.in_order()):
+    made = RunHeader(job.first_offset, next_offset, epoch, entries.count, log_bytes)
+    for _ in write_run(disk, job.directory, made, entries.in_order()):
         yield _STEP
     return made
 
@@ -160,29 +164,29 @@ _Batch = tuple[BatchHeader, memoryview]
 
 def _batches(disk: Disk, job: IndexJob, files: ExitStack) -> Iterator[_Batch]:
     expected = job.first_offset
-    for stretch in job.stretches:
-        path = offset_file(job.directory, stretch.base_offset, LOG_SUFFIX)
+    for file_range in job.ranges:
+        path = offset_file(job.directory, file_range.base_offset, LOG_SUFFIX)
         try:
             file = disk.open(path, writable=False)
         except FileNotFoundError:
             raise LogChanged(f"{path} is gone") from None
         files.callback(file.close)
-        for header, batch in _batches_of(file, path, stretch):
+        for header, batch in _batches_of(file, path, file_range):
             if header.base_offset < expected or header.next_offset > job.next_offset:
                 raise LogChanged(f"{path}: offset {header.base_offset} was not expected")
             expected = header.next_offset
             yield header, batch
 
 
-def _batches_of(file: File, path: str, stretch: Stretch) -> Iterator[_Batch]:
-    position = stretch.position
-    while position < stretch.end:
-        chunk = file.read_at(position, min(_CHUNK_BYTES, stretch.end - position))
+def _batches_of(file: File, path: str, file_range: FileRange) -> Iterator[_Batch]:
+    position = file_range.position
+    while position < file_range.end:
+        chunk = file.read_at(position, min(_CHUNK_BYTES, file_range.end - position))
         start = 0
         try:
             header = read_header(chunk)
             if header.size_bytes > len(chunk):
-                if header.size_bytes > stretch.end - position:
+                if header.size_bytes > file_range.end - position:
                     raise LogChanged(f"{path}: a batch is cut short at byte {position}")
                 chunk = file.read_at(position, header.size_bytes)
             while len(chunk) - start >= HEADER_SIZE:
@@ -218,7 +222,7 @@ def _merge(disk: Disk, job: MergeJob) -> Steps:
             file = disk.open(run.path, writable=False)
             files.callback(file.close)
             shift = run.header.first_offset - first.first_offset
-            sources.append(run.stretches(file, shift))
+            sources.append(run.entries(file, shift))
         for _ in write_run(disk, job.directory, made, merged(sources)):
             yield _STEP
     return made

@@ -1,10 +1,10 @@
-"""Finding the newest visible record of a key: at an offset that an index names, or by reading.
+"""Finds the newest visible record of a key: at an offset from an index, or by reading the log.
 
-Whatever an index says, the key is compared here, in the log itself, and the batch's checksum is
-checked: so an index can make a look-up slow, but not wrong about what it finds.
+The key is always compared with that of the record in the log, and the checksum of the batch is
+checked. So a wrong index makes a look-up slow, but never returns a wrong record.
 
-A batch may hold far more inside than it takes in the log. One that takes long to look into is
-looked into beside the loop; one that would take much memory is refused.
+A compressed batch may be much larger inside than in the log. A batch that takes long to decompress
+is decompressed in a worker thread; a batch that would take too much memory is refused.
 """
 
 from bisect import bisect_right
@@ -33,11 +33,11 @@ from odradek.world import Workers
 if TYPE_CHECKING:
     from odradek.storage.log import Log
 
-# Some headers at a time, on the way from an entry of the offset index to the batch.
+# So much is read at a time from an entry of the offset index to the batch.
 _WALK_BYTES: Final = 2048
-# What is scanned at a time: it takes less than a millisecond.
+# So much is scanned at a time: it takes less than a millisecond.
 _CHUNK_BYTES: Final = 1 << 20
-# What is looked into at once: a few milliseconds' work.
+# What is decompressed on the event loop: it takes a few milliseconds.
 _BYTES_AT_ONCE: Final = 256 << 10
 _RECORDS_AT_ONCE: Final = 5_000
 
@@ -49,7 +49,7 @@ class FoundRecord(NamedTuple):
 
 
 class BytesRead:
-    """Counts what a look-up reads from files."""
+    """Counts the bytes that a look-up reads from files."""
 
     __slots__ = ("total",)
 
@@ -61,7 +61,7 @@ class Chunk(NamedTuple):
     """Some batches of one segment, to be scanned."""
 
     batches: Slice
-    # Where to go on, downwards.
+    # The scan continues below this offset.
     first_offset: int
 
 
@@ -72,9 +72,9 @@ class _Batch(NamedTuple):
 
 
 class Search:
-    """One question to one log, for offsets below `end_offset`."""
+    """The search for one key in one log, below `end_offset`."""
 
-    __slots__ = ("_beside", "_committed_only", "_end_offset", "_key", "_log", "read")
+    __slots__ = ("_batch_reader", "_committed_only", "_end_offset", "_key", "_log", "read")
 
     def __init__(
         self,
@@ -84,41 +84,42 @@ class Search:
         end_offset: int,
         committed_only: bool,
         read: BytesRead,
-        beside: "BesideTheLoop",
+        batch_reader: "BatchReader",
     ) -> None:
         self._log = log
-        self._beside = beside
+        self._batch_reader = batch_reader
         self._key = key
         self._end_offset = end_offset
         self._committed_only = committed_only
         self.read = read
 
     def _is_visible(self, header: BatchHeader) -> bool:
-        """Markers are nobody's records; what was aborted is not for those who read committed."""
+        """Returns whether a client may see the records of a batch: not those of markers, and with
+        read_committed not those of aborted transactions."""
         if header.is_control:
             return False
         if not self._committed_only or not header.is_transactional:
             return True
         aborted = self._log.aborted.overlapping(header.base_offset, header.next_offset)
-        return all(one.producer_id != header.producer_id for one in aborted)
+        return all(entry.producer_id != header.producer_id for entry in aborted)
 
     # At an offset
 
     async def at(self, offset: int) -> FoundRecord | None:
-        """The record at this offset if it has the key and may be seen."""
+        """The record at this offset if it has the key and is visible."""
         segment = segment_of(self._log.segments, offset)
         batch = None if segment is None else self._batch_with(segment, offset)
         if segment is None or batch is None or not self._is_visible(batch.header):
             return None
         header = batch.header
         look = partial(record_at, header=header, offset=offset)
-        record = await self._beside.look_into(batch.content, header, look)
+        record = await self._batch_reader.look_into(batch.content, header, look)
         if record is None or record.key != self._key:
             return None
         return _checked(segment.file.path, batch, record)
 
     def _batch_with(self, segment: Segment, offset: int) -> _Batch | None:
-        """The batch that spans an offset."""
+        """The batch that contains an offset."""
         position = segment.index.floor(offset)
         handle = segment.file.pin()
         try:
@@ -144,7 +145,7 @@ class Search:
     # By reading
 
     def chunk_below(self, upper: int, lower: int) -> Chunk | int:
-        """The last batches between two offsets, or an offset to go on from if there are none."""
+        """The last batches between two offsets. If there are none: the offset to continue below."""
         segment = segment_of(self._log.segments, upper - 1)
         if segment is None:
             return lower
@@ -180,15 +181,15 @@ class Search:
                 first_offset=self._log.log_start_offset,
                 end_offset=self._end_offset,
             )
-            record = await self._beside.look_into(view, header, look)
+            record = await self._batch_reader.look_into(view, header, look)
             if record is not None:
                 position = chunk.batches.position + start
                 return _checked(path, _Batch(position, header, view), record)
         return None
 
 
-class BesideTheLoop:
-    """Looks into batches: at once where that is quick, else in a thread."""
+class BatchReader:
+    """Decompresses batches: on the event loop if that is quick, else in a worker thread."""
 
     __slots__ = ("_workers",)
 
@@ -198,8 +199,8 @@ class BesideTheLoop:
     async def look_into(
         self, batch: memoryview, header: BatchHeader, look: Callable[[bytes], Record | None]
     ) -> Record | None:
-        """What `look` finds in a batch's records; nothing in a batch that nobody can read,
-        though its checksum may hold."""
+        """Returns what `look` finds in the records of a batch; None if they are malformed, which a
+        valid checksum does not exclude."""
         try:
             if header.record_count <= _RECORDS_AT_ONCE:
                 try:
@@ -229,9 +230,9 @@ def _base_offset(segment: Segment) -> int:
 
 
 def _walk(path: str, position: int, buffer: bytes, offset: int) -> tuple[int, BatchHeader | None]:
-    """Where in the buffer the first batch starts that reaches an offset, and its header.
+    """Returns the position in the buffer of the first batch that reaches an offset, and its header.
 
-    None for a header: go on reading from there.
+    The header is None if the batch is not in the buffer: then reading continues at the position.
     """
     start = 0
     while start + HEADER_SIZE <= len(buffer):

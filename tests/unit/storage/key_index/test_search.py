@@ -10,7 +10,7 @@ from odradek.protocol.compression import Codec
 from odradek.protocol.record_keys import newest_of_key
 from odradek.protocol.records import BatchBuilder, read_header
 from odradek.storage.errors import TooLargeToOpen
-from odradek.storage.key_index.search import BesideTheLoop
+from odradek.storage.key_index.search import BatchReader
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ async def test_what_takes_long_is_looked_into_elsewhere(
     header = read_header(batch)
     workers = CountingWorkers()
     look = partial(newest_of_key, header=header, key=b"k3", first_offset=0, end_offset=1 << 40)
-    found = await BesideTheLoop(workers).look_into(memoryview(batch), header, look)
+    found = await BatchReader(workers).look_into(memoryview(batch), header, look)
     assert found is not None
     assert (found.key, found.offset) == (b"k3", 100 + records - 2)
     assert workers.calls == calls
@@ -63,7 +63,7 @@ async def test_a_batch_that_nobody_can_read_holds_nothing() -> None:
     batch[61] = 0xFF  # The length of the first record.
     header = read_header(batch)
     look = partial(newest_of_key, header=header, key=b"key", first_offset=0, end_offset=1)
-    assert await BesideTheLoop(CountingWorkers()).look_into(memoryview(batch), header, look) is None
+    assert await BatchReader(CountingWorkers()).look_into(memoryview(batch), header, look) is None
 
 
 async def test_a_bomb_is_refused() -> None:
@@ -73,4 +73,4 @@ async def test_a_bomb_is_refused() -> None:
     header = read_header(batch)
     look = partial(newest_of_key, header=header, key=b"key", first_offset=0, end_offset=9)
     with pytest.raises(TooLargeToOpen, match="the batch at offset 7 holds more than the 16 MiB"):
-        await BesideTheLoop(CountingWorkers()).look_into(memoryview(batch), header, look)
+        await BatchReader(CountingWorkers()).look_into(memoryview(batch), header, look)
