@@ -197,10 +197,6 @@ class ImageBuilder:
         topics = self._before.topics if self._topics is None else self._topics
         return topics.get(name)
 
-    def set_topic(self, name: str, image: TopicImage | None) -> None:
-        """Sets a topic; None if it was deleted."""
-        self._put_topic(name, image)
-
     def set_partitions(self, name: str, states: Mapping[int, Node | None]) -> None:
         """Sets the states of some partitions of a topic."""
         topic = self.topic(name)
@@ -213,9 +209,10 @@ class ImageBuilder:
                 new = _partition_image(name, index, old.replicas, state, old.adding, old.removing)
                 if new != old:
                     partitions[index] = new
-        self._put_topic(name, topic._replace(partitions=tuple(partitions)))
+        self.set_topic(name, topic._replace(partitions=tuple(partitions)))
 
-    def _put_topic(self, name: str, image: TopicImage | None) -> None:
+    def set_topic(self, name: str, image: TopicImage | None) -> None:
+        """Sets a topic; None if it was deleted."""
         old = self.topic(name)
         if old == image:
             return

@@ -7,6 +7,8 @@ checked as a whole before it is applied, and several multis before one write to 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from odradek import invariants
+from odradek.invariants import InvariantViolation
 from odradek.metadata.store import (
     ANY_VERSION,
     PERMANENT,
@@ -88,8 +90,25 @@ class Tree:
             if node.owner != PERMANENT:
                 self._owned[node.owner][path] = None
         if changes:
+            if invariants.is_thorough():
+                self.check(changes)
             for listener in tuple(self._listeners):
                 listener(changes)
+
+    def check(self, paths: Iterable[str]) -> None:
+        """Raises `InvariantViolation` if nodes at these paths lack a parent, have an ephemeral one,
+        or belong to a session that is over."""
+        for path in paths:
+            node, parent = self.nodes.get(path), self.nodes.get(parent_of(path))
+            is_listed = path in self._below.get(parent_of(path), ())
+            if path == "/" or (node is None and not is_listed):
+                continue
+            if node is None or not is_listed:
+                raise InvariantViolation(path, "the node and its parent's list of children differ")
+            if parent is None or parent.owner != PERMANENT:
+                raise InvariantViolation(path, "the node has no parent, or an ephemeral one")
+            if node.owner != PERMANENT and path not in self._owned.get(node.owner, ()):
+                raise InvariantViolation(path, f"session {node.owner} does not own it")
 
     def _forget(self, path: str, node: Node) -> None:
         del self.nodes[path]

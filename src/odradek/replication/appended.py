@@ -4,6 +4,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.records import (
+    ControlType,
+    EndTransactionMarker,
+    encode_end_transaction_marker,
+)
 from odradek.statemachine.machine import ProducerIdentity
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import StorageError
@@ -51,3 +56,13 @@ class TransactionMarker(NamedTuple):
     committed: bool
     coordinator_epoch: int
     is_bumped: bool
+
+    def encode(self, now_ms: int) -> bytes:
+        """Returns the control batch that ends the transaction in a log."""
+        kind = ControlType.COMMIT if self.committed else ControlType.ABORT
+        return encode_end_transaction_marker(
+            EndTransactionMarker(kind, self.coordinator_epoch),
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            timestamp_ms=now_ms,
+        )

@@ -11,6 +11,8 @@ consumers; there the caller passes all partitions each time.
 
 from typing import Final, NamedTuple
 
+from odradek import invariants
+from odradek.invariants import InvariantViolation
 from odradek.protocol.messages.fetch import (
     FetchPartition,
     FetchResponse,
@@ -85,9 +87,19 @@ class ReplicaSession:
             for topic_id, partition in self._forgotten:
                 gone = forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id))
                 gone.partitions.append(partition)
+        if invariants.is_thorough():
+            self.check()
         self._changed.clear()
         self._forgotten.clear()
         return list(topics.values()), list(forgotten.values())
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if a partition is both fetched and forgotten, or changed and
+        not fetched."""
+        if not self._forgotten.keys().isdisjoint(self.asked):
+            raise InvariantViolation("fetch session", "a partition is fetched and forgotten")
+        if not self._changed.keys() <= self.asked.keys():
+            raise InvariantViolation("fetch session", "a partition changed that is not fetched")
 
     def answered(self, response: FetchResponse) -> bool:
         """Takes an answer. Returns False if the session is lost and a full request must follow."""

@@ -15,7 +15,7 @@ request, and its log still ends at the offset of the request.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from odradek.client.connection import Connection
@@ -119,6 +119,11 @@ class LeaderFetcher:
 
     def __len__(self) -> int:
         return len(self._following)
+
+    def partitions(self) -> Iterator[Partition]:
+        """Yields the partitions that this fetcher copies."""
+        for following in self._following.values():
+            yield following.partition
 
     # The partitions to fetch
 

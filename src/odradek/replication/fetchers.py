@@ -8,7 +8,9 @@ import asyncio
 import zlib
 from typing import TYPE_CHECKING
 
+from odradek import invariants
 from odradek.config.live import LiveSettings
+from odradek.invariants import InvariantViolation
 from odradek.metadata import ImageChange, MetadataCache
 from odradek.protocol.types import BrokerId, TopicPartition
 from odradek.replication.partition import Partition
@@ -81,6 +83,24 @@ class ReplicaFetchers:
             if leader in change.brokers:
                 fetcher.wake()
         self._end_idle()
+        if invariants.is_thorough():
+            self.check()
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if a partition has two fetchers, or the wrong one."""
+        fetched: dict[Key, _Slot] = {}
+        for slot, (fetcher, _) in self._fetchers.items():
+            for partition in fetcher.partitions():
+                key = (partition.topic_id, partition.topic_partition.partition)
+                if key in fetched:
+                    raise InvariantViolation(
+                        str(partition), f"it is fetched twice: by {fetched[key]} and {slot}"
+                    )
+                if partition.is_leader or partition.leader != slot[0]:
+                    raise InvariantViolation(
+                        str(partition), f"it is fetched by {slot}, its leader is {partition.leader}"
+                    )
+                fetched[key] = slot
 
     def _place(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.topic_partition.partition)

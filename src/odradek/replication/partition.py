@@ -20,11 +20,6 @@ from odradek.metadata import PartitionImage
 from odradek.metadata.node_values import NO_LEADER
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.records import (
-    ControlType,
-    EndTransactionMarker,
-    encode_end_transaction_marker,
-)
 from odradek.protocol.types import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from odradek.replication.appended import Appended, TransactionMarker
 from odradek.replication.leadership import Leadership
@@ -301,6 +296,8 @@ class Partition(Replica):
             raise
         except StorageError as error:
             raise ApiError(error.code, str(error)) from error
+        except InvariantViolation as violation:
+            raise self._refuse_and_go_offline(violation) from violation
 
     def append_as_coordinator(self, records: Buffer) -> Appended:
         """Writes a batch that this broker made itself."""
@@ -325,14 +322,7 @@ class Partition(Replica):
                 return None
         except StorageError as error:
             raise ApiError(error.code, str(error)) from error
-        kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
-        batch = encode_end_transaction_marker(
-            EndTransactionMarker(kind, marker.coordinator_epoch),
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            timestamp_ms=now_ms,
-        )
-        return self.append_as_coordinator(batch)
+        return self.append_as_coordinator(marker.encode(now_ms))
 
     def _appended(self, result: AppendResult, acks: int = _ACKS_ALL) -> Appended:
         log, leadership = self.log, self.leadership

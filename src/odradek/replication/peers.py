@@ -12,8 +12,10 @@ none to a broker that is not in the image.
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from odradek import invariants
 from odradek.client.errors import ClientError
 from odradek.config import Listener
+from odradek.invariants import InvariantViolation
 from odradek.metadata import ImageChange, MetadataCache
 from odradek.metadata.image import ClusterImage
 from odradek.protocol.errors import KafkaError
@@ -140,6 +142,17 @@ class Peers:
                 or before.listener(self._listener_name) != after.listener(self._listener_name)
             ):
                 self._drop(key)
+        if invariants.is_thorough():
+            self.check(change.after)
+
+    def check(self, image: ClusterImage) -> None:
+        """Raises `InvariantViolation` if there is a connection to a broker that is not in the
+        cluster, or a second one for the same purpose."""
+        for key in self._open:
+            if key[0] not in image.brokers:
+                raise InvariantViolation("peers", f"a connection to broker {key[0]}, which is gone")
+            if key in self._opening:
+                raise InvariantViolation("peers", f"a second connection for {key} is being opened")
 
     def _drop(self, key: _Key) -> None:
         connection = self._open.pop(key, None)

@@ -20,7 +20,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from odradek import invariants
 from odradek.config.live import LiveSettings
+from odradek.invariants import InvariantViolation
 from odradek.metadata import ClusterImage, ImageChange, PartitionImage, TopicImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
@@ -88,6 +90,21 @@ class Replicas:
 
     async def keep_log_starts(self) -> None:
         await self._logs.keep_log_starts()
+
+    def check(self) -> None:
+        """Raises `InvariantViolation` if the tables or the roles contradict each other. Walks over
+        all partitions, so it is only called while `invariants.is_thorough()`."""
+        by_id = {
+            (partition.topic_id, partition.topic_partition.partition): partition
+            for partition in self._by_name.values()
+        }
+        if by_id != self._by_id:
+            raise InvariantViolation("replicas", "the tables by name and by id differ")
+        for name, partition in self._by_name.items():
+            if partition.topic_partition != name:
+                raise InvariantViolation("replicas", f"{partition} stands at {name}")
+            if partition.log.is_usable:
+                partition.check()
 
     # For the handlers of requests
 
@@ -216,8 +233,10 @@ class Replicas:
                 self._update(change, after, taken_up)
         # Partitions that were prepared for another image than this one.
         self._prepared.clear()
+        if invariants.is_thorough():
+            self.check()
         if taken_up:
-            _tell(taken_up)
+            _log_roles(taken_up)
 
     def reconfigure(self) -> None:
         """Gives the settings that are in force now to every log and to the log manager."""
@@ -382,7 +401,7 @@ def _unleased() -> ApiError:
     )
 
 
-def _tell(taken_up: list[Partition]) -> None:
+def _log_roles(taken_up: list[Partition]) -> None:
     level = logging.INFO if len(taken_up) <= _FEW else logging.DEBUG
     if logger.isEnabledFor(level):
         for partition in taken_up:

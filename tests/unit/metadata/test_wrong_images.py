@@ -5,10 +5,11 @@ from types import MappingProxyType
 import pytest
 
 from odradek.invariants import InvariantViolation
-from odradek.metadata import ClusterImage, ImageChange, PartitionImage, Set, TopicImage
+from odradek.metadata import ClusterImage, ImageChange, Node, PartitionImage, Set, TopicImage
 from odradek.metadata.image import difference
 from odradek.metadata.memory import MemoryMetadata
 from odradek.metadata.paths import partition_state_path
+from odradek.metadata.tree import Tree
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicId
 from tests.unit.metadata.test_image import keeper_on, state, topic
 
@@ -76,3 +77,29 @@ async def test_an_image_follows_the_one_before() -> None:
     stale = difference(ClusterImage(), cache.image)
     with pytest.raises(InvariantViolation, match="but the last one published is 1"):
         await cache._prepare_and_publish(stale)
+
+
+# The tree of the store
+
+
+def test_a_node_without_a_parent() -> None:
+    tree = Tree()
+    with pytest.raises(InvariantViolation, match="no parent"):
+        tree.apply({"/a/b": Node(b"", 0, 1)})
+
+
+def test_a_node_below_an_ephemeral_one() -> None:
+    tree = Tree()
+    session = tree.begin_session()
+    tree.apply({"/a": Node(b"", 0, 1, session)})
+    with pytest.raises(InvariantViolation, match="or an ephemeral one"):
+        tree.apply({"/a/b": Node(b"", 0, 2)})
+
+
+def test_a_node_that_its_session_does_not_own() -> None:
+    tree = Tree()
+    session = tree.begin_session()
+    tree.apply({"/a": Node(b"", 0, 1, session)})
+    tree._owned[session].clear()
+    with pytest.raises(InvariantViolation, match="does not own it"):
+        tree.check(["/a"])

@@ -13,13 +13,21 @@ from odradek.metadata import PartitionImage
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import BrokerId, LeaderEpoch, TopicPartition
+from odradek.replication.fetch_session import Asked, ReplicaSession
 from odradek.replication.leadership import Leadership
 from odradek.replication.partition import Partition
 from odradek.replication.replica import EndOfEpoch
 from odradek.statemachine.watermark import Watermark
 from odradek.storage import LogFailed
 from tests.unit.replication.cluster import TOPIC, Cluster, with_cluster
-from tests.unit.storage.storage_world import PARTITION, TOPIC_ID, make_batch, make_log
+from tests.unit.replication.test_lease import make_replicas
+from tests.unit.storage.storage_world import (
+    PARTITION,
+    TOPIC_ID,
+    StillClock,
+    make_batch,
+    make_log,
+)
 
 ME = BrokerId(1)
 
@@ -197,6 +205,25 @@ def test_a_leader_without_leadership(caplog: pytest.LogCaptureFixture) -> None:
     partition.is_leader = True
     with goes_offline(caplog, partition, "is_leader and leadership contradict each other"):
         partition.follow(BrokerId(3), LeaderEpoch(6))
+
+
+# What the replicas, fetchers and peers of a broker hold
+
+
+async def test_a_partition_that_is_in_one_table_only() -> None:
+    replicas = await make_replicas(StillClock())
+    replicas.check()
+    replicas._by_id.popitem()
+    with pytest.raises(InvariantViolation, match="by name and by id differ"):
+        replicas.check()
+
+
+def test_a_partition_that_is_fetched_and_forgotten() -> None:
+    session = ReplicaSession()
+    session.ask((TOPIC_ID, 0), Asked(5, 0, -1, 0, 100))
+    session._forgotten[(TOPIC_ID, 0)] = None
+    with pytest.raises(InvariantViolation, match="fetched and forgotten"):
+        session.next_request()
 
 
 # What is left when a replica is offline
