@@ -28,6 +28,10 @@ from odradek.protocol.schema import Request, Response
 
 NEVER_FLEXIBLE: Final = 1 << 15
 
+FIRST_OWN_KEY: Final = 25_000
+"""The keys of APIs that Kafka does not have are not below this, so far above Kafka's keys that the
+two never meet."""
+
 API_VERSIONS_KEY: Final = 18
 """The key of ApiVersions. The header of its response is an exception that servers and clients must
 know before they know anything else about the peer (`protocol.headers`)."""

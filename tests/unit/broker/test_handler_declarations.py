@@ -1,5 +1,6 @@
 """Every API declares who may use it, and a new API is two files: its messages and its handler."""
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from importlib import import_module
@@ -9,14 +10,17 @@ from typing import Any
 
 import pytest
 
-from odradek.broker import handlers
+from odradek.broker import Broker, handlers
 from odradek.broker.handlers import Handler, find_handler, served_apis
 from odradek.broker.permissions import CheckedByHandler, OpenToAll, Required
+from odradek.client.connection import Connection
+from odradek.config import BrokerSettings
 from odradek.protocol import apis, messages
 from odradek.protocol.apis import AnyApi, all_apis
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import heartbeat
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from odradek.world import MemoryDisk, World
 from tests.unit.broker.harness import Client, with_broker
 from tests.unit.broker.test_acls import STANDARD
 
@@ -62,8 +66,8 @@ def test_apis_without_a_handler_are_not_served() -> None:
     assert find_handler(17) is None
 
 
-PING_MESSAGES = '''
-    """Ping: the broker answers with what it was sent."""
+ECHO_MESSAGES = '''
+    """EchoTexts: the broker answers with what it was sent."""
 
     from typing import Final
 
@@ -71,21 +75,21 @@ PING_MESSAGES = '''
     from odradek.protocol.schema import Request, Response, array, int16, string
 
 
-    class PingRequest(Request):
+    class EchoTextsRequest(Request):
         texts: list[str] = array(string)
         suffix: str = string("1+")
 
 
-    class PingResponse(Response):
+    class EchoTextsResponse(Response):
         error_code: int = int16()
         texts: list[str] = array(string)
 
 
-    API: Final = Api(25_999, PingRequest, PingResponse, flexible_from=1)
+    API: Final = Api(25_999, EchoTextsRequest, EchoTextsResponse, flexible_from=1)
 '''
 
-PING_HANDLER = '''
-    """Ping 0-1: answers with what it was sent; from version 1 with a suffix."""
+ECHO_HANDLER = '''
+    """EchoTexts 0-1: answers with what it was sent; from version 1 with a suffix."""
 
     from typing import Final
 
@@ -95,18 +99,18 @@ PING_HANDLER = '''
     from odradek.broker.services import RequestContext, Services
     from odradek.protocol.acls import Operation
     from odradek.protocol.errors import ErrorCode
-    from odradek.protocol.messages.ping import API, PingRequest, PingResponse
+    from odradek.protocol.messages.echo_texts import API, EchoTextsRequest, EchoTextsResponse
 
 
     async def handle(
-        services: Services, context: RequestContext, request: PingRequest
-    ) -> PingResponse:
+        services: Services, context: RequestContext, request: EchoTextsRequest
+    ) -> EchoTextsResponse:
         calls.append(len(request.texts))
-        return PingResponse(texts=[text + request.suffix for text in request.texts])
+        return EchoTextsResponse(texts=[text + request.suffix for text in request.texts])
 
 
-    def _refused(request: PingRequest, error: ErrorCode) -> PingResponse:
-        return PingResponse(error_code=error)
+    def _refused(request: EchoTextsRequest, error: ErrorCode) -> EchoTextsResponse:
+        return EchoTextsResponse(error_code=error)
 
 
     calls: list[int] = []
@@ -120,22 +124,22 @@ PING_HANDLER = '''
 
 
 @pytest.fixture
-def ping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def echo_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Adds the two files of an API to their packages, and takes them away again."""
     monkeypatch.setattr(apis, "_declared", dict(all_apis()))
     monkeypatch.setattr(apis, "_has_declared_all", False)
-    for package, source in ((messages, PING_MESSAGES), (handlers, PING_HANDLER)):
+    for package, source in ((messages, ECHO_MESSAGES), (handlers, ECHO_HANDLER)):
         directory = tmp_path / package.__name__
         directory.mkdir()
-        (directory / "ping.py").write_text(dedent(source))
+        (directory / "echo_texts.py").write_text(dedent(source))
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(directory)])
     served_apis.cache_clear()
     _forget_advertised()
     yield
     for package in (messages, handlers):
-        sys.modules.pop(f"{package.__name__}.ping", None)
-        if hasattr(package, "ping"):
-            delattr(package, "ping")
+        sys.modules.pop(f"{package.__name__}.echo_texts", None)
+        if hasattr(package, "echo_texts"):
+            delattr(package, "echo_texts")
     served_apis.cache_clear()
     _forget_advertised()
 
@@ -144,7 +148,7 @@ def _forget_advertised() -> None:
     import_module("odradek.broker.handlers.api_versions").supported.cache_clear()
 
 
-@pytest.mark.usefixtures("ping")
+@pytest.mark.usefixtures("echo_texts")
 def test_two_files_are_a_new_api() -> None:
     async def test(connect: Connect) -> None:
         client = await connect()
@@ -156,27 +160,52 @@ def test_two_files_are_a_new_api() -> None:
         ]
         assert versions == [(0, 1)]
 
-        module = import_module("odradek.protocol.messages.ping")
-        request = module.PingRequest(texts=["a", "b"], suffix="!")
+        module = import_module("odradek.protocol.messages.echo_texts")
+        request = module.EchoTextsRequest(texts=["a", "b"], suffix="!")
         for version, texts in ((0, ["a", "b"]), (1, ["a!", "b!"])):
-            response = await client.ask(request, module.PingResponse, version=version)
+            response = await client.ask(request, module.EchoTextsResponse, version=version)
             assert response.texts == texts
 
-        many = module.PingRequest(texts=[str(number) for number in range(120)])
-        response = await client.ask(many, module.PingResponse)
+        many = module.EchoTextsRequest(texts=[str(number) for number in range(120)])
+        response = await client.ask(many, module.EchoTextsResponse)
         assert response.texts == many.texts
-        calls = import_module("odradek.broker.handlers.ping").calls
+        calls = import_module("odradek.broker.handlers.echo_texts").calls
         assert calls == [2, 2, 50, 50, 20]
 
     with_broker(test)
 
 
-@pytest.mark.usefixtures("ping")
+@pytest.mark.usefixtures("echo_texts")
+async def test_a_new_api_is_served_over_a_socket() -> None:
+    settings = BrokerSettings.from_properties(
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": "/data",
+            "odradek.metadata.store": "memory",
+        }
+    )
+    broker = Broker(settings, World(disk=MemoryDisk()))
+    ready = asyncio.Event()
+    serving = asyncio.ensure_future(broker.run(on_ready=ready.set))
+    await ready.wait()
+    host, _, port = broker.bootstrap.rpartition(":")
+    connection = await Connection.open(host, int(port), client_id="test")
+    module = import_module("odradek.protocol.messages.echo_texts")
+    response = await connection.request(
+        module.EchoTextsRequest(texts=["a"], suffix="?"), module.EchoTextsResponse
+    )
+    connection.close()
+    serving.cancel()
+    await asyncio.wait([serving])
+    assert response.texts == ["a?"]
+
+
+@pytest.mark.usefixtures("echo_texts")
 def test_a_new_api_is_denied_without_its_permission() -> None:
     async def test(connect: Connect) -> None:
         client = await connect()
-        module = import_module("odradek.protocol.messages.ping")
-        response = await client.ask(module.PingRequest(texts=["a"]), module.PingResponse)
+        module = import_module("odradek.protocol.messages.echo_texts")
+        response = await client.ask(module.EchoTextsRequest(texts=["a"]), module.EchoTextsResponse)
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert response.texts == []
 

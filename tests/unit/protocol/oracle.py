@@ -19,14 +19,10 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.static.constants import EntityType
 
-from odradek.protocol.apis import AnyApi, all_apis
+from odradek.protocol.apis import FIRST_OWN_KEY, AnyApi, all_apis
 from odradek.protocol.layout import Field, StructType
-from odradek.protocol.messages.look_up import LookUpRequest
 from odradek.protocol.schema import Message, Request, Struct
 from odradek.protocol.types import NO_TOPIC_ID
-
-# APIs that Kafka, and so kio, knows nothing of.
-OWN = {LookUpRequest.api_key}
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -212,6 +208,6 @@ def every_version() -> list[tuple[AnyApi, int]]:
     return [
         (api, version)
         for api in all_apis().values()
-        if api.key not in OWN
+        if api.key < FIRST_OWN_KEY
         for version in range(api.min_version, api.max_version + 1)
     ]
