@@ -5,7 +5,7 @@ A workload notes what it sent, what was acknowledged, and what every consumer sa
 answer may have happened or not. The rules are those that outside checkers apply to Kafka:
 
     inconsistent    two values at one offset
-    phantom         a value polled that nobody sent
+    phantom         a value polled that was never sent
     lost            an acknowledged value that is not in the log at the end
     moved           an acknowledged value stands at another offset than the answer said
     duplicate       one value at two offsets (with idempotence)

@@ -97,7 +97,7 @@ class ClientPool:
         instance.host.stop()
         after_s = self._random.uniform(0, _MAX_PAUSE_S)
         self._simulation.loop.call_later(
-            after_s, self._resume, instance, context=self._simulation.nobody
+            after_s, self._resume, instance, context=self._simulation.no_process
         )
 
     def _resume(self, instance: _Instance) -> None:

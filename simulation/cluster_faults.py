@@ -227,7 +227,7 @@ class ClusterFaults:
 
     def _later(self, call: Callable[..., None], *arguments: Any) -> None:
         self._simulation.loop.call_later(
-            self._delay_s(), call, *arguments, context=self._simulation.nobody
+            self._delay_s(), call, *arguments, context=self._simulation.no_process
         )
 
     # The end

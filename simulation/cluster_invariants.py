@@ -287,8 +287,9 @@ class ClusterInvariants:
         self._committed.pop(topic_partition, None)
 
     def require_replicated(self, topic_partition: TopicPartition, offset: int, least: int) -> None:
-        """What was acknowledged by all is on as many disks as must be in sync. For days on which
-        no disk forgets; raises nothing, as it is called by the client that was told."""
+        """A record acknowledged with acks=all must be on as many disks as `min.insync.replicas`
+        says. For runs in which no disk loses data. The client that was answered calls this, so a
+        violation ends the run through the loop."""
         ends = [batches_of(broker, topic_partition) or [] for broker in self._brokers.values()]
         held = sum(bool(batches) and batches[-1].next_offset > offset for batches in ends)
         if held < least:

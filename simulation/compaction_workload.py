@@ -100,15 +100,15 @@ def compaction_of(simulation: Simulation) -> CompactionWorkload | None:
 class KeyedWriter:
     """Changes and deletes keys; each key has a partition and this one writer."""
 
-    def __init__(self, name: str, day: CompactionWorkload, options: Options) -> None:
+    def __init__(self, name: str, workload: CompactionWorkload, options: Options) -> None:
         self.name = name
-        self._day = day
+        self._workload = workload
         self._options: Options = {**options, "acks": "all", "enable_idempotence": True}
 
     async def run(self, world: World) -> None:
         settings = ProducerSettings.from_options(self._options)
         async with Producer(settings, world=world) as producer:
-            for number in range(self._day.count):
+            for number in range(self._workload.count):
                 if world.randomness.fraction() < 0.1:
                     await asyncio.sleep(world.randomness.fraction())
                 await self._change(producer, world, number)
@@ -116,12 +116,12 @@ class KeyedWriter:
 
     async def _change(self, producer: Producer, world: World, number: int) -> None:
         name = world.randomness.below(_KEYS)
-        partition = self._day.partitions[name % len(self._day.partitions)]
+        partition = self._workload.partitions[name % len(self._workload.partitions)]
         value: bytes | None = None
         if world.randomness.fraction() >= 0.15:
             value = b"%d" % number + b"." * world.randomness.below(60)
         write = Write(partition, b"key-%d" % name, value)
-        self._day.writes.append(write)
+        self._workload.writes.append(write)
         try:
             await producer.send(
                 partition.topic,

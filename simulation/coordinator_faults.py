@@ -78,7 +78,9 @@ class CoordinatorFaults:
         return self._random.choice(self._brokers)
 
     def _later(self, after_s: float, call: Callable[..., object], *arguments: Any) -> None:
-        self._simulation.loop.call_later(after_s, call, *arguments, context=self._simulation.nobody)
+        self._simulation.loop.call_later(
+            after_s, call, *arguments, context=self._simulation.no_process
+        )
 
     # Faults
 

@@ -199,7 +199,7 @@ class SimulatedDisk:
         self._found.clear()
 
     def replace_by_empty(self, under: str = "/") -> None:
-        """Somebody put in a new disk, mounted where the old one was. For a host without
+        """Replaces the disk that is mounted here by an empty one. For a host without
         processes."""
         self.drop_handles()
         under = posixpath.normpath(under)

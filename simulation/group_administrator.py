@@ -164,7 +164,7 @@ class GroupAdministrator:
         if self._is_deleted and self._own_group in listed:
             self.found.append(Violation("listed group", self._own_group, "it was deleted"))
 
-    # The group of the day
+    # The group under test
 
     async def _describe(self, admin: Admin, world: World) -> None:
         asked = [self._group, self._own_group, _VISITORS, "nobody"]
@@ -203,12 +203,12 @@ class GroupAdministrator:
                 await admin.create_partitions({MORE: self._random.randint(2, 5)})
 
     async def _draft(self, admin: Admin, world: World) -> None:
-        """A position in a topic that may be deleted: it goes with the topic."""
+        """Commits an offset in a topic that may be deleted, which deletes the offset."""
         await admin.alter_group_offsets(DRAFTS, {TopicPartition(MORE, 0): 1})
 
     async def _visit(self, admin: Admin, world: World) -> None:
-        """A short stay in a group that is of now one protocol and now the other; then somebody
-        deletes what may be deleted of it."""
+        """Joins a group for a short time, with one protocol or the other, and then deletes its
+        offsets and the group if they can be deleted."""
         options: Options = {
             **self._options,
             "group_id": _VISITORS,

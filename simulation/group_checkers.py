@@ -4,7 +4,7 @@ These are pure functions over a history, for any number of brokers.
 
     two owners      a partition belonged to two members in one generation or epoch, and the
                     generations of the group did not begin anew in between
-    phantom offset  a position was read that nobody committed, or only an aborted transaction
+    phantom offset  an offset was read that was never committed, or only in an aborted transaction
     stale offset    a position was read that an acknowledged later commit had replaced
     went back       an acknowledged commit is below an earlier acknowledged one
     wrong start     a member began somewhere else than where the group was

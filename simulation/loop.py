@@ -233,7 +233,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         def work() -> None:
             try:
                 value = func(*args)
-            except Exception as error:  # noqa: BLE001 - it belongs to whoever awaits
+            except Exception as error:  # noqa: BLE001 - the awaiting code gets it
                 self.call_later(after_s, settle, result.set_exception, error)
             else:
                 self.call_later(after_s, settle, result.set_result, value)

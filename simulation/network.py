@@ -51,7 +51,7 @@ class Link:
             self._busy_until_s = leaves_s
         shortest_s, longest_s = self.delay_s
         arrives_s = leaves_s + (shortest_s + (longest_s - shortest_s) * network.random.random())
-        loop.call_at(arrives_s, self._arrive, on_arrival, size_bytes, context=network.nobody)
+        loop.call_at(arrives_s, self._arrive, on_arrival, size_bytes, context=network.no_process)
 
     def _arrive(self, on_arrival: Callable[[], None], size_bytes: int) -> None:
         if self.is_cut:
@@ -284,7 +284,7 @@ class Network:
         self.trace = trace.add
         # The context of packets: they belong to no process, so they arrive while programs are
         # stopped or dead.
-        self.nobody = Context()
+        self.no_process = Context()
         self.delay_s = (0.0001, 0.001)
         self.window_bytes = 64 * 1024
         # How often bytes are cut at a random place instead of travelling together.

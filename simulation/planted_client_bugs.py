@@ -2,7 +2,7 @@
 
 forget-sequences          a producer forgets the sequence numbers of a topic that was idle
 split-in-front            the parts of a batch that is split go before those of the one before it
-go-on-unseen              a poll that is interrupted goes on and takes records nobody sees
+go-on-unseen              a poll that is interrupted goes on and drops the records it takes
 take-later-for-done       the sink takes the marker of any later batch for its own
 commit-replays-by-task    a task of a replayed batch commits without asking what others have written
 """

@@ -172,7 +172,7 @@ class SimulatedBroker:
             # Queued requests come first, notifications of the store a moment later.
             loop = self.host.simulation.loop
             loop.call_later(
-                _RECONNECTS_S, self.reconnect_store, context=self.host.simulation.nobody
+                _RECONNECTS_S, self.reconnect_store, context=self.host.simulation.no_process
             )
 
     def cut_store(self) -> None:

@@ -108,7 +108,7 @@ class Host:
             program(self.world()), name=process.name, context=context
         )
         process.main = task
-        task.add_done_callback(lambda _: self._ended(process), context=self.simulation.nobody)
+        task.add_done_callback(lambda _: self._ended(process), context=self.simulation.no_process)
         return task
 
     def _ended(self, process: Process) -> None:
@@ -171,7 +171,7 @@ class Simulation:
         self.trace = Trace(self.loop.time)
         self.network = Network(self.loop, self.random("network"), self.trace)
         self.loop.network = self.network
-        self.nobody = self.network.nobody
+        self.no_process = self.network.no_process
         workers = self.random("workers")
         self.worker_delay_s = (0.0, 0.002)
         self.loop.blocking_delay_s = lambda: (

@@ -28,7 +28,7 @@ TOPIC = "orders"
 _PATIENCE_S = 300.0
 
 
-class FaultyCluster:
+class BrokerScenario:
     """One run."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -105,8 +105,8 @@ class FaultyCluster:
         await self._operator(self._create_topic)
         for client in self._clients():
             self._start(client)
-        day_s = self._random.uniform(2, 30)
-        while simulation.loop.time() < day_s:
+        faults_end_s = self._random.uniform(2, 30)
+        while simulation.loop.time() < faults_end_s:
             await asyncio.sleep(self._random.uniform(0, 2))
             await self._something_happens()
             broker.require_alive()
@@ -278,7 +278,7 @@ def _broker_properties(random: Random, *, flushes: bool) -> dict[str, str]:
 
 async def broker(simulation: Simulation) -> str:
     """Runs the scenario once and returns a summary of what happened."""
-    day = FaultyCluster(simulation)
+    scenario = BrokerScenario(simulation)
     with staged_by_seed(simulation):
-        await day.run()
-    return day.summary()
+        await scenario.run()
+    return scenario.summary()

@@ -242,12 +242,12 @@ class ClusterScenario:
         async with asyncio.timeout(_PATIENCE_S):
             await self._simulation.host("operator").start(self._create_topics, "operator")
         self._hire()
-        day_s = self._simulation.loop.time() + self._random.uniform(4, 25)
-        while self._simulation.loop.time() < day_s:
+        faults_end_s = self._simulation.loop.time() + self._random.uniform(4, 25)
+        while self._simulation.loop.time() < faults_end_s:
             await asyncio.sleep(self._random.uniform(0, 2))
             await self._something_happens()
             self._require_alive()
-        self._simulation.trace.add("-", "the day is over: everything heals")
+        self._simulation.trace.add("-", "everything heals")
         await self._faults.heal()
         self._store_faults.lost_replies = 0.0
         await self._evening()
@@ -432,22 +432,24 @@ class ClusterScenario:
     async def _keys_are_kept(self) -> None:
         if self._compaction is None:
             return
-        day, found = self._compaction, list[Violation]()
+        workload, found = self._compaction, list[Violation]()
 
         async def read(world: World) -> None:
             options = {**self._reader_options(), "fetch_max_bytes": 1 << 20}
-            for partition, records in (await read_keyed(world, day.partitions, options)).items():
-                found.extend(day.violations(partition, records))
-                day.left += len(records)
+            for partition, records in (
+                await read_keyed(world, workload.partitions, options)
+            ).items():
+                found.extend(workload.violations(partition, records))
+                workload.left += len(records)
 
         async with asyncio.timeout(_PATIENCE_S):
             await self._simulation.host("auditor").start(read, "auditor")
-        for partition in day.partitions:
+        for partition in workload.partitions:
             for name, records in self._invariants.replicas_in_sync(partition).items():
                 held = [Found(record.offset, record.key, record.value) for record in records]
                 found += [
                     Violation(violation.rule, violation.partition, f"on {name}: {violation.detail}")
-                    for violation in day.violations(partition, held)
+                    for violation in workload.violations(partition, held)
                 ]
         require_no_violations(found)
 

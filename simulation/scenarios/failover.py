@@ -44,7 +44,7 @@ class FailoverScenario(TransactionScenario):
             "leader.imbalance.check.interval.seconds": random.choice(("5", "300")),
         }
         cluster = FaultyCluster(simulation, BROKERS, properties)
-        cluster.longest_day_s = 28.0
+        cluster.max_fault_time_s = 28.0
         self._store_service = cluster.store if isinstance(cluster.store, SocketStore) else None
         cluster.faults = CoordinatorFaults(simulation, random, cluster.brokers, self._store_service)
         super().__init__(simulation, cluster)

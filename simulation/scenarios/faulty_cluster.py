@@ -100,7 +100,7 @@ class FaultyCluster:
             for number in range(1, brokers + 1)
         ]
         self.bootstrap = ",".join(broker.address for broker in self.brokers)
-        self.longest_day_s = 40.0
+        self.max_fault_time_s = 40.0
         self.protocol, self.assignor = random.choice(_PROTOCOLS)
         self.faults: FaultInjector = Faults(simulation, random, self.brokers, cuts_power=flushes)
 
@@ -155,8 +155,8 @@ class FaultyCluster:
         await self.operator(create)
 
     async def run_with_faults(self, pools: Sequence[ClientPool]) -> None:
-        day_s = self.random.uniform(5, self.longest_day_s)
-        while self.simulation.loop.time() < day_s:
+        faults_end_s = self.random.uniform(5, self.max_fault_time_s)
+        while self.simulation.loop.time() < faults_end_s:
             await asyncio.sleep(self.random.uniform(0, 2))
             if self.random.random() < 0.5:
                 self.random.choice(pools).inject()

@@ -282,8 +282,8 @@ class FencingWalk:
     # Steps of others
 
     async def _rival(self) -> None:
-        """Somebody begins while markers cannot be written, and never comes back; the one it has
-        fenced wants to abort."""
+        """Another producer takes the id while markers cannot be written, and sends nothing more.
+        The producer that it has fenced tries to abort."""
         await self._add()
         self._cut()
         await self._take()
@@ -323,7 +323,7 @@ class FencingWalk:
         """Cuts brokers off from each other, so that markers are late."""
         self._cut()
         after_s = self._random.choice((0.1, 1.0, 3.0))
-        self._simulation.loop.call_later(after_s, self._heal, context=self._simulation.nobody)
+        self._simulation.loop.call_later(after_s, self._heal, context=self._simulation.no_process)
 
     async def _kill(self) -> None:
         broker = self._random.choice(self._brokers.all)

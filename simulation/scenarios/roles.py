@@ -361,7 +361,7 @@ class RoleWalk:
             after_s,
             call,  # type: ignore[arg-type]
             *arguments,
-            context=self._simulation.nobody,
+            context=self._simulation.no_process,
         )
 
     async def _settle(self) -> None:

@@ -143,7 +143,7 @@ class SinkWalk:
         broker = self._random.choice(self._brokers.all)
         broker.kill()
         self._simulation.loop.call_later(
-            self._random.choice((0.0, 1.0)), broker.start, context=self._simulation.nobody
+            self._random.choice((0.0, 1.0)), broker.start, context=self._simulation.no_process
         )
 
     # The driver
@@ -168,8 +168,8 @@ class SinkWalk:
             self._backup()
 
     async def _write_batch(self, max_tasks: int | None = None) -> bool:
-        """Whether all tasks have succeeded. A refusal ends the query, and somebody puts back the
-        newest copy of the checkpoint and the number of tasks that the batch was begun with."""
+        """Returns whether all tasks have succeeded. If the sink refuses, the query ends, and the
+        newest copy of the checkpoint and the first number of tasks are restored."""
         checkpoint = self._checkpoint
         batch = checkpoint.written
         rows = range(checkpoint.end, checkpoint.ends[batch])
@@ -249,7 +249,8 @@ class SinkWalk:
             await asyncio.sleep(self._random.choice((0.005, 0.02, 0.1)))
             host.stop()
             after_s = self._random.choice((0.5, 3.0))
-            self._simulation.loop.call_later(after_s, host.resume, context=self._simulation.nobody)
+            loop, no_process = self._simulation.loop, self._simulation.no_process
+            loop.call_later(after_s, host.resume, context=no_process)
             running.add_done_callback(_look_away)
             return None
         while host.processes and not running.done():  # noqa: ASYNC110 - virtual time

@@ -216,7 +216,7 @@ class TopicWalk:
         self._simulation.loop.call_later(
             self._random.choice((0.3, 2.0, 6.0)),
             broker.host.disk.heal,
-            context=self._simulation.nobody,
+            context=self._simulation.no_process,
         )
 
     async def _starve(self) -> None:

@@ -120,7 +120,7 @@ class TransactionScenario:
             route=route,
         )
 
-    # The day
+    # The run
 
     async def run(self) -> str:
         cluster, simulation = self.cluster, self.cluster.simulation

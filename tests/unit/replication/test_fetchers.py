@@ -45,7 +45,9 @@ def test_a_stop_is_tried_again_while_the_metadata_store_is_away() -> None:
         cluster.brokers[1].cut_store()
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        loop.call_later(0.7, cluster.brokers[1].reconnect_store, context=cluster.simulation.nobody)
+        loop.call_later(
+            0.7, cluster.brokers[1].reconnect_store, context=cluster.simulation.no_process
+        )
         await cluster.brokers[1].stop()
         assert loop.time() - began_s >= 1.0, "two times 500 ms"
         state = await cluster.state()
