@@ -6,12 +6,11 @@ turn), or where each part of the command has a result of its own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import NO_TOPIC_ID, TopicId, TopicPartition
-from odradek.statemachine.machine import Command, ProducerIdentity
+from odradek.statemachine.machine import Command, ProducerIdentity, command_class
 
 
 class Protocol(NamedTuple):
@@ -42,7 +41,7 @@ class JoinReply(NamedTuple):
     skip_assignment: bool = False
 
 
-@dataclass(slots=True)
+@command_class
 class JoinGroup(Command[JoinReply]):
     group_id: str
     member_id: str
@@ -67,7 +66,7 @@ class SyncReply(NamedTuple):
     assignment: bytes = b""
 
 
-@dataclass(slots=True)
+@command_class
 class SyncGroup(Command[SyncReply]):
     group_id: str
     member_id: str
@@ -81,7 +80,7 @@ class SyncGroup(Command[SyncReply]):
     max_record_bytes: int | None = None
 
 
-@dataclass(slots=True)
+@command_class
 class Heartbeat(Command[ErrorCode]):
     group_id: str
     member_id: str
@@ -95,7 +94,7 @@ class LeavingMember(NamedTuple):
     reason: str | None = None
 
 
-@dataclass(slots=True)
+@command_class
 class LeaveGroup(Command[list[ErrorCode]]):
     """The reply has an error code for each member, in the order of the command."""
 
@@ -119,7 +118,7 @@ class OffsetToCommit(NamedTuple):
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@command_class
 class CommitOffsets(Command[list[ErrorCode]]):
     """The reply has an error code for each offset, in the order of the command."""
 
@@ -153,7 +152,7 @@ class FetchedOffset(NamedTuple):
     topic_id: TopicId = NO_TOPIC_ID
 
 
-@dataclass(slots=True)
+@command_class
 class FetchOffsets(Command[list[FetchedOffset]]):
     group_id: str
     # None for all partitions that the group has an offset for.
@@ -163,7 +162,7 @@ class FetchOffsets(Command[list[FetchedOffset]]):
     member_epoch: int = -1
 
 
-@dataclass(slots=True)
+@command_class
 class DeleteOffsets(Command[list[ErrorCode]]):
     """The reply has an error code for each partition, in the order of the command."""
 
@@ -171,7 +170,7 @@ class DeleteOffsets(Command[list[ErrorCode]]):
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(slots=True)
+@command_class
 class ForgetTopics(Command[int]):
     """Topics were deleted: their offsets are deleted from all groups. The reply is how many."""
 
@@ -205,11 +204,11 @@ class GroupDescription(NamedTuple):
     members: Sequence[MemberDescription]
 
 
-@dataclass(slots=True)
+@command_class
 class DescribeGroup(Command[GroupDescription]):
     group_id: str
 
 
-@dataclass(slots=True)
+@command_class
 class DeleteGroup(Command[None]):
     group_id: str

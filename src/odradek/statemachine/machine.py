@@ -21,9 +21,11 @@ machine may keep a caller (in an event) until it has a reply for it.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Generic, NamedTuple, Never, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Never, Protocol, TypeVar, dataclass_transform
 
 R = TypeVar("R")
+T = TypeVar("T")
 R_contra = TypeVar("R_contra", contravariant=True)
 Event = TypeVar("Event")
 Effect = TypeVar("Effect")
@@ -31,13 +33,26 @@ Image = TypeVar("Image")
 
 
 class Command(Generic[R]):
-    """A request to a machine; `R` is the type of its reply.
-
-    A subclass is a dataclass with slots that nobody changes after it was made. It is not frozen:
-    making a frozen one takes three times as long, and a heartbeat makes one.
-    """
+    """A request to a machine; `R` is the type of its reply. Subclasses are `command_class`es."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"{type(self).__name__}({', '.join(fields)})"
+
+
+@dataclass_transform(eq_default=False)
+def command_class(command_type: type[T]) -> type[T]:
+    """Makes a dataclass of a command. Commands are never changed after they were made.
+
+    The dataclass is not frozen, because making a frozen instance takes three times as long, and
+    each heartbeat makes one. It has no methods that commands do not need, because they are made
+    when the broker starts: 0.12 ms for a class instead of 0.5 ms.
+    """
+    # Without a docstring, `dataclass` would compute one from the signature, which takes long.
+    command_type.__doc__ = command_type.__doc__ or command_type.__name__
+    return dataclass(slots=True, eq=False, repr=False, match_args=False)(command_type)
 
 
 class Caller(Generic[R_contra]):

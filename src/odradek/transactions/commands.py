@@ -4,12 +4,11 @@
 request arrives by an old connection. It is empty if this broker itself asks.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.types import TopicPartition
-from odradek.statemachine.machine import Command, R
+from odradek.statemachine.machine import Command, R, command_class
 from odradek.transactions.transaction import Transaction
 
 
@@ -36,7 +35,7 @@ class Added(NamedTuple):
     missing: frozenset[TopicPartition] = frozenset()
 
 
-@dataclass(slots=True)
+@command_class
 class InitProducer(TransactionCommand[Identity]):
     """A producer starts. It sends the identity that it had, if it had one (KIP-360)."""
 
@@ -49,7 +48,7 @@ class InitProducer(TransactionCommand[Identity]):
     client_address: str = ""
 
 
-@dataclass(slots=True)
+@command_class
 class AddPartitions(TransactionCommand[Added]):
     """The producer will write to the partitions, so that each of them will need a marker."""
 
@@ -63,7 +62,7 @@ class AddPartitions(TransactionCommand[Added]):
     client_address: str = ""
 
 
-@dataclass(slots=True)
+@command_class
 class EndTransaction(TransactionCommand[Identity]):
     transactional_id: str
     producer_id: int
@@ -74,7 +73,7 @@ class EndTransaction(TransactionCommand[Identity]):
     client_address: str = ""
 
 
-@dataclass(slots=True)
+@command_class
 class MarkersWritten(TransactionCommand[ErrorCode]):
     """Every partition of a prepared transaction has its marker."""
 
@@ -83,7 +82,7 @@ class MarkersWritten(TransactionCommand[ErrorCode]):
     producer_epoch: int
 
 
-@dataclass(slots=True)
+@command_class
 class DescribeTransaction(TransactionCommand[Transaction | None]):
     """The reply is the state of a transactional id, or None if the id is unknown."""
 

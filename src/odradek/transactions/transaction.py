@@ -142,19 +142,23 @@ class Transaction(NamedTuple):
         raise InvariantViolation(subject, rule, map(str, self.history.steps))
 
     @property
-    def history(self) -> StepHistory:
-        step = Step(
+    def step(self) -> Step:
+        return Step(
             self.status,
             self.producer_id,
             self.producer_epoch,
             self.updated_ms,
             self.client_address,
         )
-        return StepHistory((*self.previous_steps, step))
+
+    @property
+    def history(self) -> StepHistory:
+        return StepHistory((*self.previous_steps, self.step))
 
     def after(self, before: "Transaction") -> "Transaction":
         """Returns this transaction with the history of its state before."""
-        return self._replace(previous_steps=before.history.steps[-_MAX_STEPS:])
+        steps = (*before.previous_steps[1 - _MAX_STEPS :], before.step)
+        return self._replace(previous_steps=steps)
 
     @property
     def is_exhausted(self) -> bool:

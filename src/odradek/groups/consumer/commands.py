@@ -1,13 +1,12 @@
 """The commands of consumer groups (KIP-848), and their replies."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from odradek.groups.consumer.member import ConsumerMember, TopicIdPartition
 from odradek.protocol.api_error import ApiError
 from odradek.protocol.types import TopicId
-from odradek.statemachine.machine import Caller, Command
+from odradek.statemachine.machine import Caller, Command, command_class
 
 
 class ConsumerHeartbeatReply(NamedTuple):
@@ -18,7 +17,7 @@ class ConsumerHeartbeatReply(NamedTuple):
     assignment: Mapping[TopicId, Sequence[int]] | None = None
 
 
-@dataclass(slots=True)
+@command_class
 class ConsumerHeartbeat(Command[ConsumerHeartbeatReply]):
     """A field that is None (or a timeout of -1) has not changed since the last heartbeat."""
 
@@ -44,7 +43,7 @@ JoinResult = ConsumerHeartbeatReply | ApiError
 """The reply to a member's first heartbeat, or the error that it would be refused with alone."""
 
 
-@dataclass(slots=True)
+@command_class
 class JoinTogether(Command[None]):
     """Several members join a group at once, each with its first heartbeat. Each has a caller of
     its own and is answered. The target assignment is computed once for all of them."""
@@ -67,12 +66,12 @@ class ConsumerGroupDescription(NamedTuple):
     members: Sequence[ConsumerMemberDescription]
 
 
-@dataclass(slots=True)
+@command_class
 class DescribeConsumerGroup(Command[ConsumerGroupDescription]):
     group_id: str
 
 
-@dataclass(slots=True)
+@command_class
 class TopicsChanged(Command[int]):
     """Topics were created, deleted, or got partitions. The reply is how many groups changed."""
 
