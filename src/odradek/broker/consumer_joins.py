@@ -32,7 +32,9 @@ class _HeldJoin(NamedTuple):
 
 
 class ConsumerJoins:
-    """Invariant: for every group with held joins a call of `_decide` is scheduled."""
+    """The first heartbeats of members that wait to be decided together.
+
+    Invariant: for every group with held joins a call of `_decide` is scheduled."""
 
     __slots__ = ("_groups", "_held")
 

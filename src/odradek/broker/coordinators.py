@@ -92,10 +92,10 @@ class Coordinators:
         finally:
             self.verifier.close()
 
-    def send_away(self) -> None:
+    def fail_waiters(self) -> None:
         """Fails every client that waits for a coordinator, because the lease is lost."""
-        self.groups.send_away()
-        self.transactions.send_away()
+        self.groups.fail_waiters()
+        self.transactions.fail_waiters()
 
     def wake(self) -> None:
         """Resumes what waits for the lease, because the lease is back."""

@@ -62,8 +62,8 @@ async def watch_lease(
                 " clients are sent to them"
             )
             lost_session = membership.session_id
-            coordinators.send_away()
-            await replicas.send_away()
+            coordinators.fail_waiters()
+            await replicas.fail_waiters()
         elif is_leased and not was_leased:
             if membership.session_id == lost_session:
                 logger.info("the session with the metadata store has not expired after all")

@@ -89,6 +89,8 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
 
 
 class Member(NamedTuple):
+    """A member of a classic group."""
+
     member_id: str
     group_instance_id: str | None
     client_id: str
@@ -127,7 +129,9 @@ class InitialDelay(NamedTuple):
 
 
 class ClassicGroup:
-    """Invariants (`check`): the leader is a member, and only a group without members has none; the
+    """A classic group, or the draft of one.
+
+    Invariants (`check`): the leader is a member, and only a group without members has none; the
     generation never falls; a caller waits for JoinGroup only while a rebalance is prepared, and for
     SyncGroup only while it is completed."""
 

@@ -82,6 +82,8 @@ _ALWAYS_FITS_BYTES: Final = 16 * 1024
 
 
 class GroupMachine:
+    """A `Machine`; `broker.coordinators` makes one for each partition that the broker leads."""
+
     def __init__(
         self,
         settings: GroupSettings,

@@ -32,6 +32,8 @@ _NO_CHANGE: Final[GroupOutcome] = Outcome()
 
 
 class Membership:
+    """Decides for all classic groups of a machine. It has no state of its own."""
+
     def __init__(self, settings: GroupSettings, new_identifier: Callable[[], str]) -> None:
         self._settings = settings
         self._new_identifier = new_identifier

@@ -34,7 +34,9 @@ _LATEST_MS: Final = 2**63 - 1
 
 
 class Offsets:
-    """Invariants (`check`): no dictionary in it is empty; `_open` names exactly the producers with
+    """The offsets of all groups of a partition.
+
+    Invariants (`check`): no dictionary in it is empty; `_open` names exactly the producers with
     pending offsets of a group; of two commits for a partition the one that is later in the log
     counts."""
 

@@ -37,6 +37,8 @@ PENDING_JOINS_TIMEOUT_MS: Final = 100
 
 
 class ClassicDecision:
+    """One decision about one classic group."""
+
     def __init__(self, group: ClassicGroup, settings: GroupSettings, now: GroupNow) -> None:
         """`group` is a draft. It becomes the group when the outcome is applied."""
         self.group = group

@@ -169,10 +169,10 @@ class Partition(Replica):
         self.leader = NO_LEADER
         super().resign(reason)
 
-    def send_away(self, reason: ApiError) -> None:
+    def fail_waiters(self, reason: ApiError) -> None:
         """Fails every request that waits now, but keeps the role: the broker has lost its lease and
         does not know whether it still leads."""
-        self.high_watermark.send_away(reason)
+        self.high_watermark.fail_waiters(reason)
         if self._last_stable is not None:
             self._last_stable.nudge()
         if self.leadership is not None:

@@ -98,8 +98,8 @@ class PartitionLog:
             except ApiError as refusal:
                 if self._is_leased():
                     raise _lost(refusal) from refusal
-                # Every waiter fails when the lease is lost (`Replicas.send_away`), but the state in
-                # memory is kept: it is right if the broker finds that it still leads.
+                # Every waiter fails when the lease is lost (`Replicas.fail_waiters`), but the state
+                # in memory is kept: it is right if the broker finds that it still leads.
 
     async def replay(self, end_offset: int) -> AsyncIterator[Sequence[Written | Marker]]:
         """Skips records that a later record of the same key replaces, as compaction would, so that

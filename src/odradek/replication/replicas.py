@@ -276,7 +276,7 @@ class Replicas:
         for partition in self._by_name.values():
             partition.resign(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
-    async def send_away(self) -> None:
+    async def fail_waiters(self) -> None:
         """Refuses every request that waits at a partition, because the lease is lost
         (`broker.lease`). A produce request would otherwise wait for its timeout while another
         broker leads."""
@@ -284,7 +284,7 @@ class Replicas:
         for partition in list(self._by_name.values()):
             if timeslice.is_over():
                 await timeslice.next_turn()
-            partition.send_away(_unleased())
+            partition.fail_waiters(_unleased())
 
     def _is_wanted(self, log: Log) -> bool:
         topic = self._image.topics.get(log.topic_partition.topic)

@@ -67,7 +67,9 @@ class _Coordinator(Generic[M, Effect]):
 
 
 class StatePartitions(Generic[M, Effect]):
-    """Invariant: a partition has at most one machine here, that of the current leader epoch."""
+    """The coordinators of one internal topic on this broker. Handlers send commands through it.
+
+    Invariant: a partition has at most one machine here, that of the current leader epoch."""
 
     def __init__(
         self,
@@ -186,12 +188,12 @@ class StatePartitions(Generic[M, Effect]):
 
     # The lease
 
-    def send_away(self) -> None:
+    def fail_waiters(self) -> None:
         """Fails every client that waits for a machine, because the lease is lost (`broker.lease`):
         members that wait for a rebalance, and replies that wait for replicas."""
         for coordinator in self._coordinators.values():
             if coordinator.runner is not None:
-                coordinator.runner.send_away()
+                coordinator.runner.fail_waiters()
 
     async def regains(self, key: str) -> bool:
         """Waits for the lease after a request about the key was refused, and returns whether this

@@ -35,7 +35,7 @@ Image = TypeVar("Image")
 class Command(Generic[R]):
     """A request to a machine; `R` is the type of its reply. Subclasses are `command_class`es."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         fields = (f"{name}={getattr(self, name)!r}" for name in self.__slots__)

@@ -39,7 +39,9 @@ class _Entry:
 
 
 class PendingReplies:
-    """Invariant: while replies wait, `_task` waits for the lowest offset of the heap, and (if there
+    """The replies of one runner that wait.
+
+    Invariant: while replies wait, `_task` waits for the lowest offset of the heap, and (if there
     is a limit) `_timer` for the deadline of the oldest entry."""
 
     def __init__(

@@ -117,7 +117,9 @@ class _Waiting(Caller[R]):
 
 
 class Runner(Generic[Event, Effect, Image]):
-    """Invariant: the machine has applied every entry of the log below `_applied` and none at or
+    """Runs a machine on a log, from `load` until `end`. `StatePartitions` creates and owns it.
+
+    Invariant: the machine has applied every entry of the log below `_applied` and none at or
     above it, so `_applied` never exceeds the log end offset."""
 
     def __init__(
@@ -287,7 +289,7 @@ class Runner(Generic[Event, Effect, Image]):
         self._timers.clear()
         self._fail_callers(_shown_to_clients(reason))
 
-    def send_away(self) -> None:
+    def fail_waiters(self) -> None:
         """Fails every caller because this broker may not answer (`ReplicatedLog.refusal`). The
         state is kept: the broker may find that it still leads."""
         refusal = self._log.refusal()

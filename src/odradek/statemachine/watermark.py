@@ -60,7 +60,9 @@ class Waiter:
 
 
 class Watermark:
-    """Invariants: `value` never falls; no task waits for an offset that was reached."""
+    """An offset that only rises, and the tasks that wait for it.
+
+    Invariants: `value` never falls; no task waits for an offset that was reached."""
 
     __slots__ = ("_failed", "_reached", "value", "waiters")
 
@@ -93,9 +95,9 @@ class Watermark:
     def fail(self, reason: Exception) -> None:
         """Fails all tasks that wait, now and later, with `reason`."""
         self._failed = reason
-        self.send_away(reason)
+        self.fail_waiters(reason)
 
-    def send_away(self, reason: Exception) -> None:
+    def fail_waiters(self, reason: Exception) -> None:
         """Fails the tasks that wait now with `reason`, but not those that come later."""
         reached, self._reached = self._reached, []
         for _, _, future in reached:

@@ -35,6 +35,8 @@ MarkerErrors = Mapping[TopicPartition, ErrorCode]
 
 
 class LocalMarkers:
+    """Appends markers to the partitions of this broker."""
+
     def __init__(self, replicas: Replicas, clock: Clock, on_marker: OnMarker) -> None:
         self._replicas = replicas
         self._clock = clock

@@ -47,7 +47,9 @@ _DONE: Final = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
 
 
 class MarkerWriter:
-    """Invariants: there is at most one task for each transactional id. While there is none, every
+    """Writes the markers of all transactions that this broker coordinates.
+
+    Invariants: there is at most one task for each transactional id. While there is none, every
     prepared transaction of the id was looked at after it was written."""
 
     def __init__(

@@ -1,7 +1,6 @@
-"""How transactions are written to `__transaction_state`: Kafka's keys and values.
+"""The records of transactions in `__transaction_state`, in Kafka's format.
 
-A value that Kafka of another version wrote is read as far as it is understood. Partitions of
-transactions at rest are not written.
+A value that another version of Kafka wrote is read as far as its fields are known.
 """
 
 from typing import Final
@@ -38,8 +37,8 @@ class TransactionLogValue(Message, versions="0-1", flexible="1+"):
     transaction_last_update_timestamp_ms: int = int64()
     transaction_start_timestamp_ms: int = int64()
     client_transaction_version: int = int16("1+", tag=2)
-    # Ours alone; Kafka keeps it in memory and skips tags that it does not know. With it a
-    # producer can ask again for its epoch after the coordinator has moved (KIP-360).
+    # A field of Odradek. Kafka keeps this epoch in memory only, and skips unknown tagged fields.
+    # With it a producer can ask again for its epoch after the coordinator has moved (KIP-360).
     last_producer_epoch: int = int16("1+", default=-1, tag=10_000)
 
 
@@ -74,7 +73,7 @@ def record_of(transaction: Transaction) -> LogRecord:
 
 
 def read_key(key: bytes) -> str | None:
-    """The transactional id, or None for a kind of record that is not known."""
+    """Returns the transactional id, or None for an unknown kind of record."""
     if key[:2] != _KEY_VERSION.to_bytes(2, "big"):
         return None
     try:
@@ -84,7 +83,7 @@ def read_key(key: bytes) -> str | None:
 
 
 def read_value(transactional_id: str, content: bytes) -> Transaction | None:
-    """The transaction, or None if the value cannot be read."""
+    """Returns the transaction, or None if the value cannot be read."""
     try:
         value = decode_versioned(TransactionLogValue, content)
         status = Status(value.transaction_status)

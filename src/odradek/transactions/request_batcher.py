@@ -44,7 +44,9 @@ class PeerDirectory(Protocol):
 
 
 class RequestBatcher(Generic[Question, Answer]):
-    """Invariant: at most one request to each broker is under way."""
+    """Asks other brokers, one request at a time for each.
+
+    Invariant: at most one request to each broker is under way."""
 
     def __init__(
         self,

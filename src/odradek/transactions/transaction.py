@@ -208,7 +208,7 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, *, committed: bool, now_ms: int) -> "Transaction":
-        """Decides the end of the transaction: the result is prepared."""
+        """Decides the end of the transaction, which is prepared from then on."""
         status = Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT
         prepared = self.become(status, now_ms)
         if self.status is Status.ONGOING:
@@ -249,7 +249,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> "Transaction":
-        """Every marker is written."""
+        """Completes the transaction: every marker is written."""
         committed = self.status is Status.PREPARE_COMMIT
         status = Status.COMPLETE_COMMIT if committed else Status.COMPLETE_ABORT
         completed = self.become(status, now_ms)._replace(

@@ -50,6 +50,8 @@ _RETRIED: Final = _NO_COORDINATOR_NOW | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 class TransactionVerifier:
+    """Asks the coordinators of transactions, on this broker and on others."""
+
     def __init__(
         self,
         broker_id: BrokerId,

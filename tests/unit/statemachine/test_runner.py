@@ -517,10 +517,10 @@ async def test_whoever_waits_is_sent_away_without_a_lease_and_the_next_one_is_an
     runner, _ = await loaded(log)
     waiting = [runner.begin(Count("add", "a")), runner.begin(Count("wait", "b"))]
     await asyncio.sleep(0)
-    runner.send_away()  # Nothing happens as long as there is a lease.
+    runner.fail_waiters()  # Nothing happens as long as there is a lease.
     assert not any(each.done() for each in waiting)
     log.is_leased = False
-    runner.send_away()
+    runner.fail_waiters()
     for each in waiting:
         assert isinstance(each.exception(), InterruptedError)
     log.is_leased = True

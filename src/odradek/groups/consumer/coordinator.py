@@ -67,7 +67,7 @@ _UNRELEASED_INTERVAL_PARTS: Final = 5
 
 
 class ConsumerGroups:
-    """A `GroupTypePlugin`."""
+    """Decides for all consumer groups of a machine (a `GroupTypePlugin`). It has no state."""
 
     record_kinds = KINDS
     deadlines = DEADLINES

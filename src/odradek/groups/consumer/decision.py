@@ -57,6 +57,8 @@ SYNC: Final = "sync"
 
 
 class ConsumerDecision:
+    """One decision about one consumer group."""
+
     def __init__(self, group: ConsumerGroup, settings: GroupSettings, now: GroupNow) -> None:
         self.group = group
         self.settings = settings

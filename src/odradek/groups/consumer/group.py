@@ -48,7 +48,9 @@ class GroupState(Enum):
 
 
 class ConsumerGroup:
-    """Invariants (`check`): member epoch <= assignment epoch <= group epoch; a partition is
+    """A consumer group, or the draft of one.
+
+    Invariants (`check`): member epoch <= assignment epoch <= group epoch; a partition is
     assigned to, or being revoked by, at most one member, and `owners` names that member; the target
     assignment gives a partition to at most one member."""
 

@@ -60,7 +60,7 @@ class GroupKey(Message, versions="0"):
 
 
 class PartKey(Message, versions="0"):
-    """Of a member or of a pattern."""
+    """The key of a record about a member or a pattern of a group."""
 
     group_id: str = string()
     part: str = string()
@@ -130,7 +130,7 @@ class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
 
 
 class Key(NamedTuple):
-    """`part` is a member's id or a pattern, by the kind."""
+    """`part` is a member id or a pattern, depending on the kind; empty for the group itself."""
 
     kind: int
     group_id: str
@@ -138,7 +138,7 @@ class Key(NamedTuple):
 
 
 class ResolvedPattern(NamedTuple):
-    """`version` is the number of the image in which these were the topics."""
+    """The topics that a pattern stands for, and the number of the image that says so."""
 
     topics: frozenset[str]
     version: int
