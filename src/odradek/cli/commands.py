@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, Command]] = {
         "configs": Command("topics", "show and change settings of topics and brokers"),
         "get-offsets": Command("topics", "first, last or by-time offsets of partitions"),
         "delete-records": Command("topics", "delete records below an offset"),
-        "acls": Command("access", "list, add and remove access rules: who may do what"),
+        "acls": Command("access", "list, add and remove access rules (ACLs)"),
     },
     "Groups and transactions": {
         "consumer-groups": Command(
@@ -37,40 +37,40 @@ GROUPS: dict[str, dict[str, Command]] = {
         ),
         "groups": Command("groups", "list groups of every type"),
         "transactions": Command(
-            "transactions", "list, describe and end transactions, also hanging ones"
+            "transactions", "list, describe and abort transactions, including hanging ones"
         ),
     },
     "Records": {
         "console-producer": Command("records", "send lines from standard input to a topic"),
         "console-consumer": Command("records", "print the records of a topic"),
         "get": Command("records", "print the newest value of a key, without reading the topic"),
-        "archive": Command(
-            "spark", "topics to Parquet files by date and hour, each record exactly once"
-        ),
-        "restore": Command("spark", "archived records back into a topic, as they were"),
+        "archive": Command("spark", "archive topics as Parquet files, each record exactly once"),
+        "restore": Command("spark", "restore archived records into a topic"),
     },
     "Spark": {
         "pipeline": Command("spark", "run Spark queries on topics: run, list, status, stop"),
         "recipe": Command(
-            "spark", "whole examples in a minute: sensors, clicks, taxis, lambda, kappa"
+            "spark", "complete examples on Spark: sensors, clicks, taxis, lambda, kappa"
         ),
     },
     "Cluster": {
-        "cluster": Command("cluster", "the cluster's id, its brokers' addresses; empty a broker"),
+        "cluster": Command(
+            "cluster", "the cluster's id and brokers; move all replicas away from a broker"
+        ),
         "leader-election": Command(
-            "replicas", "give leadership back to the preferred replicas, or to any"
+            "replicas", "elect the preferred leader of partitions, or any live replica"
         ),
         "reassign-partitions": Command(
-            "replicas", "move partitions to other brokers, change the number of copies"
+            "replicas", "move partitions to other brokers, change the replication factor"
         ),
         "replica-verification": Command(
-            "replicas", "compare the copies of partitions, record by record"
+            "replicas", "compare the replicas of partitions, record by record"
         ),
-        "doctor": Command("doctor", "check this machine and the way to the brokers"),
+        "doctor": Command("doctor", "check this machine and the connection to the brokers"),
         "sizing": Command("sizing", "how much disk, memory and network a load needs, and why"),
     },
     "Look inside": {
-        "broker-api-versions": Command("cluster", "the protocol versions each broker speaks"),
+        "broker-api-versions": Command("cluster", "the API versions that each broker supports"),
         "log-dirs": Command("topics", "disk used by partitions on each broker"),
         "dump-log": Command("dump_log", "print and verify log segments and indexes on disk"),
     },

@@ -198,7 +198,7 @@ def _log_end(failure: Exception) -> None:
     from odradek.telemetry.logs import SERVER, TOLD
 
     is_expected = isinstance(failure, CommandFailed)
-    words = f"stopped: {failure}" if is_expected else "ended by an error that nobody expected"
+    words = f"stopped: {failure}" if is_expected else "ended by an unexpected error"
     logging.getLogger(SERVER).critical(words, exc_info=None if is_expected else failure, extra=TOLD)
 
 

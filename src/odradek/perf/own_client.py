@@ -201,7 +201,7 @@ async def _round_trips(
         if len(read) != 1 or read[0].value != value:
             raise CommandFailed(
                 f"expected to read the one record that was sent, but read {len(read)};"
-                " use a topic that nobody else writes to"
+                " use a topic that no other program writes to"
             )
         latencies_us.append(elapsed_us)
         if number % _REPORT_EVERY == 0 and not arguments.json:

@@ -10,10 +10,10 @@ from typing import Final
 # What each recipe shows, by its name. Its module has the same name, except for `lambda`, which is a
 # keyword.
 RECIPES: Final = {
-    "sensors": "a sensor factory: an audit that loses nothing, health trends, alerts by urgency",
+    "sensors": "a sensor factory: an audit without loss, health trends, critical alerts",
     "clicks": "clicks counted by page and minute, late ones included",
-    "taxis": "surge prices by area and window, from rides asked for and drivers free",
-    "lambda": "a batch view and a speed view, merged when asked",
+    "taxis": "surge prices by area and window, from ride requests and free drivers",
+    "lambda": "a batch view and a speed view, merged by queries",
     "kappa": "version 2 of a query beside version 1, then the cut-over",
 }
 

@@ -237,7 +237,7 @@ def _confirmed(rules: Rules) -> bool:
             if input().strip().lower() not in ("y", "yes"):
                 return False
         except EOFError:
-            raise CommandFailed("nobody answered; --force removes without asking") from None
+            raise CommandFailed("no answer; --force removes without asking") from None
     return True
 
 

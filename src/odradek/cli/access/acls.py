@@ -88,7 +88,7 @@ def _add_resources(group: "argparse._ArgumentGroup") -> None:
 def _add_rules(group: "argparse._ArgumentGroup") -> None:
     for flag, description in (
         ("--allow-principal", "who may, as in User:alice; User:* is everybody"),
-        ("--deny-principal", "who may not, whatever else allows it"),
+        ("--deny-principal", "denied principals, even if another rule allows them"),
         ("--allow-host", "from where, an address (default: *)"),
         ("--deny-host", "from where not, an address (default: *)"),
         ("--principal", "with --list: only rules about this one"),

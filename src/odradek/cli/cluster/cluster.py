@@ -14,7 +14,7 @@ examples:
   odradek cluster list-endpoints
   odradek cluster decommission --id 3      # moves all that broker 3 holds; then stop it
 
-`decommission` waits until everything has arrived elsewhere, and can be interrupted: the moves go
+`decommission` waits until all replicas have moved, and can be interrupted: the moves go
 on, and running it again waits again.
 """
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lower-replication-factor",
         action="store_true",
-        help="with decommission: fewer copies where too few brokers are left",
+        help="with decommission: fewer replicas if too few brokers are left",
     )
     parser.add_argument(
         "--timeout",

@@ -9,7 +9,7 @@ examples:
   odradek doctor                          # this machine, and the brokers if there are any
   odradek doctor --data /var/lib/odradek --bootstrap-server broker-1:9092
 
-Ends with 1 if something is wrong; what could be better, and what is only good to know, is no
+Ends with 1 if something is wrong; warnings and information are no
 failure. Brokers are looked for only where one is named, or answers at 127.0.0.1:9092.
 """
 

@@ -59,12 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reset-offsets", action="store_true", help="move the positions of a group"
     )
     actions.add_argument(
-        "--delete-offsets", action="store_true", help="forget a group's positions in topics"
+        "--delete-offsets", action="store_true", help="delete a group's offsets in topics"
     )
     actions.add_argument(
         "--validate-regex",
         metavar="PATTERN",
-        help="say whether the new consumer protocol takes this pattern for topics; asks no broker",
+        help="check whether the new consumer protocol accepts this pattern; asks no broker",
     )
     parser.add_argument(
         "--group",
@@ -114,7 +114,7 @@ def _add_view_arguments(parser: argparse.ArgumentParser) -> None:
     views.add_argument(
         "--offsets",
         action="store_true",
-        help="with --describe: show positions and lag, which is what it does by itself",
+        help="with --describe: show positions and lag (the default)",
     )
     views.add_argument(
         "--verbose", action="store_true", help="with --describe: epochs and assignments too"
@@ -129,7 +129,7 @@ def _add_reset_arguments(parser: argparse.ArgumentParser) -> None:
     resets.add_argument(
         "--dry-run", action="store_true", help="only show the new positions: the default"
     )
-    resets.add_argument("--execute", action="store_true", help="really move the group")
+    resets.add_argument("--execute", action="store_true", help="change the offsets")
     resets.add_argument(
         "--export", action="store_true", help="print the new positions as CSV, for --from-file"
     )
@@ -138,7 +138,7 @@ def _add_reset_arguments(parser: argparse.ArgumentParser) -> None:
     resets.add_argument(
         "--to-current",
         action="store_true",
-        help="stay; partitions without a position begin at the end",
+        help="keep positions; partitions without one start at the end",
     )
     resets.add_argument("--to-offset", metavar="OFFSET", type=whole_number, help="to this offset")
     resets.add_argument(
@@ -156,12 +156,12 @@ def _add_reset_arguments(parser: argparse.ArgumentParser) -> None:
         "--shift-by",
         metavar="N",
         type=whole_number,
-        help="by so many records; a negative number goes back",
+        help="by this many records; a negative number goes back",
     )
     resets.add_argument(
         "--from-file",
         metavar="FILE",
-        help="to what a CSV file says: topic,partition,offset or group,topic,partition,offset",
+        help="to the offsets in a CSV file: topic,partition,offset or group,topic,partition,offset",
     )
 
 

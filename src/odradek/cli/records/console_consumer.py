@@ -53,8 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--isolation-level",
         metavar="LEVEL",
         choices=("read_committed", "read_uncommitted"),
-        help="read_committed hides what transactions have not committed"
-        " (default: read_uncommitted)",
+        help="read_committed hides records of uncommitted transactions (default: read_uncommitted)",
     )
     _add_output_arguments(parser)
     parser.add_argument("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)

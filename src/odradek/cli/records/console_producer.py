@@ -21,12 +21,17 @@ reader properties: parse.key, key.separator (tab), parse.headers, headers.delimi
 _CLIENT_FLAGS = (
     ("--request-required-acks", "acks", "ACKS", "all (-1), 1 or 0 replicas must have a record"),
     ("--batch-size", "batch.size", "BYTES", "records are sent together up to this size"),
-    ("--timeout", "linger.ms", "MS", "how long a record waits for others to go with"),
+    ("--timeout", "linger.ms", "MS", "how long a record waits for its batch to fill"),
     ("--message-send-max-retries", "retries", "N", "how often a failed send is repeated"),
     ("--retry-backoff-ms", "retry.backoff.ms", "MS", "pause before a repeat"),
     ("--request-timeout-ms", "request.timeout.ms", "MS", "how long to wait for an answer"),
-    ("--max-block-ms", "max.block.ms", "MS", "how long a send waits for room or metadata"),
-    ("--max-memory-bytes", "buffer.memory", "BYTES", "memory for records on their way"),
+    ("--max-block-ms", "max.block.ms", "MS", "how long a send waits for buffer space or metadata"),
+    (
+        "--max-memory-bytes",
+        "buffer.memory",
+        "BYTES",
+        "memory for records that are not acknowledged yet",
+    ),
     ("--metadata-expiry-ms", "metadata.max.age.ms", "MS", "how long metadata counts as fresh"),
     ("--socket-buffer-size", "send.buffer.bytes", "BYTES", "size of the socket's buffer"),
 )

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         choices=("read_committed", "read_uncommitted"),
         default="read_committed",
-        help="read_uncommitted shows what transactions have not committed too"
+        help="read_uncommitted also shows records of uncommitted transactions"
         " (default: read_committed)",
     )
     where.add_argument(
@@ -81,7 +81,7 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--stats",
         action="store_true",
-        help="say on standard error what the broker read, and how long it took",
+        help="print on standard error what the broker read, and how long it took",
     )
     output.add_argument(
         "--repeat",

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("preferred", "unclean"),
         type=str.lower,
         required=True,
-        help="who shall lead",
+        help="which replica becomes the leader",
     )
     parser.add_argument(
         "--all-topic-partitions", action="store_true", help="every partition that needs it"

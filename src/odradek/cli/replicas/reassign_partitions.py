@@ -30,12 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_argument(
         "--generate", action="store_true", help="propose a plan, and change nothing"
     )
-    actions.add_argument("--execute", action="store_true", help="start to move, by a plan")
+    actions.add_argument("--execute", action="store_true", help="start the moves of a plan")
     actions.add_argument(
-        "--verify", action="store_true", help="say how far a plan is; lift the throttle at its end"
+        "--verify",
+        action="store_true",
+        help="show the progress of a plan; remove the throttle at its end",
     )
     actions.add_argument("--cancel", action="store_true", help="stop the moves of a plan")
-    actions.add_argument("--list", action="store_true", help="the moves under way")
+    actions.add_argument("--list", action="store_true", help="list the moves in progress")
     parser.add_argument(
         "--reassignment-json-file",
         metavar="FILE",
@@ -63,10 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--replication-factor",
         metavar="N",
         type=positive_number,
-        help="with --generate: another number of copies",
+        help="with --generate: the new replication factor",
     )
     parser.add_argument(
-        "--disable-rack-aware", action="store_true", help="with --generate: racks do not matter"
+        "--disable-rack-aware", action="store_true", help="with --generate: ignore racks"
     )
     parser.add_argument(
         "--throttle",
@@ -78,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--additional",
         action="store_true",
-        help="with --execute: while other moves are under way; also changes their throttle",
+        help="with --execute: also while other moves are in progress; changes their throttle too",
     )
     parser.add_argument(
         "--preserve-throttles",

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-file",
         metavar="FILE",
-        help="everything into this one file, nothing to stderr or elsewhere",
+        help="write all log lines to this file, and nothing to stderr",
     )
     add_input_argument(parser)
 

@@ -11,9 +11,9 @@ _EXAMPLES = """\
 examples:
   odradek local start                      # three brokers at 127.0.0.1:9092, 9093 and 9094
   odradek local status
-  odradek local stop                       # data stay; `start` goes on with them
+  odradek local stop                       # keeps the data for the next `start`
 
-It is `odradek up --brokers 3` with its words in DIR/up.log. `status` ends with 0 if every broker
+It is `odradek up --brokers 3` with its output in DIR/up.log. `status` ends with 0 if every broker
 runs, with 1 if some do not, with 3 if none does.
 """
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="DIR",
         default="./odradek-local",
-        help="where the cluster lives (default: ./odradek-local)",
+        help="the directory of the cluster (default: ./odradek-local)",
     )
     parser.add_argument(
         "--brokers",

@@ -23,5 +23,5 @@ def add_serving_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log-level",
         choices=("ERROR", "WARN", "INFO", "DEBUG"),
-        help="what brokers say (default: WARN on stderr, INFO into files)",
+        help="log level of brokers (default: WARN on stderr, INFO into files)",
     )

@@ -14,11 +14,11 @@ examples:
   odradek up --memory --port 0                      # any free port, nothing kept
   odradek up --override num.partitions=3 --override log.retention.ms=3600000
   odradek up --brokers 3                            # ports 9092 to 9094, odradek-data/broker-1 ...
-  odradek broker odradek-data/broker-2/server.properties       # bring one back that died
+  odradek broker odradek-data/broker-2/server.properties       # restart a broker that died
 
 With several brokers, topics have a copy on each (at most three), and acks=all means on two of
 them (min.insync.replicas=2 from three brokers on): one may die and nothing is lost or refused.
-Three brokers on one machine still share one power cord.
+Three brokers on one machine still share one power supply.
 
 A new group waits for no further members (group.initial.rebalance.delay.ms=0), so a consumer
 reads at once, and members of the new protocol hear of changes within half a second
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=positive_number,
         default=1,
-        help="how many; broker i listens on PORT+i-1 and lives in DIR/broker-i (default: 1)",
+        help="how many; broker i listens on PORT+i-1 its data is in DIR/broker-i (default: 1)",
     )
     parser.add_argument(
         "--zookeeper",

@@ -41,7 +41,7 @@ def _add_load_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_count,
         default=1,
-        help="how often each record is read: consumer groups, say (default: 1)",
+        help="how often each record is read, by consumer groups (default: 1)",
     )
     load.add_argument(
         "--clients",
@@ -62,7 +62,7 @@ def _add_load_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SIZE",
         type=size_bytes,
         default=16_384,
-        help="of what a producer sends to a partition at once (default: 16KiB)",
+        help="of a batch that a producer sends to a partition (default: 16KiB)",
     )
 
 
@@ -116,7 +116,7 @@ def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         type=duration_s,
         default=600.0,
-        help="how far behind readers usually are: that much is to stay in memory (default: 10m)",
+        help="how far readers usually lag: these records should stay in memory (default: 10m)",
     )
     cluster.add_argument(
         "--network",

@@ -15,7 +15,7 @@ examples:
   odradek archive --include 'orders-.*' --to s3a://bucket/kafka --follow
   odradek archive --list --to /data/archive
 
-The same command again goes on where the last one stood, however it ended. Records are filed by the
+The same command again continues where the last one ended. Records are filed by the
 date and hour of their timestamp, in UTC:
   topic=clicks/date=2026-11-15/hour=07/records-clicks-3-FIRST_OFFSET-LAST_OFFSET-N.parquet
 Needs the extra `spark` and Java 17. A path may be on any filesystem that your Spark knows.
@@ -33,20 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--include", metavar="PATTERN", help="instead of --topic: a regular expression for several"
     )
     subject.add_argument(
-        "--follow", action="store_true", help="stay, and archive what comes until interrupted"
+        "--follow", action="store_true", help="go on archiving new records until interrupted"
     )
     subject.add_argument(
         "--interval-ms",
         metavar="MS",
         type=positive_number,
         default=60_000,
-        help="with --follow: how long to wait between looks (default: 60000)",
+        help="with --follow: how long to wait between two runs (default: 60000)",
     )
     subject.add_argument("--list", action="store_true", help="show what is archived, and end")
     subject.add_argument(
         "--check",
         action="store_true",
-        help="read the whole archive, say whether each record is there exactly once, and end",
+        help="read the whole archive, check that each record is there exactly once, and end",
     )
     subject.add_argument("--merge", action="store_true", help="only merge small files, and end")
     _add_ways(parser)
@@ -62,20 +62,20 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         choices=("read_committed", "read_uncommitted"),
         default="read_committed",
-        help="read_uncommitted archives what transactions may yet abort, too"
+        help="read_uncommitted also archives records of open transactions"
         " (default: read_committed)",
     )
     ways.add_argument(
         "--allow-data-loss",
         action="store_true",
-        help="go on, and note it, where records were deleted before they were archived",
+        help="go on if records were deleted before they were archived, and record the gap",
     )
     ways.add_argument(
         "--max-records",
         metavar="N",
         type=positive_number,
         default=2_000_000,
-        help="the most records archived in one step; what a run that is killed has to do again"
+        help="maximum number of records in one step, which a killed run has to repeat"
         " (default: 2000000)",
     )
     ways.add_argument(

@@ -18,7 +18,7 @@ examples:
 
 A query that fails is started again from its checkpoint, after 1, 2, 4, ... 60 seconds. `status`
 ends with 0 if the pipeline runs or has finished, with 1 if it failed, with 3 if it does not run.
-docs/pipelines.md has both forms of the file; --spark-property wins over what stands in it.
+docs/pipelines.md has both forms of the file; --spark-property overrides the settings in it.
 """
 
 
@@ -33,19 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="DIR",
         default="./odradek-pipelines",
-        help="where states and checkpoints live (default: ./odradek-pipelines)",
+        help="the directory of states and checkpoints (default: ./odradek-pipelines)",
     )
     parser.add_argument("--name", metavar="NAME", help="with run: another name than the file's")
     parser.add_argument(
         "--once",
         action="store_true",
-        help="with run: handle what is there now, and end",
+        help="with run: process the available records, and end",
     )
     parser.add_argument(
         "--max-restarts",
         metavar="N",
         type=whole_number,
-        help="with run: give up after so many failures in a row (default: never)",
+        help="with run: give up after this many consecutive failures (default: never)",
     )
     add_spark_arguments(parser)
     add_json_argument(parser)

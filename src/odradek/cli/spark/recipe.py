@@ -14,7 +14,7 @@ examples:
   odradek recipe taxis --png taxis.png
 
 Each runs for about a minute, on ports and in a directory of its own, and leaves nothing behind but
-the picture that --png names. The code is meant to be read: src/odradek/recipes.
+the chart that --png names. The code is meant to be read: src/odradek/recipes.
 """
 )
 

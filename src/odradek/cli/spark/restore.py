@@ -16,8 +16,8 @@ examples:
     --since 2026-11-16 --until 2026-11-17
 
 Partition, order, key, value, headers and timestamp are as they were; offsets are new. Each record
-is written once: the same command again goes on where the last one stood, however it ended, and
-adds what was archived since. A topic that is not there is made, with retention.ms=-1.
+is written once: the same command again continues where the last one ended, however it ended, and
+adds what was archived since. A missing topic is created with retention.ms=-1.
 Needs the extra `spark` and Java 17.
 """
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=key_and_value,
         action="append",
         default=[],
-        help="a setting of the topic, if it has to be made; may be repeated",
+        help="a setting of the topic, if it has to be created; may be repeated",
     )
     parser.add_argument(
         "--max-records",

@@ -55,9 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_argument("--describe", action="store_true", help="show settings")
     actions.add_argument("--alter", action="store_true", help="change settings")
     whose = parser.add_argument_group("whose settings")
-    whose.add_argument("--topic", metavar="NAME", help="a topic's")
-    whose.add_argument("--broker", metavar="ID", help="one broker's")
-    whose.add_argument("--broker-defaults", action="store_true", help="those of all brokers")
+    whose.add_argument("--topic", metavar="NAME", help="settings of a topic")
+    whose.add_argument("--broker", metavar="ID", help="settings of one broker")
+    whose.add_argument("--broker-defaults", action="store_true", help="settings of all brokers")
     whose.add_argument(
         "--broker-logger", metavar="ID", help="levels of one broker's loggers, until it stops"
     )
@@ -74,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument(
         "--entity-default", action="store_true", help="... or the default of all brokers"
     )
-    whose.add_argument("--group", metavar="NAME", help="a consumer group's, also before it exists")
+    whose.add_argument(
+        "--group", metavar="NAME", help="settings of a consumer group, also before it exists"
+    )
     for later in ("client", "user", "ip", "client-metrics"):
         whose.add_argument(f"--{later}", help=argparse.SUPPRESS)
     for later in ("client", "user", "ip"):
@@ -89,7 +91,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--add-config-file", metavar="FILE", help="a properties file to set")
     parser.add_argument(
-        "--delete-config", metavar="KEY,...", action="append", help="settings to return to default"
+        "--delete-config",
+        metavar="KEY,...",
+        action="append",
+        help="settings to reset to their default",
     )
     parser.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
     add_json_argument(parser)

@@ -9,7 +9,7 @@ from odradek.tools.hints import hint
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--describe", action="store_true", help="show the directories; the one action there is"
+        "--describe", action="store_true", help="show the directories; the only action"
     )
     parser.add_argument(
         "--topic-list", metavar="NAME,...", default="", help="only these topics (default: all)"

@@ -35,7 +35,7 @@ _EXAMPLES = """\
 actions:
   list                        transactional ids, their producers and states
   describe                    one transactional id and the partitions of its open transaction
-  describe-producers          producers that a partition remembers
+  describe-producers          producers that a partition knows
   find-hanging                open transactions that no coordinator will end
   abort                       end a hanging transaction in one partition
   forceTerminateTransaction   end the open transaction of an id, and fence its producer
@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-transaction-timeout",
         metavar="MINUTES",
         type=positive_number,
-        help="with find-hanging: what was open for less than this is not hanging (default: 15)",
+        help="with find-hanging: ignore transactions that are open for less than this (default: 15)",
     )
     _add_abort_arguments(parser)
     add_json_argument(parser)
@@ -94,7 +94,7 @@ def _add_abort_arguments(parser: argparse.ArgumentParser) -> None:
         "--start-offset",
         metavar="OFFSET",
         type=whole_number,
-        help="where the transaction begins in the partition; find-hanging tells",
+        help="the transaction's first offset in the partition; see find-hanging",
     )
     abort.add_argument(
         "--producer-id",
