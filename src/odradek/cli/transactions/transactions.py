@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-transaction-timeout",
         metavar="MINUTES",
         type=positive_number,
-        help="with find-hanging: ignore transactions that are open for less than this (default: 15)",
+        help="with find-hanging: ignore transactions that are open for less (default: 15)",
     )
     _add_abort_arguments(parser)
     add_json_argument(parser)
